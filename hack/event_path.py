@@ -1,9 +1,9 @@
 """`python -m hack.event_path`: the files that the operator enters from a pod's failure until its successor is created.
 
-A real operator works on the embedded API server, in this process, and a profiler notes which functions of `tfoperator`
-each thread enters. `tfoperator.local` plays the cluster: its threads don't count, nor do those to which the operator's
-own write of the job's status comes back, or which send events. The same failure has happened once before, so that
-nothing is counted that happens only the first time.
+With `--created N` from a job's creation until its N pods are. A real operator works on the embedded API server, in this
+process, and a profiler notes which functions of `tfoperator` each thread enters. `tfoperator.local` plays the cluster:
+its threads don't count, nor do those to which the operator's own writes come back, or which send events. The same has
+happened once before, so that nothing is counted that happens only the first time.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import argparse
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType, FrameType
@@ -21,18 +21,27 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import Client, ClusterConfig, Observers, RequestObserver, ServerLoad
+from tfoperator.kube import Client, ClusterConfig
 from tfoperator.kube.config import StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.objects import decode_nothing, decode_pod
 from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import Answer, Creation, Request
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, OperatorMetrics, Options
 
 ROOT = Path(__file__).parent.parent
 _OURS = f"{ROOT}/tfoperator/"
 _CLUSTER = f"{ROOT}/tfoperator/local/"
-_BESIDE = ("informer tfjobs", "event-recorder")
-"""Threads that are not on the way: what begins like this."""
+_BESIDE_FAILURE = ("informer tfjobs", "event-recorder")
+_BESIDE_CREATION = (
+    "informer pods",
+    "informer services",
+    "informer tfjobs: reconciler",
+    "workqueue-delay-tfjobs",
+    "event-recorder",
+    "api-call",  # of requests for which there is no connection yet
+)
+"""Threads that are not on the way; of an informer, all of its threads."""
 
 _SECONDS = 60.0
 _QUIET_SECONDS = 1.0
@@ -81,8 +90,9 @@ class EventPath(msgspec.Struct, frozen=True):
 class _Profiler:
     """Notes which functions are entered while `on` is set. Only threads that are started while it is installed."""
 
-    def __init__(self) -> None:
+    def __init__(self, beside: tuple[str, ...]) -> None:
         self.on = False
+        self._beside = beside
         self._cluster: set[int] = set()  # threads that play the cluster
         self._codes: dict[tuple[str, CodeType], None] = {}  # by thread, in the order of first entry
 
@@ -102,7 +112,7 @@ class _Profiler:
             self._cluster.add(threading.get_ident())
         elif self.on and file.startswith(_OURS) and threading.get_ident() not in self._cluster:
             thread = threading.current_thread().name.rstrip("-_0123456789")
-            if not thread.startswith(_BESIDE):
+            if thread not in self._beside and thread.partition(":")[0] not in self._beside:
                 self._codes[thread, frame.f_code] = None
 
     def result(self) -> EventPath:
@@ -121,75 +131,107 @@ def _lines(code: CodeType) -> int:
     return len({line for _, _, line in code.co_lines() if line is not None})
 
 
-class _Writes(RequestObserver):
-    """Counts the operator's writes; calls `created` with how many pods it has created so far."""
+class _OperatorClient(Client):
+    """Counts the pods that the operator creates, and ends the profile at the last one that is waited for."""
 
-    def __init__(self) -> None:
-        self.pods = 0
-        self.latest = time.monotonic()
-        self.created: Callable[[int], None] = lambda _: None
-        self._lock = threading.Lock()  # guards the counts
+    def __init__(self, config: ClusterConfig, profiler: _Profiler, metrics: OperatorMetrics) -> None:
+        super().__init__(config, watch_batch_period=WATCH_BATCH_PERIOD, observer=metrics.client)
+        self._profiler = profiler
+        self._count = threading.Lock()  # guards what follows
+        self._pods = 0
+        self._awaited = 0
+        self._latest = time.monotonic()
 
-    def written(self, method: str, kind: str, namespace: str, seconds: float) -> None:  # noqa: ARG002
-        with self._lock:
-            self.latest = time.monotonic()
-            self.pods += (method, kind) == ("POST", "pods")
-            self.created(self.pods)
+    def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
+        """Send them as they are."""
+        answers = super().send(chains)
+        requests = [one for chain in chains for one in chain]
+        with self._count:
+            self._latest = time.monotonic()
+            self._pods += sum(isinstance(one, Creation) and one.resource == PODS for one in requests)
+            if self._pods >= self._awaited:
+                self._profiler.on = False
+        return answers
+
+    def expect(self, pods: int, *, profile: bool) -> None:
+        """From now on so many more pods are waited for, which may be profiled."""
+        with self._count:
+            self._awaited = self._pods + pods
+            self._profiler.on = profile
+
+    def await_pods(self) -> None:
+        """Wait until those pods were created."""
+        _await(lambda: self._pods >= self._awaited)
+
+    def await_quiet(self) -> None:
+        """Wait until nothing is sent any more."""
+        _await(lambda: time.monotonic() - self._latest > _QUIET_SECONDS)
 
 
-def trace(replicas: int = 1) -> EventPath:
-    """Have so many workers of a job fail at once; what the operator enters until all successors are created."""
-    profiler = _Profiler()
+def trace_failure() -> EventPath:
+    """Have the only pod of a job fail; what the operator enters until its successor is created."""
+    with _traced(_BESIDE_FAILURE) as (profiler, cluster, client):
+        client.expect(1, profile=False)
+        cluster.create(TFJOBS, "default", _job("job", 1), decode_nothing)
+        client.await_pods()
+        for profile in (False, True):
+            _set_phase(cluster, "Running")
+            client.await_quiet()
+            client.expect(1, profile=profile)
+            _set_phase(cluster, "Failed")
+            client.await_pods()
+    return profiler.result()
+
+
+def trace_creation(replicas: int) -> EventPath:
+    """Make a job with so many pods; what the operator enters until all of them are created."""
+    with _traced(_BESIDE_CREATION) as (profiler, cluster, client):
+        for name, profile in (("job-1", False), ("job-2", True)):
+            client.await_quiet()
+            client.expect(replicas, profile=profile)
+            cluster.create(TFJOBS, "default", _job(name, replicas), decode_nothing)
+            client.await_pods()
+    return profiler.result()
+
+
+@contextmanager
+def _traced(beside: tuple[str, ...]) -> Iterator[tuple[_Profiler, Client, _OperatorClient]]:
+    profiler = _Profiler(beside)
     with profiler.installed(), EmbeddedApiServer() as server:
         config = ClusterConfig(
             server=server.url,
             tls=TlsOptions(ca=server.certificate),
             credentials=StaticCredentials(bearer(server.token, "the embedded API server's token")),
         )
-        with Client(config) as cluster, _operator(config) as writes:
-            cluster.create(TFJOBS, "default", _job(replicas), decode_nothing)
-            _await(lambda: writes.pods == replicas)
-            for failures in (1, 2):
-                _set_phases(cluster, "Running")
-                _await(lambda: time.monotonic() - writes.latest > _QUIET_SECONDS)
-                wanted = replicas * (failures + 1)
-                if failures == 2:
-                    writes.created = lambda pods: setattr(profiler, "on", pods < replicas * 3)
-                    profiler.on = True
-                _set_phases(cluster, "Failed")
-                _await(lambda wanted=wanted: writes.pods == wanted)  # type: ignore[misc]
-    return profiler.result()
+        with Client(config) as cluster, _operator(config, profiler) as client:
+            yield profiler, cluster, client
 
 
 @contextmanager
-def _operator(config: ClusterConfig) -> Iterator[_Writes]:
-    """An operator, as the process of `tfoperator operator` makes it."""
-    writes, load, metrics = _Writes(), ServerLoad(), OperatorMetrics()
-    observer = Observers(metrics.client, load, writes)
-    options = Options(restart_delay_base=0.0, resync_period=300.0)
-    with Client(config, watch_batch_period=WATCH_BATCH_PERIOD, observer=observer) as client:
-        creator = client.creator(options.create_parallelism)
-        operator = Operator(client, options, metrics=metrics, server_load=load.level, creator=creator)
+def _operator(config: ClusterConfig, profiler: _Profiler) -> Iterator[_OperatorClient]:
+    metrics = OperatorMetrics()
+    with _OperatorClient(config, profiler, metrics) as client:
+        options = Options(restart_delay_base=0.0, resync_period=300.0)
+        operator = Operator(client, options, metrics=metrics)
         operator.start()
         try:
-            yield writes
+            yield client
         finally:
             operator.stop()
-            creator.close()
 
 
-def _job(replicas: int) -> dict[str, Any]:
+def _job(name: str, replicas: int) -> dict[str, Any]:
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/train"}]}}
     worker = {"replicas": replicas, "restartPolicy": "OnFailure", "template": template}
     return {
         "apiVersion": "kubeflow.org/v1",
         "kind": "TFJob",
-        "metadata": {"name": "job"},
+        "metadata": {"name": name},
         "spec": {"tfReplicaSpecs": {"Worker": worker}},
     }
 
 
-def _set_phases(cluster: Client, phase: str) -> None:
+def _set_phase(cluster: Client, phase: str) -> None:
     at = "2026-01-01T00:00:00Z"
     running = {"running": {"startedAt": at}}
     state = running if phase == "Running" else {"terminated": {"exitCode": 137, "startedAt": at, "finishedAt": at}}
@@ -208,10 +250,11 @@ def _await(condition: Callable[[], bool]) -> None:
 
 
 def main() -> None:
-    """Print the path of one failure, or of several at once."""
+    """Print the path."""
     parser = argparse.ArgumentParser(prog="python -m hack.event_path", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--replicas", type=int, default=1, help="how many pods fail at once")
-    sys.stdout.write(f"{trace(parser.parse_args().replicas)}\n")
+    parser.add_argument("--created", type=int, default=0, metavar="N", help="trace the creation of a job of N pods")
+    created = parser.parse_args().created
+    sys.stdout.write(f"{trace_creation(created) if created else trace_failure()}\n")
 
 
 if __name__ == "__main__":

@@ -8,12 +8,12 @@ from typing import Any
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
-from tests.support.fake_creator import FakeCreator
 from tests.support.manifests import pod_status
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.base.clock import Clock
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller import (
+    Collaborators,
     ControllerInformers,
     ControllerMetrics,
     ControllerOptions,
@@ -58,27 +58,26 @@ class Harness:
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
         archive: PodArchive | None = None,
-        creates_together: bool = False,
     ) -> None:
-        """With `creates_together` what a job needs is created by `creator`, and not by calls of their own."""
         self.api = api or FakeApi(clock.now if clock is not None else None)
-        self.creator = FakeCreator(self.api)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
         self.queue: RateLimitingQueue[str] = RateLimitingQueue(base=0.001, cap=0.05, clock=clock)
         self.factory = SharedInformerFactory(self.api, clock=clock)
         self.informers = ControllerInformers.of(self.factory, gang)
-        self.controller = TFJobController(
+        outside = Collaborators(
             self.api,
+            self.recorder,
+            clock or SystemClock(),
+            metrics or ControllerMetrics(),
+            archive,
+        )
+        self.controller = TFJobController(
+            outside,
             self.informers,
             queue=self.queue,
             expectations=self.expectations,
-            recorder=self.recorder,
-            clock=clock,
             options=options or ControllerOptions(batch_period=0, plan=PlanOptions(gang=gang)),
-            metrics=metrics,
-            archive=archive,
-            creator=self.creator if creates_together else None,
         )
 
     def __enter__(self) -> Harness:

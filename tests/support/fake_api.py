@@ -22,10 +22,22 @@ import msgspec
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.errors import KubeError, Status, error_from_status
 from tfoperator.kube.list_watch import ListWatch
+from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.patches import strategic_merge
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventType
+from tfoperator.kube.verbs import (
+    Answer,
+    Change,
+    Creation,
+    Deletion,
+    ListPage,
+    Lookup,
+    PatchType,
+    Request,
+    WatchEvent,
+    WatchEventType,
+)
 
 _END = object()
 
@@ -93,6 +105,7 @@ class FakeApi:
 
     def __init__(self, now: Callable[[], datetime] | None = None) -> None:
         self.calls: list[Call] = []
+        self.sent: list[Sequence[Sequence[Request]]] = []  # what `send` was given, call by call
         self.graceful: set[str] = set()  # plurals whose deletes only set deletionTimestamp
         self._lock = threading.RLock()  # guards everything below and `calls`
         self._now = now or (lambda: datetime.now(UTC))
@@ -188,6 +201,41 @@ class FakeApi:
             self._drop(resource, self._get(resource, namespace, name))
 
     # ApiClient.
+
+    @property
+    def parallelism(self) -> int:
+        return 16
+
+    def send(self, chains: Sequence[Sequence[Request]]) -> builtins.list[builtins.list[Answer]]:
+        """The chains one after the other, which is one of the orders in which they may come."""
+        with self._lock:
+            self.sent.append(chains)
+        return [self._send(chain) for chain in chains]
+
+    def _send(self, chain: Sequence[Request]) -> builtins.list[Answer]:
+        answers: builtins.list[Answer] = []
+        for request in chain:
+            try:
+                answers.append(self._answer(request))
+            except KubeError as error:
+                return [*answers, error]
+        return answers
+
+    def _answer(self, request: Request) -> Answer:
+        where = request.resource, request.namespace
+        match request:
+            case Creation():
+                self.create(*where, request.body, decode_nothing)
+            case Change(name=name, patch=patch):
+                how = {"patch_type": request.patch_type, "subresource": request.subresource}
+                self.patch(*where, name, patch, decode_nothing, **how)
+            case Deletion(name=name):
+                _, _, _, *preconditions = msgspec.structs.asdict(request)
+                self.delete(*where, name, **{key: getattr(request, key) for key in preconditions})
+            case Lookup(name=name):
+                found: Answer = self.get(*where, name, decode_partial).metadata
+                return found
+        return None
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Callable[[bytes], Any]) -> Any:
         self._arrive(Call("get", resource.plural, namespace, name))

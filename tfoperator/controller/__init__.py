@@ -5,7 +5,7 @@ those before it. What is exported here is all that the rest of the program uses.
 """
 
 from tfoperator.controller.collaborators import (
-    NO_WITNESSES,
+    Collaborators,
     ControllerMetrics,
     LogLooks,
     PodArchive,
@@ -59,13 +59,13 @@ __all__ = [
     "DEFAULT_TENSORBOARD_IMAGE",
     "MAX_REQUEUE",
     "NAMINGS",
-    "NO_WITNESSES",
     "PLAIN_NAMES",
     "UNIQUE_NAMES",
     "VOLCANO_POD_GROUPS",
     "Accelerator",
     "Action",
     "AllowedNames",
+    "Collaborators",
     "Comparison",
     "ControllerInformers",
     "ControllerMetrics",

@@ -1,17 +1,34 @@
-"""What the controller asks of the rest of its process: to count, to keep logs, and to look into running pods."""
+"""What the controller works with: an API server, events, metrics, an archive of logs, and looks into running pods."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence, Set
 from datetime import datetime
-from typing import Protocol
+from typing import Literal, Protocol
 
 import msgspec
 
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.types import ConditionType, TFJob, TrainingProgress
+from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan import LogLines
+from tfoperator.events import ObjectReference
 from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.verbs import ApiClient
+
+
+class Recorder(Protocol):
+    """Where events go: `tfoperator.events.EventRecorder`, or a list in tests."""
+
+    def event(
+        self,
+        regarding: ObjectReference,
+        type: Literal["Normal", "Warning"],  # noqa: A002 - the API's name
+        reason: str,
+        message: str,
+    ) -> None:
+        """Report something about an object; never blocks, never raises."""
+        ...
 
 
 class ControllerMetrics:
@@ -102,4 +119,18 @@ class PodWitnesses(msgspec.Struct, frozen=True):
                 one.forget(uid)
 
 
-NO_WITNESSES = PodWitnesses()
+class Collaborators(msgspec.Struct, frozen=True):
+    """What a controller works with, whichever jobs there are.
+
+    With an `archive`, no pod is deleted before its logs are kept, or its time for that is over. `progress_of` says what
+    a job has reported by now: each write of a status, the last above all, says it, too. `witnesses` look into the pods
+    of jobs that have a deadline for their progress.
+    """
+
+    client: ApiClient
+    recorder: Recorder
+    clock: Clock = SystemClock()
+    metrics: ControllerMetrics = ControllerMetrics()
+    archive: PodArchive | None = None
+    witnesses: PodWitnesses = PodWitnesses()
+    progress_of: Callable[[TFJob], TrainingProgress | None] | None = None

@@ -12,14 +12,11 @@ from collections.abc import Callable
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, TrainingProgress
-from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.controller.collaborators import NO_WITNESSES, ControllerMetrics, PodArchive, PodWitnesses
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute import (
     AlreadyReported,
-    CallPool,
     PlanExecutor,
-    Recorder,
     Requeue,
     requeue_after,
     requeue_after_errors,
@@ -36,7 +33,6 @@ from tfoperator.controller.observe import (
 from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen, is_managed_by_others, plan
 from tfoperator.expectations import Expectations
 from tfoperator.kube.errors import KubeError, namespace_is_ending
-from tfoperator.kube.verbs import ApiClient, Creator
 from tfoperator.workqueue import RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
@@ -45,8 +41,7 @@ logger = logging.getLogger(__name__)
 class ControllerOptions(msgspec.Struct, frozen=True):
     """How a controller works.
 
-    `threadiness` jobs are synced at a time; `parallelism` bounds the calls in flight, of all jobs; creations
-    that a `Creator` makes have a bound of their own.
+    `threadiness` jobs are synced at a time.
     `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
     of one job start and end together, and the API server can bear one status write for all of them, not one for each.
     `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that
@@ -54,7 +49,6 @@ class ControllerOptions(msgspec.Struct, frozen=True):
     """
 
     threadiness: int = 8
-    parallelism: int = 16
     batch_period: float = 0.1
     urgent_batch_period: float = 0.02
     plan: PlanOptions = PlanOptions()
@@ -70,60 +64,25 @@ class TFJobController:
 
     def __init__(
         self,
-        client: ApiClient,
+        outside: Collaborators,
         informers: ControllerInformers,
         *,
         queue: RateLimitingQueue[str],
         expectations: Expectations,
-        recorder: Recorder,
-        clock: Clock | None = None,
         options: ControllerOptions | None = None,
-        metrics: ControllerMetrics | None = None,
-        archive: PodArchive | None = None,
-        progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
-        witnesses: PodWitnesses = NO_WITNESSES,
-        creator: Creator | None = None,
     ) -> None:
-        """With an `archive`, no pod is deleted before its logs are kept, or its time for that is over.
-
-        What a job needs together is created by the `creator`, if there is one, and else in calls of their own.
-
-        `progress_of` says what a job has reported by now: each write of a status, the last above all, says it, too.
-        `witnesses` look into the pods of jobs that have a deadline for their progress.
-        """
-        self._clock = clock or SystemClock()
+        self._clock = outside.clock
         self._options = options or ControllerOptions()
         self._plan_options = self._options.plan
-        self._metrics = metrics or ControllerMetrics()
+        self._metrics = outside.metrics
+        self._witnesses = outside.witnesses
         self._queue = queue
         self._jobs = informers.jobs.lister
-        self._witnesses = witnesses
-        self._pool = CallPool(self._options.parallelism)
-        self._ledger = ledger = Ledger.of(
-            client, informers.owned, expectations=expectations, clock=self._clock, all_calls=self._pool.all
-        )
-        self._observer = Observer(
-            informers,
-            ledger=ledger,
-            clock=self._clock,
-            archive=archive,
-            progress_of=progress_of,
-            witnesses=witnesses,
-        )
+        self._ledger = Ledger.of(outside.client, informers.owned, expectations=expectations, clock=outside.clock)
+        self._observer = Observer(outside, informers, self._ledger)
         gang = informers.gang
-        self._executor = PlanExecutor(
-            client,
-            RESOURCES if gang is None else {**RESOURCES, "podgroups": gang.pod_groups},
-            ledger=ledger,
-            pool=self._pool,
-            creator=creator,
-            recorder=recorder,
-            clock=self._clock,
-            metrics=self._metrics,
-            archive=archive,
-            witnesses=witnesses,
-            plan_again=self.enqueue,
-        )
+        resources = RESOURCES if gang is None else {**RESOURCES, "podgroups": gang.pod_groups}
+        self._executor = PlanExecutor(outside, resources, self._ledger, self.enqueue)
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
         period = self._options.batch_period
@@ -147,10 +106,7 @@ class TFJobController:
 
     def stop(self, timeout: float | None = None) -> bool:
         """Take no new key, wait up to `timeout` real seconds for running syncs; False if one is still running."""
-        finished = self._workers.stop(timeout)
-        if finished:
-            self._pool.close()
-        return finished
+        return self._workers.stop(timeout)
 
     def enqueue(self, key: str) -> None:
         """Have a job (`namespace/name`) looked at soon."""

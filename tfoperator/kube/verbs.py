@@ -13,6 +13,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -113,26 +114,49 @@ class ListerWatcher(Protocol[T]):
 
 
 class Creation(msgspec.Struct, frozen=True):
-    """An object to be created, of whose answer nobody reads anything."""
+    """The POST of an object. With `dry_run` the server checks and completes it, but stores nothing."""
 
     resource: Resource
     namespace: str
     body: Body
+    dry_run: bool = False
 
 
-class Creator(Protocol):
-    """Creates many objects at a time. Thread-safe."""
+class Deletion(msgspec.Struct, frozen=True):
+    """The DELETE of an object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
 
-    def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
-        """POST what is in each chain, one after the other up to the first failure; the chains beside each other.
+    resource: Resource
+    namespace: str
+    name: str
+    uid: str = ""
+    resource_version: str = ""
+    grace_period_seconds: int | None = None
+    propagation_policy: str = ""
 
-        Returns for each chain what became of what was sent: None, or the error that ends it. Raises ClientClosed.
-        """
-        ...
 
-    def close(self) -> None:
-        """Wait for what is under way, and end the threads. Idempotent."""
-        ...
+class Change(msgspec.Struct, frozen=True):
+    """The PATCH of an object or of a subresource."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    patch: Body | Sequence[Any]
+    patch_type: PatchType = PatchType.MERGE
+    subresource: str = ""
+
+
+class Lookup(msgspec.Struct, frozen=True):
+    """The GET of an object's metadata; the last of its chain."""
+
+    resource: Resource
+    namespace: str
+    name: str
+
+
+Request = Creation | Deletion | Change | Lookup
+
+Answer = ObjectMeta | None | KubeError
+"""What became of a request: the metadata that was looked up, None if a write has succeeded, or why it failed."""
 
 
 class ApiClient(Protocol):
@@ -142,6 +166,19 @@ class ApiClient(Protocol):
     back decoded by `decode`. Only reads, and writes that say so, are retried; a create is never repeated once
     it may have reached the server.
     """
+
+    @property
+    def parallelism(self) -> int:
+        """How many chains of requests are under way at a time, of all callers of `send`."""
+        ...
+
+    def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
+        """Make the requests of each chain one after the other up to its first failure; the chains beside each other.
+
+        Returns for each chain the answers to what was sent; raises no KubeError. A chain has at least one request. A
+        lone chain is sent by the caller's own thread.
+        """
+        ...
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
         """GET one object."""

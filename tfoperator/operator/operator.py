@@ -19,7 +19,7 @@ from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.controller import StackKeeper
-from tfoperator.kube.verbs import ApiClient, Creator
+from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.logs.archive import ArchiveSource
 from tfoperator.operator.metrics import OperatorMetrics
@@ -62,7 +62,6 @@ class Operator:
         stacks: StackKeeper | None = None,
         commands: CommandRunner | None = None,
         fetch: Callable[[str], bytes] | None = None,
-        creator: Creator | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
@@ -73,8 +72,7 @@ class Operator:
         their progress `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option
         `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
         written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
-        keys by which tokens are verified. Raises ListenError if that address is taken. The `creator`, if
-        given, creates what a job needs together; the caller closes it, after `stop()`.
+        keys by which tokens are verified. Raises ListenError if that address is taken.
         """
         self._client = client
         self._lease_client = lease_client or client
@@ -99,7 +97,6 @@ class Operator:
             stacks=stacks,
             commands=commands,
             fetch=fetch,
-            creator=creator,
             metrics=self.metrics,
             clock=self._clock,
             is_leader=lambda: self.is_leader,

@@ -122,6 +122,7 @@ def _assemble(
         burst=options.kube_api_burst,
         user_agent=agent,
         watch_batch_period=WATCH_BATCH_PERIOD,
+        parallelism=options.create_parallelism,
         observer=metrics.client,
     )
     cleanup.callback(client.close)
@@ -152,8 +153,6 @@ def _assemble(
             observer=metrics.client,
         )
         cleanup.callback(log_client.close)
-    creator = client.creator(options.create_parallelism)
-    cleanup.callback(creator.close)
     try:
         operator = Operator(
             client,
@@ -163,7 +162,6 @@ def _assemble(
             newest_line=newest_line_from(log_client or client),
             commands=log_client,
             fetch=partial(client.get_raw, accept="*/*"),
-            creator=creator,
             metrics=metrics,
             on_failure=on_failure,
         )

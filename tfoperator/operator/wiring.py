@@ -17,6 +17,7 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
     PLAIN_NAMES,
     UNIQUE_NAMES,
+    Collaborators,
     ControllerInformers,
     ControllerOptions,
     PlanOptions,
@@ -30,7 +31,7 @@ from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.kube.verbs import ApiClient, Creator
+from tfoperator.kube.verbs import ApiClient
 from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, ensure_writable
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
@@ -75,7 +76,6 @@ class Parts:
         stacks: StackKeeper | None,
         commands: CommandRunner | None,
         fetch: Callable[[str], bytes] | None,
-        creator: Creator | None,
         metrics: OperatorMetrics,
         clock: Clock,
         is_leader: Callable[[], bool],
@@ -84,7 +84,6 @@ class Parts:
         self._client = client
         self._metrics = metrics
         self._clock = clock
-        self._creator = creator
         self.namespaces = options.namespace or ("",)
         self.factory = SharedInformerFactory(client, namespaces=self.namespaces, clock=clock, metrics=metrics.informers)
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
@@ -129,24 +128,21 @@ class Parts:
             self.plan_with(progress=access)
 
     def _make_controller(self, expectations: Expectations, witnesses: PodWitnesses) -> TFJobController:
-        options = self._options
-        return TFJobController(
+        outside = Collaborators(
             self._client,
+            self.recorder,
+            self._clock,
+            self._metrics.jobs,
+            self.archive,
+            witnesses,
+            None if self.progress is None else self.progress.progress_of,
+        )
+        return TFJobController(
+            outside,
             self.informers,
             queue=self._queue,
             expectations=expectations,
-            recorder=self.recorder,
-            clock=self._clock,
-            options=ControllerOptions(
-                threadiness=options.threadiness,
-                parallelism=options.create_parallelism,
-                plan=self._plan_options,
-            ),
-            metrics=self._metrics.jobs,
-            archive=self.archive,
-            witnesses=witnesses,
-            progress_of=None if self.progress is None else self.progress.progress_of,
-            creator=self._creator,
+            options=ControllerOptions(threadiness=self._options.threadiness, plan=self._plan_options),
         )
 
     def _make_reconciler(self, expectations: Expectations) -> Reconciler:

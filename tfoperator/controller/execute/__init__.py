@@ -4,18 +4,13 @@
 and `Report` tells what became of it. Nothing about a job is decided here.
 """
 
-from tfoperator.controller.execute.call_pool import CallPool
 from tfoperator.controller.execute.executor import PlanExecutor
-from tfoperator.controller.execute.job_events import Recorder
-from tfoperator.controller.execute.outcome import AlreadyReported
-from tfoperator.controller.execute.requeue import Requeue, requeue_after, requeue_after_errors
-from tfoperator.controller.execute.status_patch import status_patch
+from tfoperator.controller.execute.outcome import AlreadyReported, Requeue, requeue_after, requeue_after_errors
+from tfoperator.controller.execute.status import status_patch
 
 __all__ = [
     "AlreadyReported",
-    "CallPool",
     "PlanExecutor",
-    "Recorder",
     "Requeue",
     "requeue_after",
     "requeue_after_errors",

@@ -4,6 +4,9 @@ What is to be created or deleted is expected before the first call, and what tur
 Nothing is decided here but how to go on when a call fails: a failed call never stops what is independent of it, and
 what must be repeated is left to the next sync, which looks at the whole state again. That is what makes a crash between
 any two calls harmless.
+
+All chains of a phase are sent together, each up to its first failure. What is asked about the failures is sent
+together, too, and then what remains of the chains whose failure was none: an object that was there, or was gone.
 """
 
 from __future__ import annotations
@@ -11,16 +14,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeGuard
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import Clock
-from tfoperator.controller.collaborators import PodArchive, PodWitnesses
-from tfoperator.controller.execute.call_pool import CallPool
-from tfoperator.controller.execute.lost_answers import was_deleted, was_refused
-from tfoperator.controller.execute.name_taken import found_instead
+from tfoperator.controller.collaborators import Collaborators
+from tfoperator.controller.execute.failed_writes import found_instead, is_open, was_deleted, was_refused
 from tfoperator.controller.execute.outcome import Applied, Result
-from tfoperator.controller.execute.turns import failures_after, in_turn
+from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import (
@@ -35,11 +34,17 @@ from tfoperator.controller.plan import (
     TakeStacks,
 )
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
-from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Creation, Creator, PatchType
+from tfoperator.kube.verbs import Answer, Change, Creation, Deletion, Lookup, PatchType, Request
 
 logger = logging.getLogger(__name__)
+
+_TURNS = 4
+"""Chains in a full batch for each that may be under way: enough that waiting for the last one costs little, and few
+enough that those of another job, which queue behind it, come soon."""
+
+Chain = Sequence[Action]
 
 
 class ActionRunner:
@@ -47,29 +52,18 @@ class ActionRunner:
 
     def __init__(
         self,
-        client: ApiClient,
+        outside: Collaborators,
         resources: Mapping[ObjectKind, Resource],
-        *,
         ledger: Ledger,
-        pool: CallPool,
-        clock: Clock,
-        creator: Creator | None,
-        archive: PodArchive | None,
-        witnesses: PodWitnesses,
         plan_again: Callable[[str], None],
     ) -> None:
-        """With a `creator` objects are created by it, as many as may be at a time.
-
-        `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
-        """
-        self._client = client
+        """`plan_again` is called with a job's key, from another thread, when logs have been kept or looked at."""
+        self._client = outside.client
+        self._clock = outside.clock
+        self._archive = outside.archive
+        self._witnesses = outside.witnesses
         self._resources = resources
         self._memory, self._cache_lag, self._claims = ledger
-        self._pool = pool
-        self._clock = clock
-        self._creator = creator
-        self._archive = archive
-        self._witnesses = witnesses
         self._plan_again = plan_again
 
     def run(self, job: TFJob, phase: Phase, incomplete: set[PhaseName]) -> list[Applied]:
@@ -85,154 +79,139 @@ class ActionRunner:
         if phase.name in (PhaseName.LOOKS, PhaseName.STACKS):
             return self._ask_witnesses(job, phase)
         self._cache_lag.expect(job, phase.actions)
-        failed = self._memory.failed(job.metadata.uid) if phase.slow_start else {}
-        chains = in_turn(phase.chains, failed)
-        run = partial(self._run_chains, job)
         try:
-            if phase.slow_start:
-                results = self._pool.in_growing_batches(chains, run, ok=_has_no_failure)
-                done, skipped = results.done, results.skipped
-            else:
-                done, skipped = run(chains), range(0)
+            done = self._start_slowly(job, phase) if phase.slow_start else self._run_chains(job, phase.chains)
         except BaseException:
             self._cache_lag.forget_creations(job, phase.actions)
             raise
-        for position in skipped:
-            self._not_done(job, chains[position])
         applied = [one for chain in done for one in chain]
-        if phase.slow_start and (failed or not _has_no_failure(applied)):
-            failures = [chain for chain, one in zip(chains, done, strict=False) if not _has_no_failure(one)]
-            self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
-        if skipped or any(True for one in applied if not _may_go_on(one)):
+        if len(done) < len(phase.chains) or not all(map(_may_go_on, applied)):
             incomplete.add(phase.name)
         return applied
 
-    def _run_chains(self, job: TFJob, chains: Sequence[Sequence[Action]]) -> list[list[Applied]]:
-        """What became of the actions of each chain; the chains are carried out beside each other."""
-        # A single chain is the most frequent case: it costs no change of threads.
-        if self._creator is None or len(chains) == 1 or not _only_create(chains):
-            return self._pool.all([partial(self._run_chain, job, chain) for chain in chains])
-        namespace = job.metadata.namespace
-        sent = self._creator.create_chains(
-            [[Creation(self._resources[one.kind], namespace, one.body) for one in chain] for chain in chains]
-        )
-        created = [
-            [action for action, error in zip(chain, errors, strict=False) if error is None]
-            for chain, errors in zip(chains, sent, strict=True)
-        ]
-        self._note_created(job, [action for chain in created for action in chain])
-        done = [[Applied(action, Result.DONE) for action in chain] for chain in created]
-        failed = [position for position, errors in enumerate(sent) if errors[-1] is not None]
-        rest = [partial(self._go_on, job, chains[position], sent[position]) for position in failed]
-        for position, applied in zip(failed, self._pool.all(rest), strict=True):
-            done[position] += applied
+    def _start_slowly(self, job: TFJob, phase: Phase) -> list[list[Applied]]:
+        """What became of the actions of each chain that was tried: none is after a failure."""
+        failed = self._memory.failed(job.metadata.uid)
+        chains = in_turn(phase.chains, failed)
+        most = _TURNS * self._client.parallelism
+        done = in_growing_batches(chains, partial(self._run_chains, job), ok=_has_no_failure, most=most)
+        for chain in chains[len(done) :]:
+            self._not_done(job, chain)
+        failures = [chain for chain, applied in zip(chains, done, strict=False) if not _has_no_failure(applied)]
+        if failed or failures:
+            self._memory.note_failed(job.metadata.uid, failures_after(failed, chains, failures))
         return done
 
-    def _go_on(self, job: TFJob, chain: Sequence[Create], errors: Sequence[KubeError | None]) -> list[Applied]:
-        """What becomes of a chain from the creation on that has failed."""
-        *done, error = errors
-        assert error is not None
-        failed = self._not_created(job, chain[len(done)], error)
-        rest = chain[len(errors) :]
-        if _may_go_on(failed):
-            return [failed, *self._run_chain(job, rest)]
-        self._not_done(job, rest)
-        return [failed]
-
-    def _run_chain(self, job: TFJob, chain: Sequence[Action]) -> list[Applied]:
-        """What became of each, up to the first that what follows can't do without."""
-        applied: list[Applied] = []
-        for position, action in enumerate(chain):
-            one = self._carry_out(job, action)
-            applied.append(one)
-            if not _may_go_on(one):
-                self._not_done(job, chain[position + 1 :])
-                break
+    def _run_chains(self, job: TFJob, chains: Sequence[Chain]) -> list[list[Applied]]:
+        """What became of the actions of each chain, up to the first that what follows can't do without."""
+        applied: list[list[Applied]] = [[] for _ in chains]
+        left = {position: chain for position, chain in enumerate(chains) if chain}
+        while left:
+            sent = self._client.send([[self._request(job, action) for action in chain] for chain in left.values()])
+            failed: dict[int, tuple[Action, KubeError]] = {}
+            for (position, chain), answers in zip(left.items(), sent, strict=True):
+                for action, answer in zip(chain, answers, strict=False):
+                    if isinstance(answer, KubeError):
+                        failed[position] = action, answer
+                    else:
+                        applied[position].append(self._succeeded(job, action))
+                left[position] = chain[len(answers) :]
+            left, rest = {}, left
+            for position, one in zip(failed, self._look_into(job, [*failed.values()]), strict=True):
+                applied[position].append(one)
+                if not _may_go_on(one):
+                    self._not_done(job, rest[position])
+                elif rest[position]:
+                    left[position] = rest[position]
         return applied
 
-    def _not_done(self, job: TFJob, actions: Sequence[Action]) -> None:
-        for action in actions:
-            self._cache_lag.expect_no_more(job, action)
-
-    def _carry_out(self, job: TFJob, action: Action) -> Applied:
+    def _request(self, job: TFJob, action: Action) -> Request:
+        resource, namespace = self._resources[action.kind], job.metadata.namespace
         match action:
             case Create():
-                return self._create(job, action)
+                return Creation(resource, namespace, action.body)
             case Patch():
-                return self._patch(job, action)
+                metadata = {**action.body.get("metadata", {}), "uid": action.uid}
+                body = {**action.body, "metadata": metadata}
+                patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
+                return Change(resource, namespace, action.name, body, patch_type)
             case Delete():
-                return self._delete(job, action)
-            case KeepLogs() | LookAtLog() | TakeStacks():  # which have phases of their own
-                return Applied(action, Result.DONE)
+                # What a job or a deployment owns goes with it, and not before it.
+                propagation = "Background" if action.kind in ("tfjobs", "deployments") else ""
+                return Deletion(
+                    resource,
+                    namespace,
+                    action.name,
+                    action.uid,
+                    action.resource_version,
+                    action.grace_period_seconds,
+                    propagation,
+                )
+            case KeepLogs() | LookAtLog() | TakeStacks():
+                raise TypeError(f"{type(action).__name__} has a phase of its own")
 
-    def _create(self, job: TFJob, action: Create) -> Applied:
-        try:
-            self._client.create(self._resources[action.kind], job.metadata.namespace, action.body, decode_nothing)
-        except KubeError as error:
-            return self._not_created(job, action, error)
-        self._note_created(job, (action,))
+    def _succeeded(self, job: TFJob, action: Action) -> Applied:
+        noun, extra = NOUNS[action.kind], {"job": job.metadata.key}
+        match action:
+            case Create():
+                self._cache_lag.may_exist(job, (action,))
+                if action.replica is None:
+                    logger.info("created %s %s", noun, action.name, extra=extra)
+            case Patch():
+                logger.info("changed %s %s", noun, action.name, extra=extra)
+            case Delete():
+                logger.info("deleted %s %s: %s", noun, action.name, action.reason, extra=extra)
         return Applied(action, Result.DONE)
 
-    def _not_created(self, job: TFJob, action: Create, error: KubeError) -> Applied:
+    def _look_into(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
+        """What became of actions that failed: the objects of those that may have been carried out are looked up."""
+        asked = [number for number, (action, error) in enumerate(failed) if is_open(action, error)]
+        lookups = [Lookup(self._resources[failed[n][0].kind], job.metadata.namespace, failed[n][0].name) for n in asked]
+        found = dict(zip(asked, self._client.send([[one] for one in lookups]) if lookups else [], strict=True))
+        return [
+            self._failed(job, action, error, found[number][0] if number in found else None)
+            for number, (action, error) in enumerate(failed)
+        ]
+
+    def _failed(self, job: TFJob, action: Action, error: KubeError, found: Answer) -> Applied:
+        """What became of an action that failed; `found` is what is there, or why that is unknown, if it was asked."""
+        match action:
+            case Create():
+                return self._not_created(job, action, error, found)
+            case Delete():
+                return self._not_deleted(job, action, error, found)
+        # It is gone or has changed, or another object has its name: the cache will show it.
+        leaving = isinstance(error, NotFoundError | ConflictError)
+        return Applied(action, Result.LEAVING) if leaving else Applied(action, Result.FAILED, error)
+
+    def _not_created(self, job: TFJob, action: Create, error: KubeError, found: Answer) -> Applied:
         self._cache_lag.expect_no_more(job, action)
         if not was_refused(error):
             self._cache_lag.may_exist(job, (action,))
         if not isinstance(error, AlreadyExistsError):
             return Applied(action, Result.FAILED, error)
-        resource, now = self._resources[action.kind], self._clock.now()
+        if isinstance(found, NotFoundError):
+            return Applied(action, Result.LEAVING)
+        if not isinstance(found, ObjectMeta):
+            return Applied(action, Result.FAILED, found or error)
         try:
-            return found_instead(self._client, self._claims, job, resource, action, now)
+            return found_instead(self._claims, job, self._resources[action.kind], action, found, self._clock.now())
         except KubeError as second:
             return Applied(action, Result.FAILED, second)
 
-    def _note_created(self, job: TFJob, actions: Sequence[Create]) -> None:
-        self._cache_lag.may_exist(job, actions)
-        for action in actions:
-            if action.replica is None:
-                logger.info("created %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
-
-    def _patch(self, job: TFJob, action: Patch) -> Applied:
-        metadata = {**action.body.get("metadata", {}), "uid": action.uid}
-        body = {**action.body, "metadata": metadata}
-        resource = self._resources[action.kind]
-        patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
-        try:
-            self._client.patch(
-                resource, job.metadata.namespace, action.name, body, decode_nothing, patch_type=patch_type
-            )
-        except (NotFoundError, ConflictError):
-            # It is gone or has changed, or another object has its name: the cache will show it.
+    def _not_deleted(self, job: TFJob, action: Delete, error: KubeError, found: Answer) -> Applied:
+        if isinstance(error, ConflictError) and action.resource_version:
+            self._cache_lag.expect_no_more(job, action)
             return Applied(action, Result.LEAVING)
-        except KubeError as error:
-            return Applied(action, Result.FAILED, error)
-        logger.info("changed %s %s", NOUNS[action.kind], action.name, extra={"job": job.metadata.key})
-        return Applied(action, Result.DONE)
+        gone = was_deleted(action, error, found)
+        # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
+        if not gone or not self._cache_lag.shows_alive(action.kind, job.metadata.namespace, action.name, action.uid):
+            self._cache_lag.expect_no_more(job, action)
+        return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
 
-    def _delete(self, job: TFJob, action: Delete) -> Applied:
-        kind, name, uid = action.kind, action.name, action.uid
-        resource, namespace = self._resources[kind], job.metadata.namespace
-        try:
-            self._client.delete(
-                resource,
-                namespace,
-                name,
-                uid=uid,
-                resource_version=action.resource_version,
-                grace_period_seconds=action.grace_period_seconds,
-                # What a job or a deployment owns goes with it, and not before it.
-                propagation_policy="Background" if kind in ("tfjobs", "deployments") else "",
-            )
-        except KubeError as error:
-            if isinstance(error, ConflictError) and action.resource_version:
-                self._cache_lag.expect_no_more(job, action)
-                return Applied(action, Result.LEAVING)
-            gone = was_deleted(self._client, resource, namespace, name, uid, error)
-            # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
-            if not gone or not self._cache_lag.shows_alive(kind, namespace, name, uid):
-                self._cache_lag.expect_no_more(job, action)
-            return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
-        logger.info("deleted %s %s: %s", NOUNS[kind], name, action.reason, extra={"job": job.metadata.key})
-        return Applied(action, Result.DONE)
+    def _not_done(self, job: TFJob, actions: Sequence[Action]) -> None:
+        for action in actions:
+            self._cache_lag.expect_no_more(job, action)
 
     def _keep_logs(self, job: TFJob, phase: Phase) -> list[Applied]:
         if self._archive is not None:
@@ -250,11 +229,6 @@ class ActionRunner:
         if stacks and self._witnesses.stacks is not None:
             self._witnesses.stacks.take(job.metadata, stacks, done)
         return []
-
-
-def _only_create(chains: Sequence[Sequence[Action]]) -> TypeGuard[Sequence[Sequence[Create]]]:
-    """Whether each of the chains is made of creations, and of nothing else."""
-    return all(chains) and not any(True for chain in chains for action in chain if not isinstance(action, Create))
 
 
 def _may_go_on(one: Applied) -> bool:

@@ -9,19 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import Clock
-from tfoperator.controller.collaborators import NO_WITNESSES, ControllerMetrics, PodArchive, PodWitnesses
+from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.apply import ActionRunner
-from tfoperator.controller.execute.call_pool import CallPool
-from tfoperator.controller.execute.job_events import JobEvents, Recorder
 from tfoperator.controller.execute.outcome import Applied, Outcome
-from tfoperator.controller.execute.report import Report
+from tfoperator.controller.execute.report import JobEvents, Report
 from tfoperator.controller.execute.status import StatusWriter
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import PhaseName, Plan
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Creator
 
 NOTHING_REFUSED: Mapping[str, str] = {}
 
@@ -31,17 +27,9 @@ class PlanExecutor:
 
     def __init__(
         self,
-        client: ApiClient,
+        outside: Collaborators,
         resources: Mapping[ObjectKind, Resource],
-        *,
         ledger: Ledger,
-        pool: CallPool,
-        creator: Creator | None = None,
-        recorder: Recorder,
-        clock: Clock,
-        metrics: ControllerMetrics,
-        archive: PodArchive | None,
-        witnesses: PodWitnesses = NO_WITNESSES,
         plan_again: Callable[[str], None],
     ) -> None:
         """`resources` has PodGroups only where there is a gang scheduler: without it, plans say nothing of them.
@@ -49,20 +37,10 @@ class PlanExecutor:
         `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
         """
         self._memory = ledger.memory
-        self._events = JobEvents(recorder, ledger.memory)
-        self._report = Report(self._events, ledger.memory, clock, metrics)
-        self._status = StatusWriter(client, ledger=ledger, events=self._events, clock=clock, metrics=metrics)
-        self._runner = ActionRunner(
-            client,
-            resources,
-            ledger=ledger,
-            pool=pool,
-            clock=clock,
-            creator=creator,
-            archive=archive,
-            witnesses=witnesses,
-            plan_again=plan_again,
-        )
+        self._events = JobEvents(outside.recorder, ledger.memory)
+        self._report = Report(outside, self._events, ledger.memory)
+        self._status = StatusWriter(outside, ledger, self._events)
+        self._runner = ActionRunner(outside, resources, ledger, plan_again)
 
     def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised.

@@ -1,14 +1,22 @@
-"""What became of each action of a plan, and of the plan as a whole."""
+"""What became of each action of a plan, of the plan as a whole, and when the job is looked at again. Pure."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import TypeGuard
 
 import msgspec
 
-from tfoperator.controller.plan import Action
-from tfoperator.kube.errors import BadRequestError, ForbiddenError, InvalidError, KubeError
+from tfoperator.controller.plan import Action, Plan
+from tfoperator.kube.errors import (
+    ApiError,
+    BadRequestError,
+    ForbiddenError,
+    InvalidError,
+    KubeError,
+    namespace_is_ending,
+)
 
 _UNREADABLE = "cannot be handled as a"
 """What API servers answer, with 400, to an object that their types can't hold: a string where a list belongs, a
@@ -17,6 +25,9 @@ quantity that is none. Admission webhooks deny with 400, too, in words of their 
 _DENIED = ("denied the request", "denied request")
 """What API servers say of an admission webhook and of a ValidatingAdmissionPolicy that deny, whatever code those give
 (a policy without a reason of its own gives 422 Invalid). They may think better of it."""
+
+_SOONEST_REPEAT = 1.0
+"""Seconds until a plan's own timer may repeat a sync that failed; what is sooner is the rate limiter's business."""
 
 
 class AlreadyReported(KubeError):
@@ -85,3 +96,46 @@ def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str
     causes = error.causes if isinstance(error, InvalidError) else ()
     words = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return f"{field}: the API server refuses the {what}: {words or error.status.message}"
+
+
+class Requeue(msgspec.Struct, frozen=True):
+    """When a job is looked at again.
+
+    `at_once`: without delay. `retry`: with a delay that grows with every failure in a row, and is `at_least` so many
+    seconds; without it, failures so far are forgotten. `after`: besides, when so many seconds have passed. `errors` are
+    what kept the sync from doing all that it wanted.
+    """
+
+    at_once: bool = False
+    retry: bool = False
+    at_least: float = 0.0
+    after: float | None = None
+    errors: tuple[KubeError, ...] = ()
+
+
+def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
+    """The plan was carried out with this outcome."""
+    if outcome.gone:
+        return Requeue()
+    if outcome.replan:
+        return Requeue(at_once=True)
+    after = plan.requeue_after
+    undone = bool(outcome.errors) or outcome.waiting
+    if after is not None and undone:
+        # A plan that was not carried out as a whole must not overtake the waiting for its repetition by much.
+        after = max(after, _SOONEST_REPEAT)
+    if outcome.errors:
+        return msgspec.structs.replace(requeue_after_errors(outcome.errors), after=after)
+    return Requeue(retry=outcome.waiting, after=after)
+
+
+def requeue_after_errors(errors: Sequence[KubeError]) -> Requeue:
+    """These errors (one or more) kept the sync from doing all that it wanted.
+
+    A namespace that is being deleted takes the job with it, and nothing more is done. A server's `Retry-After` is the
+    least: whoever answers "in a second", or "at once", for ever is asked ever more rarely.
+    """
+    if all(namespace_is_ending(error) for error in errors):
+        return Requeue(errors=tuple(errors))
+    wishes = [one.retry_after for one in errors if isinstance(one, ApiError) and one.retry_after is not None]
+    return Requeue(retry=True, at_least=max(wishes, default=0.0), errors=tuple(errors))

@@ -5,17 +5,19 @@ required object is repeated, or makes the job invalid if the API server refuses 
 for the replacement of a pod that has just ended is not told, unless it lasts. A failure with another object (a
 TensorBoard's, a pod that is to be stopped) is told once per generation and tried again: a job that computes for days
 must not end for its pictures.
+
+Each complaint is in words meant for its reader. An event outlives its cause and may be read by everyone who may read
+the namespace, so nothing of our own side is in it.
 """
 
 from __future__ import annotations
 
+import logging
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import Clock
-from tfoperator.controller.collaborators import ControllerMetrics
-from tfoperator.controller.execute.job_events import JobEvents
+from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.controller.collaborators import Collaborators, Recorder
 from tfoperator.controller.execute.outcome import (
     AlreadyReported,
     Applied,
@@ -29,7 +31,13 @@ from tfoperator.controller.execute.outcome import (
 from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.ledger import JobMemory
 from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
-from tfoperator.kube.errors import KubeError, exceeds_quota
+from tfoperator.events import ObjectReference
+from tfoperator.kube.errors import ApiError, KubeError, exceeds_quota, namespace_is_ending
+
+logger = logging.getLogger(__name__)
+
+MAX_MESSAGE = 1024
+"""Characters of an event's message; API servers refuse longer ones."""
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
@@ -42,15 +50,55 @@ _QUOTA_LAG = 5.0
 left hears of a pod's end when we do, and then has to write it: the replacement is often asked for before."""
 
 
+class JobEvents:
+    """Words events about jobs and hands them to the recorder. Thread-safe."""
+
+    def __init__(self, recorder: Recorder, memory: JobMemory) -> None:
+        """`memory` knows what has been said about a job before."""
+        self._recorder = recorder
+        self._memory = memory
+
+    def emit(self, job: TFJob, events: Iterable[PlannedEvent]) -> None:
+        """Record these events about the job."""
+        for event in events:
+            reference = ObjectReference.to(TFJOBS.api_version, TFJOBS.kind, job.metadata)
+            self._recorder.event(reference, event.type, event.reason, event.message)
+
+    def failed(self, job: TFJob, reason: str, what: str, failures: Sequence[KubeError], *, once: bool = False) -> None:
+        """Tell the job's owner what the API server refuses; `what` begins the sentence.
+
+        With `once` only the first time for each generation of the job, whatever the answers are later.
+
+        Not what went wrong on our side: who owns a job can't mend that, and is not meant to read it, for the complaint
+        of a credential plugin may hold anything.
+        """
+        answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
+        if answers and (not once or self._memory.first_warning(job.metadata.uid, reason)):
+            message = f"{what}: {_summary(answers)}"
+            if once:
+                logger.warning("%s", message, extra={"job": job.metadata.key})
+            self.emit(job, (PlannedEvent("Warning", reason, message),))
+
+    def warn_once(self, job: TFJob, reason: str, message: str, *, about: str = "") -> None:
+        """Tell of something that stays as it is for a while, once per generation of the job.
+
+        It is told by `about`, if that is given, from what has been told before: a server's words may change from one
+        answer to the next ("used: cpu=57").
+        """
+        if self._memory.first_warning(job.metadata.uid, about or message):
+            logger.warning("%s", message, extra={"job": job.metadata.key})
+            self.emit(job, (PlannedEvent("Warning", reason, message[:MAX_MESSAGE]),))
+
+
 class Report:
     """Reports what became of actions. Thread-safe, for different jobs at a time."""
 
-    def __init__(self, events: JobEvents, memory: JobMemory, clock: Clock, metrics: ControllerMetrics) -> None:
+    def __init__(self, outside: Collaborators, events: JobEvents, memory: JobMemory) -> None:
         """`memory` knows for how long a quota has had no room for a job's pods."""
         self._events = events
         self._memory = memory
-        self._clock = clock
-        self._metrics = metrics
+        self._clock = outside.clock
+        self._metrics = outside.metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
         """Report on one phase, and add to `outcome` what has to be repeated or waited for."""
@@ -190,3 +238,8 @@ def _listed(kind: str, names: Sequence[str]) -> str:
         return f"{kind}: {names[0]}"
     more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
     return f"{len(names)} {kind}s: {', '.join(names[:_MAX_NAMES])}{more}"
+
+
+def _summary(failures: Sequence[KubeError]) -> str:
+    more = len(failures) - 1
+    return f"{failures[0]} (and {more} more)" if more else str(failures[0])

@@ -1,4 +1,4 @@
-"""Writes a job's status: at most one PATCH per plan, and only onto the status that the plan was made from.
+"""Writes a job's status: at most one PATCH per plan, the smallest, onto the status that the plan was made from.
 
 What a status says has happened is counted and logged once it is written, not before: a write that fails is repeated.
 """
@@ -6,17 +6,17 @@ What a status says has happened is counted and logged once it is written, not be
 from __future__ import annotations
 
 import logging
+from typing import Any
 
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
-from tfoperator.base.clock import Clock
-from tfoperator.controller.collaborators import ControllerMetrics
-from tfoperator.controller.execute.job_events import MAX_MESSAGE, JobEvents
+import msgspec
+
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
-from tfoperator.controller.execute.status_patch import status_patch
+from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
 
@@ -24,20 +24,12 @@ logger = logging.getLogger(__name__)
 class StatusWriter:
     """Writes the statuses of plans. Thread-safe, for different jobs at a time."""
 
-    def __init__(
-        self,
-        client: ApiClient,
-        *,
-        ledger: Ledger,
-        events: JobEvents,
-        clock: Clock,
-        metrics: ControllerMetrics,
-    ) -> None:
-        self._client = client
+    def __init__(self, outside: Collaborators, ledger: Ledger, events: JobEvents) -> None:
+        self._client = outside.client
         self._memory, self._cache_lag, _ = ledger
         self._events = events
-        self._clock = clock
-        self._metrics = metrics
+        self._clock = outside.clock
+        self._metrics = outside.metrics
 
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
         """Write the plan's status; False if that failed, the job is gone, or it was not as the plan took it to be."""
@@ -102,3 +94,33 @@ class StatusWriter:
 def _has_run(job: TFJob) -> bool:
     started = (ConditionType.RUNNING, ConditionType.RESTARTING)
     return any(one.type in started and one.status != "Unknown" for one in job.status.conditions)
+
+
+def status_patch(old: TFJobStatus, new: TFJobStatus) -> dict[str, Any] | None:
+    """The JSON merge patch (RFC 7386) `{"status": ...}` that turns `old` into `new`; None if they are equal.
+
+    Members that are gone are null. Lists (the conditions) are sent whole, which is how a merge patch replaces them;
+    send `metadata.resourceVersion` along, so that a patch made from an outdated status is refused.
+    """
+    if old == new:
+        return None
+    changes = _difference(_plain(old), _plain(new))
+    return {"status": changes} if changes else None
+
+
+def _plain(status: TFJobStatus) -> dict[str, Any]:
+    value: dict[str, Any] = msgspec.to_builtins(status, str_keys=True)
+    return value
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            nested = _difference(before, value)
+            if nested:
+                changes[name] = nested
+        elif name not in old or value != before:
+            changes[name] = value
+    return changes

@@ -6,7 +6,7 @@ changes whose an object is. Losing it with the process costs time, never correct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from tfoperator.base.clock import Clock
@@ -36,11 +36,10 @@ class Ledger(NamedTuple):
         *,
         expectations: Expectations,
         clock: Clock,
-        all_calls: Callable[[Sequence[Callable[[], str]]], list[str]],
     ) -> Ledger:
-        """A ledger without entries. `caches` are those of what jobs own; `all_calls` makes calls in parallel."""
+        """A ledger without entries. `caches` are those of what jobs own."""
         claims = Claims(client)
-        lag = CacheLag(client, claims, caches, expectations=expectations, clock=clock, all_calls=all_calls)
+        lag = CacheLag(client, claims, caches, expectations=expectations, clock=clock)
         return cls(JobMemory(), lag, claims)
 
     def forget(self, uid: str) -> None:

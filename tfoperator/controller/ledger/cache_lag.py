@@ -18,9 +18,8 @@ from __future__ import annotations
 
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Set
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -34,9 +33,9 @@ from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, U
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import KubeError, NotFoundError
-from tfoperator.kube.objects import decode_partial, object_key
+from tfoperator.kube.objects import ObjectMeta, decode_partial, object_key
 from tfoperator.kube.resources import PODS
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import Answer, ApiClient, Lookup
 
 _NOTHING_UNSEEN = Unseen()
 
@@ -77,15 +76,13 @@ class CacheLag:
         *,
         expectations: Expectations,
         clock: Clock,
-        all_calls: Callable[[Sequence[Callable[[], str]]], list[str]],
     ) -> None:
-        """`caches` are those of what jobs own. `all_calls` makes calls in parallel, and returns what they return."""
+        """`caches` are those of what jobs own."""
         self._client = client
         self._claims = claims
         self._caches = caches
         self._expectations = expectations
         self._clock = clock
-        self._all_calls = all_calls
         self._lock = threading.Lock()  # guards _written, _cached_versions and _absent
         self._written: dict[str, _Written] = {}  # by UID
         self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
@@ -236,8 +233,13 @@ class CacheLag:
         if not unknown and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
-        calls = [*(partial(self._is_there, job, name, seen) for name in unknown), partial(self._has_changed, job)]
-        missed = [what for what in self._all_calls(calls) if what]
+        namespace = job.metadata.namespace
+        lookups = [*(Lookup(PODS, namespace, name) for name in unknown), Lookup(TFJOBS, namespace, job.metadata.name)]
+        *pods, live = [_metadata(answer) for (answer,) in self._client.send([[one] for one in lookups])]
+        there = [name for name, pod in zip(unknown, pods, strict=True) if pod and self._misses(job, pod, seen)]
+        missed = [f"pod {name} is there" for name in there]
+        if live is None or live.resource_version != job.metadata.resource_version:
+            missed.append("the job is gone" if live is None else "the job has changed")
         if missed:
             raise StaleCache(f"{missed[0]}, but the cache does not show it yet")
         self._doubtful.discard(uid)
@@ -264,32 +266,30 @@ class CacheLag:
             return False
         return seconds_between(created, self._since) > 0
 
-    def _is_there(self, job: TFJob, name: str, seen: Set[str]) -> str:
-        try:
-            meta = self._client.get(PODS, job.metadata.namespace, name, decode_partial).metadata
-        except NotFoundError:
-            return ""
+    def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
+        """Whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
             # If the cache shows it, then not as this replica: its labels were changed.
-            return ""
-        if not has_job_labels(meta.labels, job.metadata.name):
-            # Without our labels no cache will ever show it, however long we wait.
-            try:
-                self._claims.release(job, PODS, meta, decode_partial)
-            except KubeError as error:
-                if not is_refused(error):
-                    raise
-                # Its name is taken: whoever creates the successor tells of that.
-            return ""
-        return f"pod {name} is there"
-
-    def _has_changed(self, job: TFJob) -> str:
-        meta = job.metadata
+            return False
+        if has_job_labels(meta.labels, job.metadata.name):
+            return True
+        # Without our labels no cache will ever show it, however long we wait.
         try:
-            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial).metadata
-        except NotFoundError:
-            return "the job is gone"
-        return "" if live.resource_version == meta.resource_version else "the job has changed"
+            self._claims.release(job, PODS, meta, decode_partial)
+        except KubeError as error:
+            if not is_refused(error):
+                raise
+            # Its name is taken: whoever creates the successor tells of that.
+        return False
+
+
+def _metadata(found: Answer) -> ObjectMeta | None:
+    """What a lookup has found, None if there is nothing. Raises KubeError if there was no answer."""
+    if isinstance(found, NotFoundError):
+        return None
+    if isinstance(found, KubeError):
+        raise found
+    return found
 
 
 def _key(job: TFJob, action: Create | Delete) -> ExpectationKey:

@@ -7,14 +7,13 @@ without the object.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from tfoperator.api import names
-from tfoperator.api.v1.types import TFJob, TrainingProgress
-from tfoperator.base.clock import Clock
-from tfoperator.controller.collaborators import NO_WITNESSES, PodArchive, PodWitnesses
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.ledger import Claims, Ledger, is_refused
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan import Observed, UnkeptLogs
@@ -132,23 +131,13 @@ class Claimer:
 class Observer:
     """Makes what `plan()` takes. Thread-safe, for different jobs at a time."""
 
-    def __init__(
-        self,
-        informers: ControllerInformers,
-        *,
-        ledger: Ledger,
-        clock: Clock,
-        archive: PodArchive | None = None,
-        progress_of: Callable[[TFJob], TrainingProgress | None] | None = None,
-        witnesses: PodWitnesses = NO_WITNESSES,
-    ) -> None:
-        """`progress_of` says what a job has reported by now, if reports are taken here."""
+    def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
         self._claimer = Claimer(informers, ledger.claims)
         self._ledger = ledger
-        self._clock = clock
-        self._archive = archive
-        self._progress_of = progress_of
-        self._witnesses = witnesses
+        self._clock = outside.clock
+        self._archive = outside.archive
+        self._progress_of = outside.progress_of
+        self._witnesses = outside.witnesses
         classes = informers.priority_classes
         self._priority_classes = None if classes is None else classes.lister
 

@@ -6,6 +6,7 @@ goes on in the next line are errors. What may be held, and how long it may take,
 
 from __future__ import annotations
 
+import http.client
 import math
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,13 +15,15 @@ import msgspec
 from httptools import HttpParserError, HttpResponseParser
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import AnswerTooLarge
+from tfoperator.kube.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
 
 MAX_HEAD_BYTES = 1 << 17
 """Of what comes without a byte of the body: the head with all interim answers before it, sizes of chunks, a trailer."""
 _READ_SIZE = 1 << 16
 _VERSIONS = ("1.1", "1.0")
 _FRAMING = ("content-length", "transfer-encoding")  # a body without them goes on until the connection ends
+
+_decode_status = msgspec.json.Decoder(Status).decode
 
 Fields = Sequence[tuple[bytes, bytes]]
 """Names and values of headers, as they came."""
@@ -178,3 +181,27 @@ class Answer:
             self.fields.clear()
         else:
             self.ended = True
+
+
+def error_of(answer: Response, what: str) -> ApiError:
+    """Turn an answer other than 2xx into the error that it means; `what` was asked."""
+    try:
+        status = _decode_status(answer.body)
+    except UNDECODABLE:
+        # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
+        text = ""
+        if answer.header("content-type").lower().startswith("text/plain"):
+            text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
+        status = Status(message=text)
+    message = status.message or f"{answer.status} {http.client.responses.get(answer.status, '')}".strip()
+    status = msgspec.structs.replace(status, code=answer.status, message=message)
+    return error_from_status(status, what, _seconds(answer.header("retry-after")))
+
+
+def _seconds(value: str) -> float | None:
+    """The header as API servers write it, in seconds; a date, which they never write, is ignored."""
+    try:
+        seconds = float(value) if value else -1.0
+    except ValueError:
+        return None
+    return seconds if seconds >= 0 and math.isfinite(seconds) else None

@@ -24,12 +24,52 @@ from functools import partial
 
 from tfoperator.kube.errors import ApiError, ClientClosed, KubeError, TransportError
 from tfoperator.kube.http.answer import Response
-from tfoperator.kube.http.chains import Batch, Chain, Result
 from tfoperator.kube.http.exchange import Exchange
 from tfoperator.kube.http.gathering import Gathering
-from tfoperator.kube.http.session import Call, Session
+from tfoperator.kube.http.requests import Call
+from tfoperator.kube.http.session import Session
 
 logger = logging.getLogger(__name__)
+
+Result = Response | KubeError
+"""What became of a call; the Response is a 2xx."""
+
+
+class Batch:
+    """Chains that somebody waits for together."""
+
+    def __init__(self, chains: int) -> None:
+        self.left = chains  # changed under the multiplexer's lock
+        self.ended = threading.Event()
+
+
+class Chain:
+    """Calls, at least one, and what became of the first of them. It is only ever in the hands of one thread."""
+
+    __slots__ = ("batch", "began", "call", "calls", "is_over", "results")
+
+    def __init__(self, calls: Sequence[Call], batch: Batch) -> None:
+        if not calls:
+            raise ValueError("a chain has no calls")
+        self.calls = calls
+        self.results: list[Result] = []
+        self.batch = batch
+        self.began = 0.0  # the call under way, on the performance counter
+        self.call = calls[0]
+        """The one under way, or the next; the last one of a chain that is over."""
+        self.is_over = False
+        """Whether all were made, or one has failed."""
+
+    def take(self, result: Result) -> bool:
+        """What became of the call under way; False for a chain that is over, which nothing changes."""
+        if self.is_over:
+            return False
+        self.results.append(result)
+        if isinstance(result, KubeError) or len(self.results) == len(self.calls):
+            self.is_over = True
+        else:
+            self.call = self.calls[len(self.results)]
+        return True
 
 
 class Multiplexer:
@@ -39,8 +79,6 @@ class Multiplexer:
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:
-        if parallelism < 1:
-            raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
         self._session = session
         self._parallelism = parallelism
         session.expect(parallelism)
@@ -76,19 +114,16 @@ class Multiplexer:
             if self._closed:
                 raise ClientClosed("the client is closed")
             if self._thread is None:
-                self._thread = self._started()
+                thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError as error:
+                    raise TransportError(f"no request can be sent: {error}") from error
+                self._thread = thread
             self._waiting += running
         self._ring()
         batch.ended.wait()
         return [chain.results for chain in running]
-
-    def _started(self) -> threading.Thread:
-        thread = threading.Thread(target=self._work, name="api-calls", daemon=True)
-        try:
-            thread.start()
-        except RuntimeError as error:
-            raise TransportError(f"no request can be sent: {error}") from error
-        return thread
 
     def close(self) -> None:
         """Wait for what is under way, and end the threads. Idempotent."""
@@ -227,8 +262,8 @@ class Multiplexer:
         except KubeError as error:
             self._end(chain, error)
         except Exception as error:
-            logger.exception("%s: unexpected error", chain.what)
-            self._end(chain, TransportError(f"{chain.what}: {error}"))
+            logger.exception("%s: unexpected error", chain.call.what)
+            self._end(chain, TransportError(f"{chain.call.what}: {error}"))
 
     def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
         """Have another thread make the call. Raises RuntimeError if there is none; then it will never be made."""

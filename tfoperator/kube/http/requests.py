@@ -1,8 +1,9 @@
-"""Builds requests, purely: paths, queries, bodies, and what to call a request when something goes wrong."""
+"""Builds requests, purely: paths, queries, headers, bodies, and what to call a request when something goes wrong."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -10,7 +11,92 @@ import msgspec
 
 from tfoperator.kube.options import ListOptions, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Body
+from tfoperator.kube.verbs import Body, Change, Creation, Deletion, Lookup, Request
+
+JSON = "application/json"
+METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+
+
+class Call(msgspec.Struct, frozen=True):
+    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
+
+    `written` is the kind of what it writes; empty for a request that writes nothing.
+    """
+
+    method: str
+    target: str
+    what: str
+    body: bytes | None = None
+    accept: str = JSON
+    content_type: str = JSON
+    limited: bool = True  # by the client's own rate limiter
+    written: str = ""
+
+
+def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
+    """The call that makes a request. Raises ValueError without a name, TypeError for what JSON can't say."""
+    match request:
+        case Creation():
+            return _create(request, accept)
+        case Deletion():
+            return _delete(request, accept)
+        case Change():
+            return _patch(request, accept)
+        case Lookup(resource=resource, namespace=namespace, name=name):
+            what = describe("get", resource, namespace, name)
+            return Call("GET", object_path(resource, namespace, name), what, accept=accept)
+
+
+def _create(request: Creation, accept: str) -> Call:
+    resource, namespace = request.resource, request.namespace
+    return Call(
+        "POST",
+        _path_of_all(resource, namespace) + (query_string(dryRun="All") if request.dry_run else ""),
+        describe("create", resource, namespace, name_in(request.body)),
+        encode(request.body),
+        accept=accept,
+        written=kind_of(resource),
+    )
+
+
+@lru_cache(1 << 10)  # asked for each object that is created, and there are few kinds of them in a namespace
+def _path_of_all(resource: Resource, namespace: str) -> str:
+    return resource.path(namespace)
+
+
+def _patch(request: Change, accept: str) -> Call:
+    target = (request.resource, request.namespace, request.name, request.subresource)
+    return Call(
+        "PATCH",
+        object_path(*target),
+        describe("patch", *target),
+        encode(request.patch),
+        accept=accept,
+        content_type=request.patch_type.value,
+        written=kind_of(request.resource, request.subresource),
+    )
+
+
+def _delete(request: Deletion, accept: str) -> Call:
+    options: dict[str, Any] = {}
+    if preconditions := {
+        key: value for key, value in (("uid", request.uid), ("resourceVersion", request.resource_version)) if value
+    }:
+        options["preconditions"] = preconditions
+    if request.grace_period_seconds is not None:
+        options["gracePeriodSeconds"] = request.grace_period_seconds
+    if request.propagation_policy:
+        options["propagationPolicy"] = request.propagation_policy
+    target = (request.resource, request.namespace, request.name)
+    return Call(
+        "DELETE",
+        object_path(*target),
+        describe("delete", *target),
+        encode({"apiVersion": "v1", "kind": "DeleteOptions", **options}) if options else None,
+        accept=accept,
+        written=kind_of(request.resource),
+    )
 
 
 def _as_dict(value: Any) -> Any:

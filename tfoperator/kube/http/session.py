@@ -9,16 +9,13 @@ was not processed either: it is repeated once if there are newer credentials. No
 from __future__ import annotations
 
 import copy
-import http.client
 import logging
-import math
 import sys
 import time
 from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
-import msgspec
 from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
 
 import tfoperator
@@ -26,9 +23,10 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.tls import ClientCertificate
-from tfoperator.kube.errors import UNDECODABLE, ApiError, ClientClosed, Status, TransportError, error_from_status
-from tfoperator.kube.http.answer import Response
+from tfoperator.kube.errors import ApiError, ClientClosed, TransportError
+from tfoperator.kube.http.answer import Response, error_of
 from tfoperator.kube.http.exchange import Exchange
+from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
 from tfoperator.kube.observer import RequestObserver
@@ -45,23 +43,6 @@ MAX_RETRY_AFTER = 60.0
 """Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
 _LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
-_decode_status = msgspec.json.Decoder(Status).decode
-
-
-class Call(msgspec.Struct, frozen=True):
-    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
-
-    `written` is the kind of what it writes; empty for a request that writes nothing.
-    """
-
-    method: str
-    target: str
-    what: str
-    body: bytes | None = None
-    accept: str = "application/json"
-    content_type: str = "application/json"
-    limited: bool = True  # by the client's own rate limiter
-    written: str = ""
 
 
 class Session:
@@ -146,7 +127,7 @@ class Session:
             raise type(error)(f"{call.what}: {error}") from error
         if isinstance(answer, Executed):
             return answer
-        raise _error(call, answer)
+        raise error_of(answer, call.what)
 
     # The same for a multiplexer, which sends and reads by itself.
 
@@ -242,7 +223,7 @@ class Session:
         if 200 <= answer.status < 300:
             return answer
         assert isinstance(answer, Response)
-        raise _error(call, answer)
+        raise error_of(answer, call.what)
 
     def _wait_for_turn(self, call: Call) -> None:
         if not self._limiter.limits:
@@ -315,26 +296,3 @@ def _failure(state: RetryCallState) -> ApiError:
 
 def _retry_after(state: RetryCallState) -> float:
     return _failure(state).retry_after or 0.0
-
-
-def _error(call: Call, answer: Response) -> ApiError:
-    try:
-        status = _decode_status(answer.body)
-    except UNDECODABLE:
-        # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
-        text = ""
-        if answer.header("content-type").lower().startswith("text/plain"):
-            text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
-        status = Status(message=text)
-    message = status.message or f"{answer.status} {http.client.responses.get(answer.status, '')}".strip()
-    status = msgspec.structs.replace(status, code=answer.status, message=message)
-    return error_from_status(status, call.what, _seconds(answer.header("retry-after")))
-
-
-def _seconds(value: str) -> float | None:
-    """The header as API servers write it, in seconds; a date, which they never write, is ignored."""
-    try:
-        seconds = float(value) if value else -1.0
-    except ValueError:
-        return None
-    return seconds if seconds >= 0 and math.isfinite(seconds) else None

@@ -116,7 +116,12 @@ SETTINGS = (
     Setting("context", parse.text, "NAME", "context of the kubeconfig"),
     Setting("namespace", parse.namespaces, "NS", "look after these namespaces only (default: all)"),
     Setting("threadiness", parse.integer(1, 256), "N", "jobs synced at a time"),
-    Setting("create-parallelism", parse.integer(1, 256), "N", "creates in flight, of all jobs, and as many deletes"),
+    Setting(
+        "create-parallelism",
+        parse.integer(1, 256),
+        "N",
+        "creates, deletes and patches in flight, of all jobs",
+    ),
     Setting("metrics-bind-address", parse.address, "ADDR", "/metrics; :8080 for every interface, 0 for none"),
     Setting("metrics-secure", parse.boolean, "BOOL", "/metrics over HTTPS, for whom the API server lets get it"),
     Setting("metrics-cert-dir", parse.text, "DIR", "its tls.crt and tls.key (default: one of its own making)"),

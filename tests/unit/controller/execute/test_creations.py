@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
 from typing import Any
 
@@ -22,21 +21,14 @@ def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, A
     return {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels or {}, **meta}}
 
 
-@pytest.fixture(params=[False, True], ids=["one by one", "together"])
-def harness(request: pytest.FixtureRequest) -> Iterator[Harness]:
-    """Both ways to create come to the same."""
-    with Harness(creates_together=request.param) as harness:
-        yield harness
-
-
-def test_what_a_job_needs_is_created_together_service_before_pod() -> None:
-    with Harness(creates_together=True) as harness:
-        harness.submit_and_sync(Worker=7)
-        # The first chain is sent by itself: it shows whether anything may be created.
-        assert [[one.resource for one in chain] for chain in harness.creator.chains] == [[SERVICES, PODS]] * 6
-        assert len(harness.api.names(PODS)) == 7
-        harness.sync()
-        assert len(harness.creator.chains) == 6
+def test_what_a_job_needs_is_created_together_service_before_pod(harness: Harness) -> None:
+    harness.submit_and_sync(Worker=7)
+    # The first chain is sent by itself: it shows whether anything may be created.
+    sent = [[[one.resource for one in chain] for chain in chains] for chains in harness.api.sent]
+    assert sent == [[[SERVICES, PODS]] * number for number in (1, 2, 4)]
+    assert len(harness.api.names(PODS)) == 7
+    harness.sync()
+    assert len(harness.api.sent) == 3
 
 
 @pytest.mark.parametrize("failing", ["services", "pods"])
@@ -132,6 +124,23 @@ def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(har
     assert len(harness.api.names(PODS)) == workers
     assert harness.recorder.events == []
     assert harness.queue.num_requeues("ns/job") == 1
+
+
+def test_what_is_found_taken_is_looked_up_together_and_then_the_rest_is_created_together(harness: Harness) -> None:
+    """As after the end of an operator that had created many services: a GET each, one after the other, takes long."""
+    harness.submit(Worker=16)
+    harness.api.mute("pods", "services")
+    harness.api.fail("create", "pods", TransportError("reset"), times=16)
+    uid = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
+    for _ in range(16):  # each ends with its first failure
+        harness.controller.sync_tfjob("ns/job")
+        harness.expectations.forget_owner(uid)
+    assert len(harness.api.names(SERVICES)) == 16
+    harness.api.behave()
+    harness.api.sent.clear()
+    harness.controller.sync_tfjob("ns/job")
+    assert [len(chains) for chains in harness.api.sent] == [number for number in (1, 2, 4, 8, 1) for _ in range(3)]
+    assert len(harness.api.names(PODS)) == 16
 
 
 def test_a_matching_orphan_that_the_cache_misses_is_adopted_when_its_name_is_found_taken(harness: Harness) -> None:

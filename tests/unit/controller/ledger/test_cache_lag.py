@@ -17,7 +17,7 @@ from tfoperator.kube.resources import PODS, SERVICES
 
 def cache_lag() -> CacheLag:
     """One that is never asked to verify anything."""
-    return CacheLag(None, None, {}, expectations=Expectations(), clock=FakeClock(), all_calls=list)  # type: ignore[arg-type]
+    return CacheLag(None, None, {}, expectations=Expectations(), clock=FakeClock())  # type: ignore[arg-type]
 
 
 def job(version: str = "10", phase: str = "") -> TFJob:

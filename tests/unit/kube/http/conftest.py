@@ -4,15 +4,16 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tfoperator.kube.client import Client, HttpCreator
+from tests.unit.kube.http.creations import Creator
+from tfoperator.kube.client import Client
 
 
 @pytest.fixture
-def creator_of() -> Iterator[Callable[..., HttpCreator]]:
-    made: list[HttpCreator] = []
+def creator_of() -> Iterator[Callable[..., Creator]]:
+    made: list[Creator] = []
 
-    def make(client: Client, parallelism: int = 4) -> HttpCreator:
-        made.append(client.creator(parallelism))
+    def make(client: Client, parallelism: int = 4) -> Creator:
+        made.append(Creator(client, parallelism))
         return made[-1]
 
     yield make

@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from tests.unit.kube.server import Exchange
-from tfoperator.kube.client import HttpCreator
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.http.multiplexer import Multiplexer
+from tfoperator.kube.http.requests import call_of
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import Creation
+
+
+class Creator:
+    """Has chains of creations sent by a multiplexer, however few they are."""
+
+    def __init__(self, client: Client, parallelism: int) -> None:
+        self.multiplexer = Multiplexer(client._session, parallelism)
+
+    def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:
+        """What became of what was sent: None, or the error that ends its chain."""
+        results = self.multiplexer.run([[call_of(one) for one in chain] for chain in chains])
+        return [[one if isinstance(one, KubeError) else None for one in chain] for chain in results]
+
+    def close(self) -> None:
+        self.multiplexer.close()
 
 
 def chain(*names: str) -> list[Creation]:
@@ -23,11 +41,11 @@ def name_of(exchange: Exchange) -> str:
     return str(exchange.json["metadata"]["name"])
 
 
-def warm(creator: HttpCreator, connections: int = 4) -> None:
+def warm(creator: Creator, connections: int = 4) -> None:
     """Have so many connections made, which are idle from now on."""
     creator.create_chains([chain(f"warm-{number}") for number in range(connections)])
     # The first may have been answered before the last was sent, and then they had a connection together.
-    pool = creator._multiplexer._session._transport._pool
+    pool = creator.multiplexer._session._transport._pool
     while len(pool._idle) < connections:
         pool.keep(pool.connect(None))
 

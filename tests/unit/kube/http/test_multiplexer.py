@@ -11,7 +11,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
-from tests.unit.kube.http.creations import after_warming, chain, created, name_of, warm
+from tests.unit.kube.http.creations import Creator, after_warming, chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, drips, silent
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
@@ -29,7 +29,7 @@ from tfoperator.kube.errors import (
     UnauthorizedError,
 )
 from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
-from tfoperator.kube.http.session import Call
+from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.wire import readable
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
@@ -374,7 +374,7 @@ def test_a_request_that_cannot_be_written_takes_no_connection(serve: Serve, clie
     client = client_for(serve(created).url)
     creator = creator_of(client)
     warm(creator)
-    ((error,),) = creator._multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
+    ((error,),) = creator.multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
     assert isinstance(error, TransportError)
     assert not client._session._transport._pool._busy
 
@@ -425,7 +425,7 @@ def test_closing_the_client_ends_what_is_under_way(serve: Serve, client_for: Mak
 
 
 def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) -> None:
-    creator = client_for(serve(created).url).creator(2)
+    creator = Creator(client_for(serve(created).url), 2)
     assert creator.create_chains([chain("a")]) == [[None]]
     creator.close()
     creator.close()

@@ -61,7 +61,7 @@ def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
     server = serve(after_warming(silent))
     creator = creator_of(client_for(server.url))
     warm(creator)
-    multiplexer = creator._multiplexer
+    multiplexer = creator.multiplexer
     waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
     eventually(lambda: len(server.requests) == 6, what="both requests are under way")
 

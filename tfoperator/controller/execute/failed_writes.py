@@ -1,8 +1,13 @@
-"""What to do when a create finds its name taken: the object may be ours, may be adopted, or is in the way.
+"""What became of a write that failed: it may have been carried out, or what it was for may be there already.
 
-It is ours after a crash between a create and the watch event that shows it, or when an answer was lost. A sync reads
-from the API server only here, after a lost answer to a deletion (`lost_answers`), for adoptions (`claim`) and where the
-cache is in doubt (`cache_lag`): each time the cache has been proven wrong or incomplete.
+A 5xx or a broken connection says nothing about what the API server did. Whoever takes it for a refusal believes a cache
+that still shows the pod, and its end, when the watch brings it, looks like a loss: a restart would be counted for a pod
+that the operator itself has deleted.
+
+When a create finds its name taken, the object may be ours, may be adopted, or is in the way. It is ours after a crash
+between a create and the watch event that shows it, or when an answer was lost. A sync reads from the API server only
+after such failures, for adoptions (`ledger/claims`) and where the cache is in doubt (`ledger/cache_lag`): each time
+the cache has been proven wrong or incomplete.
 """
 
 from __future__ import annotations
@@ -15,30 +20,65 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.ledger import Claims
-from tfoperator.controller.plan import Create
-from tfoperator.kube.errors import NotFoundError
+from tfoperator.controller.plan import Action, Create, Delete
+from tfoperator.kube.errors import (
+    AlreadyExistsError,
+    ApiError,
+    ClientClosed,
+    ConflictError,
+    ConnectionRefused,
+    DeadlineExceeded,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import Answer
 
 _LATE = 30.0
 """Seconds after the grace period for which the end of an object is waited for without a word."""
 
 
+def was_refused(error: KubeError) -> bool:
+    """Whether the API server said that it has not done what it was asked for, nor has somebody else before."""
+    return isinstance(error, ApiError) and not isinstance(error, ConflictError | ServerError)
+
+
+def is_open(action: Action, error: KubeError) -> bool:
+    """Whether the object has to be looked up to know what became of an action that failed like this."""
+    if isinstance(action, Create):
+        return isinstance(error, AlreadyExistsError)
+    if not isinstance(action, Delete) or was_refused(error):
+        return False
+    if isinstance(error, ConflictError):
+        return not action.resource_version
+    # Refused: it was not processed. Silence: another question would take as long, and be answered as little.
+    unanswered = isinstance(error, ConnectionRefused | DeadlineExceeded | ClientClosed)
+    return not unanswered and isinstance(error, ApiError | TransportError)
+
+
+def was_deleted(action: Delete, error: KubeError, found: Answer) -> bool:
+    """Whether an object is gone, or on its way, although its deletion was answered with this error.
+
+    `found` is what is there if that was open; the error is believed if there is no answer to that either.
+    """
+    if isinstance(error, NotFoundError) or isinstance(found, NotFoundError):
+        return True
+    return isinstance(found, ObjectMeta) and (found.uid != action.uid or found.deletion_timestamp is not None)
+
+
 def found_instead(
-    client: ApiClient, claims: Claims, job: TFJob, resource: Resource, wanted: Create, now: datetime
+    claims: Claims, job: TFJob, resource: Resource, wanted: Create, meta: ObjectMeta, now: datetime
 ) -> Applied:
-    """Look at the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
+    """Judge the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
 
     One that is being deleted, mostly a pod of an earlier job of the name, is waited for, and told of if it is late.
     It is the job's if its labels are those of the wanted object. A PodGroup without our labels gets them (the Go
     operator gives it none): there is one of it in a job, so no other controller can have lent it to the job.
     """
     labels = wanted.body["metadata"]["labels"]
-    try:
-        meta = client.get(resource, job.metadata.namespace, wanted.name, decode_partial).metadata
-    except NotFoundError:
-        return Applied(wanted, Result.LEAVING)
     if meta.deletion_timestamp is not None:
         return Applied(wanted, Result.LEAVING, message=_late(resource, meta, meta.deletion_timestamp, now))
     matching = names.has_job_labels(meta.labels, job.metadata.name)

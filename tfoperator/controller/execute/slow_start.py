@@ -1,18 +1,43 @@
-"""In which order the chains of a phase are tried that stops at its first failure: those last that have failed. Pure.
+"""How many chains of a phase are tried that stops at its first failure, and in which order. Pure.
 
-A phase that starts slowly makes no more calls after a failure, and its next execution begins anew. Were the order
-always the same, one replica that may not be created, or whose failed pod may not be deleted, would keep all that come
-after it from being tried. The types of replicas take turns first, since what refuses one replica mostly refuses those
+It starts with one and doubles: most failures (a quota, an admission webhook that is down) hit every chain alike, so a
+job of 300 replicas that may not create any learns it from one refusal instead of 300.
+
+After a failure no more is tried, and the next execution begins again. Were the order always the same, one replica that
+may not be created, or whose failed pod may not be deleted, would keep all that come after it from being tried. So those
+that have failed come last. The types of replicas take turns first, since what refuses one replica mostly refuses those
 that are made from the same template; within a type those that have failed take turns. An order costs no call.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
 from tfoperator.controller.plan import Action
 
+R = TypeVar("R")
+T = TypeVar("T")
+
 Chain = tuple[Action, ...]
+
+
+def in_growing_batches(
+    items: Sequence[T], do: Callable[[Sequence[T]], list[R]], *, ok: Callable[[R], bool], most: int
+) -> list[R]:
+    """`do` what is to be done about 1, 2, 4 ... items, at most so many at a time, up to a result that isn't `ok`.
+
+    Returns the results of all items that were tried, which are the first ones.
+    """
+    done: list[R] = []
+    size = 1
+    while len(done) < len(items):
+        batch = do(items[len(done) : len(done) + size])
+        done += batch
+        if not all(map(ok, batch)):
+            break
+        size = min(size * 2, most)
+    return done
 
 
 def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:

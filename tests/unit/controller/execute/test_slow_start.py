@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.controller.execute.turns import failures_after, in_turn
+from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.plan import Action, Create
 from tfoperator.kube.resources import PODS
 
@@ -84,3 +86,21 @@ def test_one_refusal_is_enough_to_learn_that_none_may_be_created(harness: Harnes
     for tries in range(1, 4):
         harness.sync()
         assert harness.api.count("create", "pods") == tries
+
+
+@pytest.mark.parametrize(("failing", "tried"), [(0, 1), (1, 3), (2, 3), (5, 7), (20, 31), (70, 95)])
+def test_batches_double_until_one_has_a_failure(failing: int, tried: int) -> None:
+    done = in_growing_batches(range(100), list, ok=lambda number: number != failing, most=32)
+    assert done == list(range(tried))
+
+
+def test_no_batch_is_larger_than_the_most() -> None:
+    sizes: list[int] = []
+
+    def do(batch: Sequence[int]) -> list[int]:
+        sizes.append(len(batch))
+        return list(batch)
+
+    assert in_growing_batches(range(40), do, ok=lambda _: True, most=12) == list(range(40))
+    assert sizes == [1, 2, 4, 8, 12, 12, 1]
+    assert in_growing_batches([], do, ok=lambda _: True, most=12) == []

@@ -1,0 +1,122 @@
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.support.threads import InThread
+from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.http.test_session import Recorder
+from tests.unit.kube.server import Exchange
+from tfoperator.kube.errors import ClientClosed, ConflictError, MalformedResponse, NotFoundError
+from tfoperator.kube.objects import ObjectMeta, decode_nothing
+from tfoperator.kube.resources import PODS, SERVICES
+from tfoperator.kube.verbs import Change, Creation, Deletion, Lookup, PatchType
+
+BODY = {"metadata": {"name": "a"}}
+
+
+def found(exchange: Exchange) -> None:
+    exchange.respond(200, b'{"metadata": {"name": "a", "uid": "u"}}')
+
+
+@pytest.mark.parametrize("chains", [1, 3])
+def test_it_sends_what_single_requests_send(chains: int, serve: Serve, client_for: MakeClient) -> None:
+    server = serve(found)
+    client = client_for(server.url)
+    client.create(SERVICES, "ns", BODY, decode_nothing)
+    client.patch(PODS, "ns", "a", BODY, decode_nothing, patch_type=PatchType.STRATEGIC, subresource="status")
+    client.delete(PODS, "ns", "a", uid="u", resource_version="7", grace_period_seconds=0, propagation_policy="Orphan")
+    client.delete(PODS, "ns", "a")
+    single = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
+    server.requests.clear()
+    chain = [
+        Creation(SERVICES, "ns", BODY),
+        Change(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status"),
+        Deletion(PODS, "ns", "a", "u", "7", 0, "Orphan"),
+        Deletion(PODS, "ns", "a"),
+    ]
+    assert client.send([chain] * chains) == [[None] * 4] * chains
+    sent = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
+    assert sorted(map(str, sent)) == sorted(map(str, single * chains))
+
+
+def test_a_lone_chain_is_sent_by_the_callers_own_thread(serve: Serve, client_for: MakeClient) -> None:
+    threads: list[str] = []
+
+    class Threads(Recorder):
+        def request(self, *_: object) -> None:
+            threads.append(threading.current_thread().name)
+
+    client = client_for(serve(found).url, observer=Threads())
+    creation = Creation(PODS, "ns", BODY)
+    assert client.send([[creation, creation]]) == [[None, None]]
+    assert threads == [threading.current_thread().name] * 2
+    assert client.send([[creation], [creation]]) == [[None], [None]]
+    assert threading.current_thread().name not in threads[2:]
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_each_chain_ends_with_its_first_failure(chains: int, serve: Serve, client_for: MakeClient) -> None:
+    def handler(exchange: Exchange) -> None:
+        if exchange.method == "DELETE":
+            exchange.status(409, "Conflict", "another one")
+        else:
+            found(exchange)
+
+    server = serve(handler)
+    chain = [Change(PODS, "ns", "a", BODY), Deletion(PODS, "ns", "a", "u"), Creation(PODS, "ns", BODY)]
+    for changed, error in client_for(server.url).send([chain] * chains):
+        assert changed is None
+        assert isinstance(error, ConflictError)
+        assert str(error) == "delete pods ns/a: another one"
+    assert {one.method for one in server.requests} == {"PATCH", "DELETE"}
+
+
+@pytest.mark.parametrize("chains", [1, 2])
+def test_a_lookup_tells_what_is_there_what_is_not_and_what_makes_no_sense(
+    chains: int, serve: Serve, client_for: MakeClient
+) -> None:
+    def handler(exchange: Exchange) -> None:
+        if exchange.target.endswith("/gone"):
+            exchange.status(404, "NotFound", "gone")
+        elif exchange.target.endswith("/odd"):
+            exchange.respond(200, b"[]")
+        else:
+            found(exchange)
+
+    client = client_for(serve(handler).url)
+    for name, expected in (("a", ObjectMeta), ("gone", NotFoundError), ("odd", MalformedResponse)):
+        for answers in client.send([[Lookup(PODS, "ns", name)]] * chains):
+            assert [type(one) for one in answers] == [expected]
+
+
+def test_nothing_is_nothing(serve: Serve, client_for: MakeClient) -> None:
+    assert client_for(serve(found).url).send([]) == []
+
+
+def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(serve: Serve, client_for: MakeClient) -> None:
+    came, going_on = threading.Semaphore(0), threading.Event()
+
+    def handler(exchange: Exchange) -> None:
+        came.release()
+        assert going_on.wait(60)
+        found(exchange)
+
+    client = client_for(serve(handler).url)
+    chains = [[Creation(PODS, "ns", BODY)]] * 2
+    waiting = InThread(lambda: client.send(chains))
+    try:
+        assert came.acquire(timeout=60)
+        assert came.acquire(timeout=60)
+        client.close()
+        assert [type(one) for (one,) in waiting.result()] == [ClientClosed] * 2
+    finally:
+        going_on.set()
+    for number in (1, 2):
+        assert [type(one) for (one,) in client.send(chains[:number])] == [ClientClosed] * number
+
+
+def test_there_is_room_for_one_chain(client_for: MakeClient, serve: Serve) -> None:
+    with pytest.raises(ValueError, match="parallelism"):
+        client_for(serve(found).url, parallelism=0)
