@@ -17,10 +17,10 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.job_conditions import condition_of
 from tfoperator.api.names import replica_of
 from tfoperator.api.v1.types import ConditionType, ReplicaStatus, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
+from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, has_record, restarts_so_far
 from tfoperator.controller.plan.restart import (
@@ -55,7 +55,7 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     groups = []
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
-    restarting = condition_of(job, ConditionType.RESTARTING)
+    restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
     since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
     for replica_type in _ORDER:
         old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
