@@ -27,7 +27,7 @@ from tfoperator.local.gpus import GpuManager
 from tfoperator.local.node import NodeAgent
 from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName, is_stopped, make_runtime
 from tfoperator.local.usage import UsageMeter
-from tfoperator.operator import Operator, Options, Seen
+from tfoperator.operator import Operator, Options, Reach, Seen
 from tfoperator.servers.http import Address
 
 logger = logging.getLogger(__name__)
@@ -128,10 +128,12 @@ class ControlPlane:
         self._operator = Operator(
             self.client,
             options,
-            log_source=self.client,
-            newest_line=self._newest_line,
-            stacks=self.agent.stacks,
-            fetch=partial(self.client.get_raw, accept="*/*"),
+            reach=Reach(
+                log_source=self.client,
+                newest_line=self._newest_line,
+                stacks=self.agent.stacks,
+                fetch=partial(self.client.get_raw, accept="*/*"),
+            ),
             on_failure=on_failure,
         )
         self._make_page = make_page

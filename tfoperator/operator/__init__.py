@@ -3,6 +3,7 @@
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
+from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses import Seen
 
 __all__ = [
@@ -11,6 +12,7 @@ __all__ = [
     "OperatorMetrics",
     "Options",
     "OptionsError",
+    "Reach",
     "Seen",
     "parse_options",
 ]

@@ -18,15 +18,12 @@ from collections.abc import Callable, Mapping
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import StackKeeper
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
-from tfoperator.logs.archive import ArchiveSource
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.preflight import await_resources, needed_resources
-from tfoperator.operator.wiring import Parts
-from tfoperator.operator.witnesses import CommandRunner, NewestLineOf
+from tfoperator.operator.wiring import Parts, Reach
 
 logger = logging.getLogger(__name__)
 
@@ -56,26 +53,15 @@ class Operator:
         client: ApiClient,
         options: Options | None = None,
         *,
-        lease_client: ApiClient | None = None,
-        log_source: ArchiveSource | None = None,
-        newest_line: NewestLineOf | None = None,
-        stacks: StackKeeper | None = None,
-        commands: CommandRunner | None = None,
-        fetch: Callable[[str], bytes] | None = None,
+        reach: Reach | None = None,
         metrics: OperatorMetrics | None = None,
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
-        """`lease_client`, if given, is used for the lease alone, so that renewing it never queues behind other work.
-
-        `log_source` is where the logs come from that the option `archive_dir` has kept. For jobs with a deadline for
-        their progress `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option
-        `stall_stacks` says so, they are taken by `commands`, into the archive. Raises OSError if the archive can't be
-        written. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the
-        keys by which tokens are verified. Raises ListenError if that address is taken.
-        """
+        """Raises OSError if the archive can't be written, ListenError if the address for reports is taken."""
         self._client = client
-        self._lease_client = lease_client or client
+        reach = reach or Reach()
+        self._lease_client = reach.lease_client or client
         self._options = options or Options()
         self._clock = clock or SystemClock()
         self.metrics = metrics or OperatorMetrics()
@@ -91,12 +77,8 @@ class Operator:
         self._parts = Parts(
             client,
             self._options,
+            reach,
             host=host,
-            log_source=log_source,
-            newest_line=newest_line,
-            stacks=stacks,
-            commands=commands,
-            fetch=fetch,
             metrics=self.metrics,
             clock=self._clock,
             is_leader=lambda: self.is_leader,

@@ -32,6 +32,7 @@ from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.webhook import ServedWebhook, make_webhook
+from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses import newest_line_from
 from tfoperator.servers.endpoints import Endpoint
 from tfoperator.servers.http import Answer, ListenError
@@ -157,11 +158,13 @@ def _assemble(
         operator = Operator(
             client,
             options,
-            lease_client=lease_client,
-            log_source=log_client,
-            newest_line=newest_line_from(log_client or client),
-            commands=log_client,
-            fetch=partial(client.get_raw, accept="*/*"),
+            reach=Reach(
+                lease_client=lease_client,
+                log_source=log_client,
+                newest_line=newest_line_from(log_client or client),
+                commands=log_client,
+                fetch=partial(client.get_raw, accept="*/*"),
+            ),
             metrics=metrics,
             on_failure=on_failure,
         )

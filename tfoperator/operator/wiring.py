@@ -58,6 +58,24 @@ _COUNTS_SECONDS = 1.0
 """Between two writes of a job's status that say only that more replicas are active or ready."""
 
 
+class Reach(msgspec.Struct, frozen=True):
+    """What an operator reaches besides the verbs of its client; None where it has to do without.
+
+    `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source` is
+    where the logs come from that the option `archive_dir` has kept. For jobs with a deadline for their progress
+    `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option `stall_stacks` says so, they
+    are taken by `commands`, into the archive. `fetch` GETs a path of the API server; the option `progress_bind_address`
+    needs it, for the keys by which tokens are verified.
+    """
+
+    lease_client: ApiClient | None = None
+    log_source: ArchiveSource | None = None
+    newest_line: NewestLineOf | None = None
+    stacks: StackKeeper | None = None
+    commands: CommandRunner | None = None
+    fetch: Callable[[str], bytes] | None = None
+
+
 class Parts:
     """What an operator consists of. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if unwanted.
 
@@ -69,13 +87,9 @@ class Parts:
         self,
         client: ApiClient,
         options: Options,
+        reach: Reach,
         *,
         host: str,
-        log_source: ArchiveSource | None,
-        newest_line: NewestLineOf | None,
-        stacks: StackKeeper | None,
-        commands: CommandRunner | None,
-        fetch: Callable[[str], bytes] | None,
         metrics: OperatorMetrics,
         clock: Clock,
         is_leader: Callable[[], bool],
@@ -105,13 +119,13 @@ class Parts:
         self._plan_options = plan_options(options)
         self.gang = self._plan_options.gang
         self.informers = ControllerInformers.of(self.factory, self.gang)
-        self.archive = self._make_archive(log_source)
+        self.archive = self._make_archive(reach.log_source)
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
-        self.progress = self._make_progress_server(fetch, is_leader)
-        self.log_looker = None if newest_line is None else LogLooker(newest_line, clock=clock)
-        self.stack_taker = None if stacks is not None else self._make_stack_taker(commands)
+        self.progress = self._make_progress_server(reach.fetch, is_leader)
+        self.log_looker = None if reach.newest_line is None else LogLooker(reach.newest_line, clock=clock)
+        self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.commands)
         expectations = Expectations(clock=clock)
-        witnesses = PodWitnesses(logs=self.log_looker, stacks=stacks or self.stack_taker)
+        witnesses = PodWitnesses(logs=self.log_looker, stacks=reach.stacks or self.stack_taker)
         self.controller = self._make_controller(expectations, witnesses)
         self.reconciler = self._make_reconciler(expectations)
 

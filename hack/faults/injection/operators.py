@@ -26,7 +26,7 @@ from hack.faults.injection.clock import Origin, ScaledClock
 from hack.processes import tail
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
-from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, Options
+from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, Options, Reach
 from tfoperator.operator.logging import configure_logging
 
 _CONTEXT = multiprocessing.get_context("forkserver")
@@ -67,7 +67,7 @@ def _main(settings: Settings, offset: Synchronized[float]) -> None:
         watch_batch_period=WATCH_BATCH_PERIOD,
     )
     lease_client = Client(config, clock=clock, request_timeout=settings.request_timeout / 2)
-    operator = Operator(client, options, lease_client=lease_client, clock=clock, on_failure=failed.put)
+    operator = Operator(client, options, reach=Reach(lease_client=lease_client), clock=clock, on_failure=failed.put)
     operator.start()
     failed.get()
     sys.stderr.flush()

@@ -14,7 +14,7 @@ from tests.support.threads import no_threads_left
 from tests.unit.logs.archive.samples import Source
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.operator import Operator, Options, ended_logs
+from tfoperator.operator import Operator, Options, Reach, ended_logs
 
 DONE = {"phase": "Succeeded", "containerStatuses": [{"name": "tensorflow", "state": {"terminated": {"exitCode": 0}}}]}
 
@@ -30,7 +30,7 @@ class World:
 
     def start(self, **options: Any) -> Operator:
         chosen = Options(archive_dir=str(self.archive), **options)
-        operator = Operator(self.api, chosen, log_source=self.source)
+        operator = Operator(self.api, chosen, reach=Reach(log_source=self.source))
         self.operators.append(operator)
         operator.start()
         return operator
@@ -92,7 +92,7 @@ def test_each_log_is_kept_when_its_container_ends_and_once(world: World) -> None
 
 
 def test_without_an_archive_no_log_is_asked_for(world: World) -> None:
-    operator = Operator(world.api, Options(), log_source=world.source)
+    operator = Operator(world.api, Options(), reach=Reach(log_source=world.source))
     world.operators.append(operator)
     operator.start()
     world.end(*world.job("job", 1))
