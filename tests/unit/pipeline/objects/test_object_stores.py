@@ -27,6 +27,8 @@ from tfoperator.pipeline.objects import (
 
 __all__ = ["s3", "s3_variables"]
 
+pytestmark = pytest.mark.full  # an S3 server takes longer to start than all other tests of a folder
+
 
 @pytest.fixture(params=["file", "s3"])
 def objects(request: pytest.FixtureRequest, tmp_path: Path, s3: dict[str, str]) -> ObjectStore:
