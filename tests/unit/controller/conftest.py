@@ -15,11 +15,6 @@ def harness() -> Iterator[Harness]:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def clocked(clock: FakeClock) -> Iterator[Harness]:
     """A harness whose time passes when the test says so."""
     with Harness(clock=clock) as harness:

@@ -1,3 +1,3 @@
-from tests.support.fixtures import clock, every_thread_ends
+from tests.support.fixtures import every_thread_ends
 
-__all__ = ["clock", "every_thread_ends"]
+__all__ = ["every_thread_ends"]

@@ -17,11 +17,6 @@ OPTIONS = ControllerOptions(batch_period=0, plan=PlanOptions(counts_period=1.0))
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def harness(clock: FakeClock) -> Iterator[Harness]:
     """With a job of six workers, of which one is known to run, and has just been."""
     with Harness(clock=clock, options=OPTIONS) as one:

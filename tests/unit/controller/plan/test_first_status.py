@@ -72,11 +72,6 @@ def test_a_plan_whose_status_waits_is_made_again_in_time(before: float | None, a
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def harness(clock: FakeClock) -> Iterator[Harness]:
     options = ControllerOptions(batch_period=0, plan=WAITING)
     with Harness(clock=clock, options=options) as one:

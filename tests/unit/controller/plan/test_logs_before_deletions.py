@@ -37,11 +37,6 @@ def archive() -> Archive:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def harness(archive: Archive, clock: FakeClock) -> Iterator[Harness]:
     with Harness(archive=archive, clock=clock) as made:
         yield made

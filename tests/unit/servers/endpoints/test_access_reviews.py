@@ -64,11 +64,6 @@ def server() -> Server:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def reviews(server: Server, clock: FakeClock) -> Iterator[AccessReviews]:
     with no_threads_left():
         one = AccessReviews(server, clock=clock)  # type: ignore[arg-type] # the one verb that it uses

@@ -50,11 +50,6 @@ def registry() -> Registry:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def images(registry: Registry, clock: FakeClock) -> Iterator[Images]:
     with no_threads_left():
         images = Images(registry, clock)

@@ -1,0 +1,3 @@
+from tests.support.fixtures import api, clock
+
+__all__ = ["api", "clock"]
