@@ -10,7 +10,7 @@ from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.results import ReplicaState, RunOutcome, job_result
+from tfoperator.local.run.results import FinalState, RunOutcome, job_result
 from tfoperator.local.runtime.log_files import LogFile
 
 
@@ -64,12 +64,12 @@ def test_what_became_of_each_replica(tmp_path: Path) -> None:
     result = job_result(job(FAILED), [chief, worker, other, ps, unborn, obedient], store)
     states = {replica.name: (replica.state, replica.restarts, replica.exit_code) for replica in result.replicas}
     assert states == {
-        "chief-0": (ReplicaState.SUCCEEDED, 0, 0),
-        "worker-0": (ReplicaState.FAILED, 1, 1),
-        "worker-1": (ReplicaState.SUCCEEDED, 1, 0),
-        "ps-0": (ReplicaState.STOPPED, 0, 143),
-        "ps-1": (ReplicaState.NEVER_RAN, 0, None),
-        "ps-2": (ReplicaState.STOPPED, 0, 0),
+        "chief-0": (FinalState.SUCCEEDED, 0, 0),
+        "worker-0": (FinalState.FAILED, 1, 1),
+        "worker-1": (FinalState.SUCCEEDED, 1, 0),
+        "ps-0": (FinalState.STOPPED, 0, 143),
+        "ps-1": (FinalState.NEVER_RAN, 0, None),
+        "ps-2": (FinalState.STOPPED, 0, 0),
     }
     (failed,) = result.failed_replicas
     assert failed.last_lines == tuple(str(n) for n in range(10, 30))
@@ -92,14 +92,14 @@ def test_init_containers_that_ended_well_are_no_success_of_the_replica(tmp_path:
     worker = msgspec.structs.replace(pod(ReplicaType.WORKER, 0), status=status)
     attempt(store, worker, 0, container="prepare")
     (replica,) = job_result(job(), [worker], store).replicas
-    assert (replica.state, replica.exit_code, len(replica.logs)) == (ReplicaState.NEVER_RAN, None, 1)
+    assert (replica.state, replica.exit_code, len(replica.logs)) == (FinalState.NEVER_RAN, None, 1)
     attempt(store, worker, 0)
     (replica,) = job_result(job(), [worker], store).replicas
-    assert (replica.state, replica.exit_code) == (ReplicaState.SUCCEEDED, 0)
+    assert (replica.state, replica.exit_code) == (FinalState.SUCCEEDED, 0)
     other = msgspec.structs.replace(pod(ReplicaType.WORKER, 1), status=status)
     attempt(store, other, 5, container="prepare")
     (replica,) = job_result(job(), [other], store).replicas
-    assert (replica.state, replica.exit_code) == (ReplicaState.FAILED, 5)
+    assert (replica.state, replica.exit_code) == (FinalState.FAILED, 5)
 
 
 @pytest.mark.parametrize(("code", "asked"), [(1, 1), (0, 0)])
