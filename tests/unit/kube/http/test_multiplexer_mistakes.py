@@ -89,6 +89,8 @@ def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made
     server = serve(handler)
     creator = creator_of(client_for(server.url), 8)
     warm(creator, 1)
+    idle = creator.multiplexer._threads._idle_semaphore
+    eventually(lambda: idle._value == 1, what="the only thread has come back from warming")
     waiting = InThread(lambda: creator.create_chains([chain("slow-1"), chain("slow-2")]))
     eventually(lambda: len(server.requests) == 3, what="the idle connection and the only thread are busy")
     with monkeypatch.context() as patch:
