@@ -31,7 +31,7 @@ run: $(VENV)/run.stamp  ## train the digits example on this machine, without a c
 
 test: $(VENV)/dev.stamp  ## static checks, and each test that needs no root, no Go and no Debian package; ten minutes
 	@$(MAKE) --jobs=2 --output-sync check
-	$(PYTEST) tests -m "not full"
+	$(PYTEST) tests/unit tests/contract tests/e2e -m "not full"
 
 test-all: $(VENV)/dev.stamp  ## everything: `make test`, then real control planes, nodes, peers and faults; Debian, as root; an hour
 	@$(MAKE) --jobs=2 $(filter-out $(RUN_BEFORE),test) controlplane tools
