@@ -227,8 +227,8 @@ class FakeApi:
             case Creation():
                 self.create(*where, request.body, decode_nothing)
             case Change(name=name, patch=patch):
-                how = {"patch_type": request.patch_type, "subresource": request.subresource}
-                self.patch(*where, name, patch, decode_nothing, **how)
+                kind, subresource = request.patch_type, request.subresource
+                self.patch(*where, name, patch, decode_nothing, patch_type=kind, subresource=subresource)
             case Deletion(name=name):
                 _, _, _, *preconditions = msgspec.structs.asdict(request)
                 self.delete(*where, name, **{key: getattr(request, key) for key in preconditions})
