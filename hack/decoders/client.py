@@ -65,7 +65,7 @@ def _streams() -> list[Decoder]:
         stream: Any = _Bytes(data)
         list(HttpWatch(stream, decode_pod, what="w", read_deadline=1, total_deadline=1e9, clock=SystemClock()))
 
-    return [Decoder("watch", (WATCH,), watched, (KubeError,), weight=2.0)]
+    return [Decoder("watch", (WATCH, FAILED_WATCH), watched, (KubeError,), weight=2.0)]
 
 
 # HTTP, from the first byte of an answer on.

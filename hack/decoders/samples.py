@@ -68,4 +68,5 @@ def _lines(*events: tuple[str, object]) -> bytes:
 
 
 _END = {"metadata": {"resourceVersion": "8", "annotations": {"k8s.io/initial-events-end": "true"}}}
-WATCH = _lines(("ADDED", POD), ("BOOKMARK", _END), ("MODIFIED", POD), ("DELETED", POD), ("ERROR", STATUS))
+WATCH = _lines(("ADDED", POD), ("BOOKMARK", _END), ("MODIFIED", POD), ("DELETED", POD))
+FAILED_WATCH = _lines(("ADDED", POD), ("ERROR", STATUS))

@@ -66,9 +66,9 @@ def test_each_relative_link_leads_to_a_file_and_to_a_heading_of_it(page: Path) -
 
 
 def test_a_page_that_is_not_in_the_list_of_all_pages_is_not_found() -> None:
-    docs = ROOT / "docs"
-    listed = set(_LINK.findall((docs / "README.md").read_text()))
-    assert {str(page.relative_to(docs)) for page in docs.glob("**/*.md")} - listed == {"README.md"}
+    for folder in (ROOT / "docs", ROOT / "docs" / "decisions"):
+        listed = set(_LINK.findall((folder / "README.md").read_text()))
+        assert {page.name for page in folder.glob("*.md")} - listed == {"README.md"}
 
 
 @pytest.mark.parametrize("page", with_blocks("sh", "console"), ids=name_of)

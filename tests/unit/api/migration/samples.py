@@ -13,7 +13,7 @@ from tfoperator.api.names import LABEL_REPLICA_INDEX, LABEL_REPLICA_TYPE
 from tfoperator.kube.objects import Pod, decode_pod
 
 NOW = datetime(2026, 11, 1, 12, tzinfo=UTC)
-EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "peer"
+EXAMPLES = Path(__file__).resolve().parents[4] / "examples" / "peer"
 
 
 def example(name: str) -> dict[str, Any]:
