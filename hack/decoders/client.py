@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from hack.decoders.decoder import Decoder
-from hack.decoders.samples import LEASE, LIST, POD, SERVICE, STATUS, WATCH, as_json, jobs
+from hack.decoders.samples import FAILED_WATCH, LEASE, LIST, POD, SERVICE, STATUS, WATCH, as_json, jobs
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
