@@ -125,6 +125,7 @@ def test_a_strategic_patch_merges_containers_by_name(space: Space) -> None:
     assert (merged["image"], merged["env"]) == ("example.invalid/x:1", [{"name": "A", "value": "1"}])
 
 
+@pytest.mark.controlplane
 def test_kubectl_applies_shows_and_deletes_it(space: Space) -> None:
     created = space.kubectl("apply", "-f", "-", stdin=json.dumps(deployment(replicas=0)))
     header, row = space.kubectl("get", "deploy").splitlines()

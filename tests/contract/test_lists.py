@@ -233,6 +233,7 @@ def test_a_number_that_has_no_room_in_64_bits_is_refused(space: Space, query: st
     assert answer.code == 400
 
 
+@pytest.mark.controlplane
 def test_kubectl_creates_and_applies_what_a_list_has(space: Space) -> None:
     items = [{"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}} for name in ("a", "b")]
     items.append({**tfjob("job", Worker=1), "apiVersion": "kubeflow.org/v1", "kind": "TFJob"})

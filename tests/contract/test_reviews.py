@@ -54,6 +54,7 @@ def test_reviews_are_not_kept(space: Space, path: str) -> None:
     assert space.http("GET", f"{AUTHORIZATION}/{path}").code == 405
 
 
+@pytest.mark.controlplane
 def test_kubectl_is_told(space: Space) -> None:
     assert space.kubectl("auth", "can-i", "create", "tfjobs.kubeflow.org").strip() == "yes"
     assert "*.*" in space.kubectl("auth", "can-i", "--list")

@@ -152,6 +152,7 @@ def test_a_dry_run_scales_nothing(space: Space) -> None:
     assert workers(space) == 2
 
 
+@pytest.mark.controlplane
 def test_kubectl_scales_the_workers(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
 

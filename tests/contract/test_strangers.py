@@ -27,6 +27,8 @@ from tests.contract.support import CONFIG_MAPS, NAMESPACES, Json, Space, config_
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 
+pytestmark = pytest.mark.controlplane
+
 SCRIPTS = Path(__file__).parent / "strangers"
 SECONDS = 150
 

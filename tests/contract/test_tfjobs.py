@@ -174,6 +174,7 @@ def test_a_table_of_pods_shows_readiness_status_and_restarts(space: Space) -> No
     assert (cells["IP"], cells["Node"]) == ("10.1.2.3", "node-1")
 
 
+@pytest.mark.controlplane
 def test_kubectl_gets_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
 
@@ -185,6 +186,7 @@ def test_kubectl_gets_tfjobs(space: Space) -> None:
     assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE"]
 
 
+@pytest.mark.controlplane
 def test_kubectl_watches_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     with space.kubectl.lines("get", "tfjobs", "--watch") as lines:
@@ -199,6 +201,7 @@ def test_kubectl_watches_tfjobs(space: Space) -> None:
     assert changed.split()[:2] == ["a", "Running"]
 
 
+@pytest.mark.controlplane
 def test_kubectl_applies_changes_and_deletes(space: Space) -> None:
     manifest = tfjob("a")
     created = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
@@ -216,6 +219,7 @@ def test_kubectl_applies_changes_and_deletes(space: Space) -> None:
     assert not space.exists(TFJOBS, "a")
 
 
+@pytest.mark.controlplane
 def test_kubectl_applies_pods_by_strategic_merge(space: Space) -> None:
     manifest = pod("a", {"x": "1"})
     space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
@@ -229,6 +233,7 @@ def test_kubectl_applies_pods_by_strategic_merge(space: Space) -> None:
     assert live["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
 
 
+@pytest.mark.controlplane
 def test_kubectl_describes_waits_labels_and_explains(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     condition = {"type": "Running", "status": "True", "reason": "Tested", "message": "runs"}
@@ -243,6 +248,7 @@ def test_kubectl_describes_waits_labels_and_explains(space: Space) -> None:
     assert "runPolicy" in space.kubectl("explain", "tfjob.spec")
 
 
+@pytest.mark.controlplane
 def test_kubectl_creates_small_things_in_its_own_way(space: Space) -> None:
     space.kubectl("create", "configmap", "c", "--from-literal=key=value")
     space.kubectl("create", "secret", "generic", "s", "--from-literal=key=value")

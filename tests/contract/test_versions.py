@@ -263,6 +263,7 @@ def test_tables_have_the_same_columns(space: Space) -> None:
     assert old["rows"][0]["cells"][:3] == new["rows"][0]["cells"][:3] == ["table", "Created", "2/2"]
 
 
+@pytest.mark.controlplane
 def test_kubectl_reads_and_edits_the_older_version(space: Space) -> None:
     space.kubectl("create", "-f", "-", stdin=json.dumps(older("mnist", Worker=2, Eval=1)))
     assert "mnist" in space.kubectl("get", "tfjobs.v1alpha2.kubeflow.org")
