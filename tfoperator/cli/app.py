@@ -27,7 +27,7 @@ from tfoperator.cli.option_groups import flat
 from tfoperator.cli.program_job import is_program
 from tfoperator.cli.terminal.errors import EXIT_INTERRUPTED, EXIT_USAGE, CliError, complain
 from tfoperator.cli.terminal.output import note
-from tfoperator.cli.terminal.stdio import prepare
+from tfoperator.cli.terminal.stdio import discard_unwritable, prepare
 
 _COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": run,
@@ -115,6 +115,7 @@ def run_app(arguments: Sequence[str]) -> int:
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the last stop before a user would see a traceback
+        discard_unwritable()
         return complain(_about_arguments(error, arguments), debug="--debug" in arguments)
     return 0
 

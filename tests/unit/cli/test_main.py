@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -149,9 +150,11 @@ def test_operator_help_is_the_operators_own() -> None:
     assert "--leader-elect" in done.stdout
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"])
 @pytest.mark.parametrize("arguments", ["crd", "--help"])
-def test_a_full_disk_behind_the_output_is_no_bug(arguments: str) -> None:
+def test_a_full_disk_behind_the_output_is_no_bug(arguments: str, unbuffered: str) -> None:
+    environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     with open("/dev/full", "w") as full:
         command = [sys.executable, "-m", "tfoperator", arguments]
-        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, env=environment, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "tfoperator: can't write any more: No space left on device\n")

@@ -37,6 +37,19 @@ def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
     return io.TextIOWrapper(raw, encoding=stream.encoding, errors=stream.errors, write_through=True)
 
 
+def discard_unwritable() -> None:
+    """Throw away what standard output can't take: at its exit the interpreter would fail again, and say so itself."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        _lead_nowhere(sys.stdout)
+
+
+def _lead_nowhere(stream: TextIO) -> None:
+    with open(os.devnull, "wb") as nowhere:
+        os.dup2(nowhere.fileno(), stream.fileno())
+
+
 class _WholeWrites(io.FileIO):
     """A file that is written to the end of what is given, as a buffer does.
 
@@ -111,7 +124,6 @@ class FragileStream(io.TextIOBase):
     def _lose(self, error: OSError) -> None:
         self.error = error
         # What is still buffered would fail again at the exit of the interpreter, which then says so itself.
-        with open(os.devnull, "wb") as nowhere:
-            os.dup2(nowhere.fileno(), self._stream.fileno())
+        _lead_nowhere(self._stream)
         if self._on_lost is not None:
             self._on_lost()
