@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import (
     Action,
     Create,

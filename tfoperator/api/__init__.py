@@ -8,13 +8,12 @@ first two only, so the others are imported by their own names.
 from tfoperator.api.defaults import default
 from tfoperator.api.problems import Problem, Severity, errors
 from tfoperator.api.templates import PodTemplate, decode_template
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
 from tfoperator.api.v1.types import (
     TFJOBS,
     CleanPodPolicy,
     ConditionType,
-    JobCondition,
     ReplicaSpec,
-    ReplicaStatus,
     ReplicaType,
     RestartPolicy,
     RestartScope,
@@ -23,10 +22,8 @@ from tfoperator.api.v1.types import (
     SuccessPolicy,
     TensorBoard,
     TensorBoardServiceType,
-    TensorBoardStatus,
     TFJob,
     TFJobSpec,
-    TFJobStatus,
     decode_tfjob,
 )
 from tfoperator.api.validation import validate, validate_manifest

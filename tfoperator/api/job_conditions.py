@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
+from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.types import ConditionType, TFJob
 
 PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 """The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""

@@ -8,7 +8,8 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from tfoperator.api.v1.types import ConditionType, TFJob, TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan import LogLines

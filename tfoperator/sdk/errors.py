@@ -11,7 +11,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.v1.types import JobCondition, TFJob
+from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.errors import AlreadyExistsError, InvalidError, NotFoundError, StatusCause
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.reports.culprit import Culprit

@@ -9,7 +9,8 @@ import msgspec
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import job_selector
 from tfoperator.api.queues import is_multikueue
-from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob
+from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.v1.types import JobCondition, TFJob, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import TFJob
 
 SUCCEEDED = JobCondition("Succeeded", "True")
 FAILED = JobCondition("Failed", "True", "TFJobFailed", "a worker failed")

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from tfoperator.api import structure
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
-from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 
 
 class Leaf(msgspec.Struct, rename="camel"):

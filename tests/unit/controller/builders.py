@@ -11,7 +11,8 @@ import msgspec
 
 from tfoperator.api.defaults import default
 from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, job_labels, object_name, replica_labels
-from tfoperator.api.v1.types import ConditionType, JobCondition, ReplicaType, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
 from tfoperator.controller import Action, Create, Delete, Observed, OwnedKind, Patch, Plan, PlanOptions, plan
 from tfoperator.controller.plan import ReplicaId
 from tfoperator.controller.plan.conditions import find_condition

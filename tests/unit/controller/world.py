@@ -16,9 +16,9 @@ import msgspec
 
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
-from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.types import ConditionType, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
+from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
 from tfoperator.controller.plan import TakeStacks
 from tfoperator.controller.plan.conditions import find_condition, is_finished

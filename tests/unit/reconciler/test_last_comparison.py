@@ -4,7 +4,8 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tfoperator.api.v1.types import TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.reconciler.last_comparison import longest_unrecorded, record_is_due
 

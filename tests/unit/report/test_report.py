@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from tfoperator.api.job_conditions import ACTIVE_TOO_LONG
-from tfoperator.api.v1.types import JobCondition, TFJob, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.report import (
     POD_GONE,

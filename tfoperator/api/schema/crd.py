@@ -18,7 +18,8 @@ from tfoperator.api.schema.cel_rules import V1_RULES
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.structs import Schema, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tfoperator.api.schema.structs import Field
-from tfoperator.api.v1 import types
+from tfoperator.api.v1 import status
 from tfoperator.api.validation.limits import MAX_BEHIND, MAX_SHOWN_METRICS
 
 STATUS_FIELDS: dict[type, dict[str, Field]] = {
-    types.TFJobStatus: {
+    status.TFJobStatus: {
         "phase": Field("Pending, Running, Succeeded, Failed or Unknown: the job's state in one word."),
         "ready": Field("How many replicas are ready, of how many: 3/4."),
         "restarts": Field("How often replicas were started again; all of them together count once."),
@@ -26,7 +26,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),
     },
-    types.TrainingProgress: {
+    status.TrainingProgress: {
         "completion": Field("How much of the training is done: 43%."),
         "eta": Field("How long the rest will take, by the program's own estimate: 3m20s."),
         "percentage": Field("How much of the training is done, from 0 to 100."),
@@ -41,16 +41,16 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
             "The replicas that are furthest behind, where several report; 8 at most.", {"maxItems": MAX_BEHIND}
         ),
     },
-    types.Metric: {
+    status.Metric: {
         "name": Field("Name of the metric, such as loss."),
         "value": Field("Its value, as the program wrote it."),
     },
-    types.ReplicaProgress: {
+    status.ReplicaProgress: {
         "name": Field("The replica: worker-0."),
         "step": Field("The step that it has reported last.", {"format": "int64"}),
         "lastUpdatedTime": Field("When it has reported last."),
     },
-    types.JobCondition: {
+    status.JobCondition: {
         "type": Field("Created, Running, Ready, Restarting, Stalled, Suspended, Succeeded or Failed."),
         "status": Field("True, False or Unknown."),
         "reason": Field("Why, in one word for programs."),
@@ -58,11 +58,11 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "lastUpdateTime": Field("When the condition was last written."),
         "lastTransitionTime": Field("When its status last changed."),
     },
-    types.TensorBoardStatus: {
+    status.TensorBoardStatus: {
         "url": Field("The address of its page."),
         "ready": Field("Whether the page answers."),
     },
-    types.ReplicaStatus: {
+    status.ReplicaStatus: {
         "active": Field("How many pods run; 0 when the job has ended, whatever still runs."),
         "succeeded": Field("How many have succeeded."),
         "failed": Field("How many have failed."),

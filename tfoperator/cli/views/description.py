@@ -7,7 +7,6 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import (
     ANNOTATION_JOB_RESTARTS,
     ANNOTATION_RESTARTS,
@@ -16,7 +15,8 @@ from tfoperator.api.names import (
     replica_name,
 )
 from tfoperator.api.queues import is_multikueue, not_carried
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob
+from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
+from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
 from tfoperator.cli.views.progress import behind_text, progress_text

@@ -10,7 +10,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents

@@ -25,7 +25,8 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.names import has_job_labels
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.ledger.claims import Claims, is_refused

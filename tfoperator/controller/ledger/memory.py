@@ -19,7 +19,8 @@ import msgspec
 from tfoperator.api.defaults import default
 from tfoperator.api.problems import errors
 from tfoperator.api.queues import uncounted_types
-from tfoperator.api.v1.types import TFJob, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob, TFJobSpec
 from tfoperator.api.validation import validate
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan import Comparison

@@ -16,7 +16,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.kube.objects import Pod
 

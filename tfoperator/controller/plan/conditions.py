@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tfoperator.api.v1.types import ConditionType, JobCondition
+from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import whole_second
 
 

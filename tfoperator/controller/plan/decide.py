@@ -18,7 +18,8 @@ import msgspec
 
 from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.api.templates import is_absent
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
 from tfoperator.api.validation import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_names
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan

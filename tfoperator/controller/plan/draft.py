@@ -21,7 +21,7 @@ from typing import Literal
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_STOPPED, replica_of
-from tfoperator.api.v1.types import TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import (
     Action,

@@ -14,7 +14,8 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.draft import Draft

@@ -8,7 +8,8 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.pods import PodGroup, PodOptions
 from tfoperator.kube.objects import Deployment, Pod, Service
 

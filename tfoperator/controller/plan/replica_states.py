@@ -18,7 +18,8 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.types import ConditionType, ReplicaStatus, ReplicaType, TFJob
+from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import PlanOptions

@@ -8,9 +8,9 @@ from enum import Enum
 
 import msgspec
 
-from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, ReplicaType
+from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
 from tfoperator.controller.pods import DesiredReplicas
 from tfoperator.kube.objects import Pod

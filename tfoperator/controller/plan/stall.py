@@ -21,14 +21,8 @@ from itertools import pairwise
 
 import msgspec
 
-from tfoperator.api.v1.types import (
-    ConditionType,
-    OnStall,
-    ReplicaType,
-    RunPolicy,
-    TFJob,
-    TrainingProgress,
-)
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, RunPolicy, TFJob
 from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.conditions import find_condition

@@ -12,17 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 
 import msgspec
 
-from tfoperator.api.indexes import format_indexes, parse_indexes
 from tfoperator.api.names import replicas_selector
-from tfoperator.api.v1.types import (
-    ConditionType,
-    JobCondition,
-    Network,
-    ReplicaStatus,
-    ReplicaType,
-    TFJobSpec,
-    TFJobStatus,
-)
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus, format_indexes, parse_indexes
+from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.observed import Observed, PlanOptions

@@ -16,7 +16,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.queues import queue_name
-from tfoperator.api.v1.types import TensorBoardStatus
+from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed

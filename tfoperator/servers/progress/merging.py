@@ -11,9 +11,9 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import parse_replica_index, parse_replica_type
-from tfoperator.api.v1.types import Metric, ReplicaProgress, ReplicaType, TFJob, TrainingProgress
+from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.base.durations import human_duration
 from tfoperator.servers.progress.reports import ProgressReport

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import datetime
 
-from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
 
 
 class ProgressMetrics:

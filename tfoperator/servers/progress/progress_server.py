@@ -10,7 +10,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.v1.types import TFJob, TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import InformerGroup
 from tfoperator.kube.objects import ObjectMeta, Pod

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.v1.types import Metric
+from tfoperator.api.v1.status import Metric
 
 MAX_BODY = 64 << 10
 MAX_METRICS = 256

@@ -17,7 +17,8 @@ from collections.abc import Callable
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJOBS, TFJob, TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister

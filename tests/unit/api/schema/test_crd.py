@@ -18,7 +18,8 @@ from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.structs import Table, struct_schema
 from tfoperator.api.schema.v1alpha2 import v1alpha2_schema
 from tfoperator.api.structure import members
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ReplicaSpec, ReplicaType, TFJobSpec
 
 
 def nodes(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:

@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.nested import nested
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, job_of, tfjob
-from tfoperator.api.v1.types import TFJobSpec, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJobSpec, decode_tfjob
 
 
 def test_every_field_of_the_peer_is_read() -> None:

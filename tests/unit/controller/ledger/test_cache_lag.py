@@ -7,7 +7,8 @@ from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.restorable_api import RestorableApi
-from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller import StaleCache, is_older
 from tfoperator.controller.ledger import CacheLag
 from tfoperator.expectations import Expectations

@@ -5,7 +5,8 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import Comparison
 from tfoperator.controller.ledger import JobMemory
 

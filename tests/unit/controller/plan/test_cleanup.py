@@ -22,7 +22,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.names import ANNOTATION_STOPPED
-from tfoperator.api.v1.types import ConditionType, JobCondition, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.plan import Patch, PlanOptions
 from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_for, planned, services_of, with_status
 from tests.unit.controller.world import World
-from tfoperator.api.v1.types import TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, Observed, Plan, PlanOptions
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.status import only_counts_rise

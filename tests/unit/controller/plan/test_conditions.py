@@ -3,7 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controller.builders import NOW, after
-from tfoperator.api.v1.types import ConditionType, JobCondition
+from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.plan.conditions import Conditions, is_finished
 
 C = ConditionType

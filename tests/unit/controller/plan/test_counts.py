@@ -6,7 +6,8 @@ import msgspec
 import pytest
 
 from tests.unit.controller.builders import make_job, make_pod, planned, waiting, with_status
-from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 

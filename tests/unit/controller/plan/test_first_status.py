@@ -8,7 +8,8 @@ from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.unit.controller.builders import NOW, make_job, make_pod, plan_for, services_of, started
-from tfoperator.api.v1.types import ConditionType, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import ControllerOptions, Observed, Plan, PlanOptions
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.kube.objects import Pod

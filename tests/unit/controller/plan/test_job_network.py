@@ -21,7 +21,8 @@ from tests.unit.controller.builders import (
     planned,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, Network, TFJob, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ConditionType, Network, TFJob
 from tfoperator.controller import UNIQUE_NAMES, Observed, PlanOptions
 from tfoperator.controller.plan import DeleteReason, PhaseName, Unseen
 from tfoperator.controller.pods import gang_scheduler

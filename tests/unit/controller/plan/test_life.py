@@ -20,7 +20,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
-from tfoperator.api.v1.types import ConditionType, JobCondition, TFJob, TFJobStatus, decode_tfjob
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, TFJob, decode_tfjob
 from tfoperator.controller import Observed
 from tfoperator.controller.plan import DeleteReason, UnkeptLogs
 from tfoperator.kube.objects import Pod

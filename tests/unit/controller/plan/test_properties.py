@@ -18,8 +18,8 @@ from hack import fuzz
 from hack.random_jobs import random_case
 from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned, services_of, started
 from tests.unit.controller.world import View, World
-from tfoperator.api.indexes import parse_indexes
 from tfoperator.api.names import replica_of
+from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
 from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason, PlanOptions
 from tfoperator.controller.plan.conditions import is_finished

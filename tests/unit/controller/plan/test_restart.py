@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, terminated, waiting
 from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
-from tfoperator.api.v1.types import RestartPolicy, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.controller.plan import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,

@@ -19,7 +19,8 @@ from tests.unit.controller.builders import (
     terminated,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
+from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan import Create, Delete, DeleteReason, PlanOptions
 from tfoperator.kube.objects import Pod, PodCondition
 

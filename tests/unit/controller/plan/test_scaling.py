@@ -21,7 +21,8 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api import names
-from tfoperator.api.v1.types import ConditionType, ReplicaStatus, ReplicaType
+from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import PLAIN_NAMES
 from tfoperator.controller.plan import DeleteReason, PlanOptions
 from tfoperator.kube.objects import Pod

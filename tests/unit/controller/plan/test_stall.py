@@ -21,7 +21,8 @@ from tests.unit.controller.builders import (
     services_of,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, ReplicaProgress, TFJob, TrainingProgress
+from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan import LogLines, LookAtLog, NewestLine, Observed, TakeStacks
 from tfoperator.kube.objects import Pod
 from tfoperator.operator.witnesses.log_looks import new_line

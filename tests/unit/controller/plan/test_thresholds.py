@@ -17,7 +17,8 @@ from tests.unit.controller.builders import (
     started,
     with_status,
 )
-from tfoperator.api.v1.types import ConditionType, ReplicaStatus, TFJob
+from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
 
 C = ConditionType

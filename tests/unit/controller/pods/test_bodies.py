@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned, started
-from tfoperator.api.v1.types import ReplicaStatus
+from tfoperator.api.v1.status import ReplicaStatus
 
 
 def plan_new(replicas: dict[str, Any], **spec: Any) -> ReadablePlan:

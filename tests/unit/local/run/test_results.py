@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from tfoperator.api.names import replica_labels
-from tfoperator.api.v1.types import JobCondition, ReplicaType, TFJob, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod, PodStatus
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.results import FinalState, RunOutcome, job_result

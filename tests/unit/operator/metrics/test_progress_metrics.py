@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tfoperator.api.v1.types import Metric, TrainingProgress
+from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.operator.metrics.progress_metrics import MAX_JOBS, PrometheusProgressMetrics
 
 HALF = TrainingProgress(percentage=50, step=5, metrics=(Metric("<loss>", "0.5"),))

@@ -6,7 +6,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.logs.archive import ArchivedContainer, ArchivedPod
 from tfoperator.report import make_report

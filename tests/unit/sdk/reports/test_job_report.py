@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from tests.unit.logs.archive.samples import record
-from tfoperator.api.v1.types import ReplicaSpec, ReplicaStatus, TFJob, TFJobSpec, TFJobStatus
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod

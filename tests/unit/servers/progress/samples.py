@@ -14,7 +14,8 @@ import msgspec
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
 from tests.unit.controller.builders import make_job
-from tfoperator.api.v1.types import Metric, TFJob, TrainingProgress
+from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.types import TFJob
 from tfoperator.servers.progress.reports import ProgressReport
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)

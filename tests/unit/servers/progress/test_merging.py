@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.servers.progress.samples import NOW, job, report
-from tfoperator.api.v1.types import ReplicaStatus, TFJob, TrainingProgress
+from tfoperator.api.v1.status import ReplicaStatus, TrainingProgress
+from tfoperator.api.v1.types import TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.reports import ProgressReport

@@ -21,7 +21,8 @@ from tests.support.threads import no_threads_left, run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
 from tfoperator.api.progress_names import status_path, token_audience
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, TrainingProgress, decode_tfjob
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS

@@ -8,7 +8,8 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.support.threads import no_threads_left
-from tfoperator.api.v1.types import TFJOBS, TFJob, TrainingProgress, decode_tfjob
+from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.servers.progress import ProgressMetrics
 from tfoperator.servers.progress.writer import ProgressWriter

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_JOB_NAME, LABEL_TENSORBOARD, annotated_count, replica_name
-from tfoperator.api.v1.types import ConditionType, TensorBoardStatus, TFJob, TrainingProgress
+from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod

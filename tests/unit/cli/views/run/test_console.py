@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
-from tfoperator.api.v1.types import JobCondition, ReplicaType, TensorBoardStatus, TFJob, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TensorBoardStatus, TFJobStatus
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.live import LiveView, make_view
 from tfoperator.cli.views.run.plain import PlainView

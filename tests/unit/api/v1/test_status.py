@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api.indexes import MAX_INDEXES, format_indexes, parse_indexes
+from tfoperator.api.v1.status import MAX_INDEXES, format_indexes, parse_indexes
 
 
 @pytest.mark.parametrize(
