@@ -28,11 +28,6 @@ class TokenBucket:
         self._tokens = float(burst)
         self._updated = -math.inf
 
-    @property
-    def limits(self) -> bool:
-        """Whether there is a limit at all."""
-        return self._qps > 0
-
     def reserve(self) -> float:
         """Take one token and return the seconds to wait before using it (0.0: go ahead)."""
         if self._qps <= 0:

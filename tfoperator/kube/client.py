@@ -67,7 +67,7 @@ class Client(HttpVerbs):
         clock = clock or SystemClock()
         session = Session(
             config,
-            limiter=TokenBucket(qps, burst, clock=clock),
+            limiter=TokenBucket(qps, burst, clock=clock) if qps > 0 else None,
             observer=observer or RequestObserver(),
             transport=Transport(
                 config.server,

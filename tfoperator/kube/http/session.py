@@ -52,7 +52,7 @@ class Session:
         self,
         config: ClusterConfig,
         *,
-        limiter: TokenBucket,
+        limiter: TokenBucket | None,
         observer: RequestObserver,
         transport: Transport,
         user_agent: str = "",
@@ -140,7 +140,7 @@ class Session:
 
         That is its turn, or credentials: a plugin may take as long as it likes. Raises KubeError.
         """
-        if call.limited and self._limiter.limits:
+        if call.limited and self._limiter is not None:
             return None
         held = self._credentials.held()
         if held is None:
@@ -226,7 +226,7 @@ class Session:
         raise error_of(answer, call.what)
 
     def _wait_for_turn(self, call: Call) -> None:
-        if not self._limiter.limits:
+        if self._limiter is None:
             return
         seconds = self._limiter.reserve()
         if seconds > 0:

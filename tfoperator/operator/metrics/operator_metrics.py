@@ -17,8 +17,7 @@ from tfoperator import reconciler
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import ControllerMetrics, OwnedKind
 from tfoperator.logs import archive
-from tfoperator.operator.metrics.client_metrics import ClientMetrics
-from tfoperator.operator.metrics.tool_metrics import Makers, PrometheusInformerMetrics, QueueMetrics
+from tfoperator.operator.metrics.tool_metrics import ClientMetrics, Makers, PrometheusInformerMetrics, QueueMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Metric
 from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from tfoperator.api.v1.types import TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.operator.metrics.tool_metrics import Makers
 from tfoperator.servers import progress as progress_server
 

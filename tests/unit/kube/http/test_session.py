@@ -174,8 +174,10 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         assert call.running
         clock.advance(0.1)
         call.result()
+        limiter = client._session._limiter
+        assert limiter is not None
         for _ in range(11):
-            client._session._limiter.reserve()  # others' requests
+            limiter.reserve()  # others' requests
         call = InThread(lambda: read(client))
         clock.pass_time(1.2)
         call.result()
