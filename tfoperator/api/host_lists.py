@@ -21,6 +21,12 @@ _TASK_AND_TYPES = 120
 
 _OPTION = len("--evaluator_hosts=")
 
+PER_HOST = len('"",')
+"""Characters that a host takes beside its own."""
+
+ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_AND_TYPES
+"""Characters of all hosts, with PER_HOST for each, up to which `too_long` has nothing to say of any job."""
+
 
 class HostList(NamedTuple):
     """The hosts (`host:port`) of one replica type: how many, and how many characters they have together."""
@@ -64,7 +70,7 @@ def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
 
 
 def _quoted(hosts: HostList) -> int:
-    return hosts.characters + hosts.size * len('"",')
+    return hosts.characters + hosts.size * PER_HOST
 
 
 def _argument(hosts: HostList) -> int:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from tfoperator.api.host_lists import HostList, too_long
+from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
@@ -144,6 +144,8 @@ class ReplicaManifests:
     @cached_property
     def too_many_hosts(self) -> str:
         """Why no process of the job can be started, if it is told of too many others; else empty."""
+        if sum(len(listed) * PER_HOST + sum(map(len, listed)) for listed in self._hosts.values()) <= ALWAYS_ACCEPTED:
+            return ""
         hosts = {
             replica_type: HostList(len(listed), sum(map(len, listed)))
             for replica_type, listed in self._hosts.items()

@@ -14,8 +14,16 @@ from hack.pod_environment import variables
 from tests.unit.api.samples import tfjob
 from tests.unit.api.validation.complaints import complaints, warnings
 from tests.unit.controller.builders import OPTIONS, make_job, planned
-from tfoperator.api.host_lists import MAX_TEXT_LENGTH, MAX_TF_CONFIG_LENGTH
+from tfoperator.api.host_lists import (
+    ALWAYS_ACCEPTED,
+    MAX_TEXT_LENGTH,
+    MAX_TF_CONFIG_LENGTH,
+    PER_HOST,
+    HostList,
+    too_long,
+)
 from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.validation import validate
 
 LONG = "a-job-with-a-long-name-because-people-do-that"
@@ -102,6 +110,24 @@ def test_the_operator_tells_of_it_as_it_is_configured() -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the limit is Linux's")
+@pytest.mark.parametrize("replica_type", [ReplicaType.PS, ReplicaType.WORKER, ReplicaType.CHIEF])
+@pytest.mark.parametrize("size", [1, 2, 2000])
+@pytest.mark.parametrize("others", [{}, {ReplicaType.WORKER: HostList(100, 3000)}])
+def test_what_needs_no_look_is_accepted_in_any_case(
+    replica_type: ReplicaType, size: int, others: dict[ReplicaType, HostList]
+) -> None:
+    left = ALWAYS_ACCEPTED - sum(one.characters + one.size * PER_HOST for one in others.values())
+    hosts = {**others, replica_type: HostList(size, left - size * PER_HOST)}
+    for dynamic in (True, False):
+        for arguments in (True, False):
+            assert too_long(hosts, dynamic=dynamic, arguments=arguments) == ""
+
+
+def test_one_character_more_may_be_too_many() -> None:
+    hosts = {ReplicaType.WORKER: HostList(2, ALWAYS_ACCEPTED - 2 * PER_HOST + 1)}
+    assert too_long(hosts, dynamic=False, arguments=False)
+
+
 def test_linux_takes_no_more() -> None:
     subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * MAX_TF_CONFIG_LENGTH}, check=True)
     with pytest.raises(OSError, match="too long"):
