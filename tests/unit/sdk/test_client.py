@@ -119,12 +119,6 @@ def test_the_conditions_can_be_asked_one_by_one(world: ServedWorld) -> None:
     assert not sdk.is_job_failed("mnist")
 
 
-def test_jobs_are_listed_by_label(world: ServedWorld) -> None:
-    world.submit("a", labels={"team": "x"})
-    world.submit("b")
-    assert [job.metadata.name for job in world.sdk.list_jobs(label_selector="team=x")] == ["a"]
-
-
 def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: ServedWorld) -> None:
     world.submit(PS=1, Worker=11)
     for replica in ("worker-10", "ps-0", "worker-2", "worker-0"):
@@ -137,14 +131,6 @@ def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: Serve
     assert names("mnist", replica_type="Chief") == []
     with pytest.raises(ValueError, match="'boss' is no replica type; there are PS, Worker"):
         names("mnist", replica_type="boss")
-
-
-def test_a_job_is_suspended_and_resumed(world: ServedWorld) -> None:
-    world.submit()
-    world.sdk.suspend_job("mnist")
-    assert world.job()["spec"]["runPolicy"]["suspend"] is True
-    world.sdk.resume_job("mnist")
-    assert world.job()["spec"]["runPolicy"]["suspend"] is False
 
 
 def test_replicas_are_scaled_by_type(world: ServedWorld) -> None:

@@ -9,35 +9,12 @@ from tests.support.jobs import soon
 from tests.support.served import ServedWorld
 from tests.support.threads import InThread
 from tfoperator.kube import ClientClosed
-from tfoperator.sdk import JobDeleted, JobEnded, JobFailed, JobNotFound, TFJobClient, WaitTimeout
-from tfoperator.sdk.states import job_state
-
-
-def test_waiting_ends_as_soon_as_the_condition_is_true(world: ServedWorld) -> None:
-    world.submit()
-    states: list[str] = []
-    steps = [lambda c=c: world.becomes(c) for c in ("Created", "Running", "Succeeded")]
-    with soon(*steps):
-        job = world.sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job_state(job)))
-    assert world.sdk.is_job_succeeded(job=job)
-    assert states == ["Pending", "Created", "Running", "Succeeded"]
+from tfoperator.sdk import JobEnded, JobFailed, TFJobClient, WaitTimeout
 
 
 def test_a_condition_that_is_true_already_needs_no_time(world: ServedWorld) -> None:
     world.submit(condition="Running")
     world.sdk.wait_for_job_conditions("mnist", expected_conditions={"running"}, wait_timeout=0)
-
-
-def test_a_job_that_fails_ends_the_wait_and_says_why(world: ServedWorld) -> None:
-    world.submit()
-    with (
-        soon(lambda: world.becomes("Failed", message="1 Worker replica(s) failed")),
-        pytest.raises(JobFailed) as caught,
-    ):
-        world.sdk.wait_for_job_conditions("mnist")
-    assert "1 Worker replica(s) failed" in str(caught.value)
-    assert world.namespace in str(caught.value)
-    assert caught.value.condition.reason == "TFJobFailed"
 
 
 def test_a_failure_has_the_last_lines_of_the_replica_that_failed_first(world: ServedWorld) -> None:
@@ -92,14 +69,6 @@ def test_the_time_limit_holds(world: ServedWorld, seconds: float) -> None:
     assert time.monotonic() - began >= seconds
     assert isinstance(caught.value, WaitTimeout)
     assert caught.value.job is not None
-
-
-def test_a_missing_and_a_deleted_job_are_told_apart(world: ServedWorld) -> None:
-    with pytest.raises(JobNotFound, match="no TFJob mnist in namespace"):
-        world.sdk.wait_for_job_conditions("mnist")
-    world.submit()
-    with soon(lambda: world.sdk.delete_job("mnist")), pytest.raises(JobDeleted):
-        world.sdk.wait_for_job_conditions("mnist")
 
 
 def test_an_unknown_condition_is_refused_at_once(world: ServedWorld) -> None:

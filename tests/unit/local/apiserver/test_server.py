@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tests.unit.local.apiserver.samples import widgets
-from tfoperator.kube import GoneError, ListOptions, WatchOptions
+from tfoperator.kube import GoneError, WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
@@ -307,17 +307,6 @@ def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) ->
     with client.pod_log("default", "p", follow=True) as log:
         assert next(iter(log)) == b"first\n"
         run_at_once(server.stop)
-
-
-def test_fifty_replicas_are_made_and_found_by_their_label(client: Client) -> None:
-    labels = {"labels": {"job": "j"}}
-    for index in range(50):
-        name = {"name": f"j-worker-{index}", **labels}
-        client.create(PODS, "default", {"metadata": name, "spec": POD["spec"]}, decode)
-        client.patch(PODS, "default", name["name"], {"status": {"phase": "Running"}}, decode, subresource="status")
-    found = client.list(PODS, "default", decode, ListOptions(label_selector="job=j"))
-
-    assert len(found.items) == 50
 
 
 def test_the_usual_namespaces_are_there(client: Client) -> None:
