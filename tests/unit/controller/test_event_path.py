@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from hack.event_path import EventPath, trace_creation, trace_failure
+import re
+
+from hack.event_path import ROOT, EventPath, trace_creation, trace_failure
 
 MOST_FILES_OF_A_FAILURE = 56
 MOST_FILES_OF_A_CREATION = 70
@@ -17,8 +19,16 @@ def is_short(path: EventPath, most_files: int) -> None:
     assert not [file for file, lines in path.files.items() if lines > MOST_LINES], f"{path}"
 
 
-def test_the_way_of_a_failed_pod_to_its_successor_is_short() -> None:
-    is_short(trace_failure(), MOST_FILES_OF_A_FAILURE)
+def described() -> set[str]:
+    """The files that ARCHITECTURE.md names in its section about one event."""
+    section = (ROOT / "ARCHITECTURE.md").read_text().partition("\n## The way of one event\n")[2].partition("\n## ")[0]
+    return {f"tfoperator/{name}" for name in re.findall(r"`([\w/]+\.py)`", section)}
+
+
+def test_the_way_of_a_failed_pod_to_its_successor_is_short_and_described() -> None:
+    path = trace_failure()
+    is_short(path, MOST_FILES_OF_A_FAILURE)
+    assert described() == set(path.files), f"{path}"
 
 
 def test_the_way_of_a_job_to_its_many_pods_is_short() -> None:
