@@ -1,4 +1,8 @@
-"""The picture of the floors in ARCHITECTURE.md is the contract in setup.cfg that import-linter checks."""
+"""The picture of the floors in ARCHITECTURE.md is the contract in setup.cfg that import-linter checks.
+
+What that page and the notes of decisions name exists. Which files an event goes through is compared in
+tests/unit/controller/test_event_path.py.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,11 @@ import re
 from configparser import ConfigParser
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[3]
+DECISIONS = ROOT / "docs/decisions"
+PAGES = [ROOT / "ARCHITECTURE.md", *sorted(DECISIONS.glob("*.md"))]
 
 
 def contract() -> list[set[str]]:
@@ -41,3 +49,19 @@ def test_every_package_has_its_place_in_it() -> None:
     packages = {path.parent.name for path in (ROOT / "tfoperator").glob("*/__init__.py")}
     modules = {path.stem for path in (ROOT / "tfoperator").glob("*.py") if not path.stem.startswith("__")}
     assert set().union(*contract()) == packages | modules
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_the_files_and_packages_that_a_page_names_exist(page: Path) -> None:
+    there = "".join(
+        f"/{path.relative_to(ROOT)}\n"
+        for folder in ("tfoperator", "tests", "hack", "manifests", "docs")
+        for path in (ROOT / folder).rglob("*")
+    )
+    named = re.findall(r"`([\w./-]+\.py|\w+(?:/\w+)+)/?`", page.read_text())
+    assert [name for name in named if f"/{name}\n" not in there] == []
+
+
+def test_the_list_of_decisions_is_complete() -> None:
+    listed = re.findall(r"\]\((2[\w-]+\.md)\)", (DECISIONS / "README.md").read_text())
+    assert sorted(listed) == sorted(note.name for note in DECISIONS.glob("2*.md"))
