@@ -1,7 +1,7 @@
 """Carries out plans by API calls, and says when the job has to be looked at again.
 
 `PlanExecutor` keeps the order, `ActionRunner` (`apply.py`) carries out every action in one way, whatever it concerns,
-and `Report` tells what became of it. Nothing about a job is decided here.
+and `OutcomeReporter` tells what became of it. Nothing about a job is decided here.
 """
 
 from tfoperator.controller.execute.executor import PlanExecutor

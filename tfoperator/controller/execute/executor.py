@@ -12,7 +12,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.apply import ActionRunner
 from tfoperator.controller.execute.outcome import Applied, Outcome
-from tfoperator.controller.execute.report import JobEvents, Report
+from tfoperator.controller.execute.report import JobEvents, OutcomeReporter
 from tfoperator.controller.execute.status import StatusWriter
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger import Ledger
@@ -38,7 +38,7 @@ class PlanExecutor:
         """
         self._memory = ledger.memory
         self._events = JobEvents(outside.recorder, ledger.memory)
-        self._report = Report(outside, self._events, ledger.memory)
+        self._report = OutcomeReporter(outside, self._events, ledger.memory)
         self._status = StatusWriter(outside, ledger, self._events)
         self._runner = ActionRunner(outside, resources, ledger, plan_again)
 

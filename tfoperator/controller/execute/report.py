@@ -90,7 +90,7 @@ class JobEvents:
             self.emit(job, (PlannedEvent("Warning", reason, message[:MAX_MESSAGE]),))
 
 
-class Report:
+class OutcomeReporter:
     """Reports what became of actions. Thread-safe, for different jobs at a time."""
 
     def __init__(self, outside: Collaborators, events: JobEvents, memory: JobMemory) -> None:

@@ -48,7 +48,7 @@ from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
 from tfoperator.controller.pods import (
     NAMINGS,
     PLAIN_NAMES,
-    TemplateError,
+    PodTemplateError,
     is_service_of,
     naming_in_use,
     network_in_use,
@@ -73,7 +73,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
             status = _plan_finished(draft, tensorboard)
         else:
             status = _plan_unfinished(draft, tensorboard)
-    except TemplateError as error:
+    except PodTemplateError as error:
         # A fresh draft: nothing of the half-made plan may be carried out.
         draft = Draft(observed, now, options)
         status = plan_invalid(draft, (str(error),))
@@ -168,7 +168,7 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
 def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
     """A job that has not ended: it is invalid, or ends now, or lets go of everything (suspended), or goes on.
 
-    Raises TemplateError if no pod can be made from a template.
+    Raises PodTemplateError if no pod can be made from a template.
     """
     job, policy = draft.job, draft.job.spec.run_policy
     suspended = policy is not None and bool(policy.suspend)
@@ -236,7 +236,7 @@ def _free_lost_pods(draft: Draft) -> None:
 
 
 def _plan_active(draft: Draft, known: Situation) -> None:
-    """The job goes on: its pods and services are brought to what it asks for. Raises TemplateError."""
+    """The job goes on: its pods and services are brought to what it asks for. Raises PodTemplateError."""
     _free_lost_pods(draft)
     if known.resumed:
         # Before a pod is made, which could be taken for an old one otherwise.

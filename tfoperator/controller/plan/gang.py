@@ -30,9 +30,9 @@ from tfoperator.controller.pods import (
     GangScheduler,
     PodGroup,
     PodGroupSpec,
+    PodTemplateError,
     Resources,
     Template,
-    TemplateError,
     owner_reference,
     pod_requests,
 )
@@ -66,7 +66,8 @@ def plan_pod_group(
 ) -> bool:
     """Plan the PodGroup, and say what the gang waits for; returns whether the job's objects may be created now.
 
-    Raises TemplateError if a template's requests can't be read, or the PodGroup would name what the job may not have.
+    Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name what the job may not
+    have.
     """
     job, current = draft.job, draft.observed.pod_group
     policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
@@ -77,7 +78,7 @@ def plan_pod_group(
         gang, job.metadata.namespace, policy, None if current is None else current.spec
     )
     if problems := "; ".join(refused):
-        raise TemplateError(problems)
+        raise PodTemplateError(problems)
     size = gang_size(policy, groups, current, draft.observed.priorities, template)
     wanted = gang.spec(policy, size.members, size.resources)
     if current is None:
@@ -122,7 +123,7 @@ def gang_size(
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
 ) -> GangSize:
-    """The size that the job's PodGroup should have. Raises TemplateError if a template's requests can't be read.
+    """The size that the job's PodGroup should have. Raises PodTemplateError if a template's requests can't be read.
 
     As long as nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is:
     each replica that completes would be a patch, and templates would have to be read at every sync.

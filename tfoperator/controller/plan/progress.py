@@ -17,7 +17,7 @@ STACKS_TIMEOUT = 30.0
 """Seconds that the end of a job, or of a stall, waits for stacks: a process that is stopped answers no signal."""
 
 
-class Progress(Enum):
+class StallState(Enum):
     """What is known of a job's progress."""
 
     NOT_WATCHED = "it has no deadline for its progress"
@@ -35,7 +35,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     `stacks_of` are pods whose stacks are to be taken. `ends_as` is what to do about the stall now.
     """
 
-    progress: Progress
+    state: StallState
     message: str = ""
     behind: tuple[str, ...] = ()
     look_again: float | None = None
@@ -45,7 +45,7 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
     ends_as: OnStall = OnStall.REPORT
 
 
-NOT_WATCHED = Stall(progress=Progress.NOT_WATCHED)
+NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
 
 
 class LastStacks(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.progress import Progress, Stall
+from tfoperator.controller.plan.progress import Stall, StallState
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
@@ -116,24 +116,24 @@ def _report_gang(draft: Draft) -> None:
 def watch_progress(draft: Draft, stall: Stall) -> None:
     """The job is active: whether it makes progress, and what has to be found out about that."""
     conditions, name = draft.conditions, draft.job.metadata.name
-    match stall.progress:
-        case Progress.STALLED:
+    match stall.state:
+        case StallState.STALLED:
             before = conditions.get(ConditionType.STALLED)
             if conditions.set(ConditionType.STALLED, "True", PROGRESS_DEADLINE_EXCEEDED, stall.message) and (
                 before is None or before.status != "True"
             ):
                 draft.event("Warning", "Stalled", stall.message)
-        case Progress.UNKNOWN:
+        case StallState.UNKNOWN:
             if conditions.set(ConditionType.STALLED, "Unknown", "NothingToTell", stall.message):
                 draft.event("Warning", "ProgressUnknown", stall.message)
-        case Progress.GOES_ON:
+        case StallState.GOES_ON:
             if conditions.is_true(ConditionType.STALLED):
                 draft.event("Normal", "ProgressResumed", f"TFJob {name} makes progress again.")
             _set_false_if_there(draft, ConditionType.STALLED, "ProgressResumed", f"TFJob {name} makes progress.")
-        case Progress.NOT_RUNNING:
+        case StallState.NOT_RUNNING:
             message = f"Not everything that TFJob {name} needs runs; its time without progress starts anew then."
             _set_false_if_there(draft, ConditionType.STALLED, "TFJobNotRunning", message)
-        case Progress.NOT_WATCHED:
+        case StallState.NOT_WATCHED:
             conditions.remove(ConditionType.STALLED)
     if stall.look_again is not None:
         draft.requeue_in(stall.look_again)

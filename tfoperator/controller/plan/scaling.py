@@ -21,7 +21,7 @@ _ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
 def plan_replicas(draft: Draft, known: Situation) -> None:
-    """Plan creations, deletions and restarts. Raises TemplateError if a body can't be made.
+    """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
     A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
     stays until its restart delay has passed: it holds the logs, and its name. Then it goes at once, for nothing runs in

@@ -27,7 +27,7 @@ from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Progress, Stall, pods_to_look_into, utc
+from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import CHIEF_TYPES
@@ -54,7 +54,7 @@ def judge_progress(known: Situation, deadline: float) -> Stall:
     """Whether the job has stalled: `deadline` is that of its progress, in seconds."""
     start = _clock_start(known.job, known.groups)
     if start is None:
-        return Stall(progress=Progress.NOT_RUNNING)
+        return Stall(state=StallState.NOT_RUNNING)
     clock, reported = _Clock(start, deadline, known.now), _newest_report(known.observed)
     return _by_logs(known, clock) if reported is None else _by_reports(known, clock, reported)
 
@@ -123,7 +123,7 @@ def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> 
     last = max(utc(clock.start), min(time, utc(clock.now)))
     left = clock.left(last)
     if left > 0:
-        return Stall(progress=Progress.GOES_ON, look_again=left)
+        return Stall(state=StallState.GOES_ON, look_again=left)
     at = f" at {reported.percentage} %" if reported.percentage is not None else ""
     step = f" (step {reported.step})" if reported.step is not None else ""
     what = f"the last report{at}{step} came at {_time(time)}"
@@ -147,7 +147,7 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
     job, lines = known.job, known.observed.log_lines
     if lines is None:
         message = "its replicas report no progress, and this operator does not read logs"
-        return Stall(progress=Progress.UNKNOWN, message=_unknown(job, message))
+        return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
     pods = _training_pods(known.groups)
     newest = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
     times = {name: min(utc(one.time), utc(clock.now)) for name, one in newest.items()}
@@ -159,22 +159,22 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
         half = clock.left(last, 0.5)
         seen_since_half = looked is not None and seconds_between(last, looked) >= clock.deadline / 2
         if half > 0 or seen_since_half:
-            return Stall(progress=Progress.GOES_ON, look_again=half if half > 0 else left)
-        return Stall(progress=Progress.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
+            return Stall(state=StallState.GOES_ON, look_again=half if half > 0 else left)
+        return Stall(state=StallState.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
     again = min(max(clock.deadline / 2, _AGAIN_LEAST), _AGAIN_MOST)
     if looked is None or seconds_between(last, looked) < clock.deadline:
         before = find_condition(job.status.conditions, ConditionType.STALLED)
         kept = before is not None and before.status == "True"
         # Until the logs have been looked at again nothing is said that was not said before.
-        progress = Progress.STALLED if kept else Progress.GOES_ON
+        state = StallState.STALLED if kept else StallState.GOES_ON
         message = before.message if before is not None and kept else ""
-        return Stall(progress=progress, message=message, look_again=again, look_at=all_pods, newer_than=last)
+        return Stall(state=state, message=message, look_again=again, look_at=all_pods, newer_than=last)
     since = seconds_between(looked, clock.now)
     look_at = all_pods if since >= again else ()
     if lines.problem:
         message = _unknown(job, f"its replicas report none, and their logs can't be read: {lines.problem}")
         return Stall(
-            progress=Progress.UNKNOWN,
+            state=StallState.UNKNOWN,
             message=message,
             look_again=again if look_at else again - since,
             look_at=look_at,
@@ -224,7 +224,7 @@ def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...]
     before = find_condition(job.status.conditions, ConditionType.STALLED)
     is_new = before is None or before.status != "True"
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
-    stall = Stall(progress=Progress.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
+    stall = Stall(state=StallState.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
     if is_new and ends_as is not OnStall.REPORT:
         # The condition first, then the end: a job that fails by the restart that follows says nothing of its stall.
         stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_AFTER)

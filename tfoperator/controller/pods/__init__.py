@@ -31,7 +31,7 @@ from tfoperator.controller.pods.naming import (
 )
 from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
 from tfoperator.controller.pods.resources import Resources, pod_requests
-from tfoperator.controller.pods.template import Template, TemplateError
+from tfoperator.controller.pods.template import PodTemplateError, Template
 from tfoperator.controller.pods.tensorboard import tensorboard_deployment, tensorboard_service
 
 __all__ = [
@@ -51,12 +51,12 @@ __all__ = [
     "PodGroup",
     "PodGroupSpec",
     "PodOptions",
+    "PodTemplateError",
     "ProgressAccess",
     "ReplicaManifests",
     "Resources",
     "SchedulingRules",
     "Template",
-    "TemplateError",
     "decode_pod_group",
     "gang_scheduler",
     "is_service_of",

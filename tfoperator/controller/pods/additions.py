@@ -36,7 +36,7 @@ from tfoperator.api.progress_names import (
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import Checkpoint
-from tfoperator.controller.pods.template import Template, TemplateError, list_of_objects
+from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
 from tfoperator.kube.objects import ObjectMeta
 
 _Objects = Sequence[dict[str, Any]]
@@ -54,7 +54,7 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
     """Add to the template's containers, init containers too, that request or limit a resource in `accelerators`.
 
     What the template itself says stays: its volume of a name, its mount at a path, its variable of a name. Ours come
-    first among the variables, so that the template's may refer to them. Raises TemplateError for a template of the
+    first among the variables, so that the template's may refer to them. Raises PodTemplateError for a template of the
     wrong shape.
     """
     used: dict[str, Accelerator] = {}
@@ -128,20 +128,20 @@ def _place(value: object) -> str:
 def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
     """Add one volume for all replicas to a template, with a directory of the job's own in its training container.
 
-    Raises TemplateError if the template has another use for the volume's name or the mount's place.
+    Raises PodTemplateError if the template has another use for the volume's name or the mount's place.
     """
     try:
         source = template_dict(checkpoint.volume)
     except msgspec.ValidationError:
-        raise TemplateError("spec.checkpoint.volume: must be an object") from None
+        raise PodTemplateError("spec.checkpoint.volume: must be an object") from None
     path = f"{template.path}.spec.volumes"
     volumes = list_of_objects(template.spec.get("volumes"), path)
     if any(volume.get("name") == CHECKPOINT_VOLUME for volume in volumes):
-        raise TemplateError(f"{path}: must not have a volume named {CHECKPOINT_VOLUME}: that is spec.checkpoint's")
+        raise PodTemplateError(f"{path}: must not have a volume named {CHECKPOINT_VOLUME}: that is spec.checkpoint's")
     mounts = template.list_of_objects("volumeMounts")
     for mount in mounts:
         if str(mount.get("mountPath")).rstrip("/") == checkpoint.mount_path.rstrip("/"):
-            raise TemplateError(
+            raise PodTemplateError(
                 f"spec.checkpoint.mountPath: {checkpoint.mount_path} is where {template.path} mounts volume "
                 f"{mount.get('name')}"
             )
@@ -169,19 +169,19 @@ class ProgressAccess(msgspec.Struct, frozen=True):
 def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
     """Add the volume, its mount and the variables by which programs report to the training container.
 
-    A template that names a server of its own is left as it is. Raises TemplateError if the template has another use for
-    the volume's name or the mount's place.
+    A template that names a server of its own is left as it is. Raises PodTemplateError if the template has another use
+    for the volume's name or the mount's place.
     """
     if any(variable.get("name") == URL_VARIABLE for variable in template.env):
         return
     path = f"{template.path}.spec.volumes"
     volumes = list_of_objects(template.spec.get("volumes"), path)
     if any(volume.get("name") == PROGRESS_VOLUME for volume in volumes):
-        raise TemplateError(f"{path}: must not have a volume named {PROGRESS_VOLUME}: that is for spec.progress")
+        raise PodTemplateError(f"{path}: must not have a volume named {PROGRESS_VOLUME}: that is for spec.progress")
     mounts = template.list_of_objects("volumeMounts")
     for mount in mounts:
         if str(mount.get("mountPath")).rstrip("/") == PROGRESS_MOUNT_PATH:
-            raise TemplateError(
+            raise PodTemplateError(
                 f"spec.progress: {PROGRESS_MOUNT_PATH} is where {template.path} mounts volume {mount.get('name')}"
             )
     token = {

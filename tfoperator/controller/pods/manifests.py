@@ -19,7 +19,7 @@ from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, p
 from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
-from tfoperator.controller.pods.template import Template, TemplateError
+from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
 """The types that lead a job; with neither, worker 0 does."""
@@ -78,7 +78,7 @@ class _Cluster(NamedTuple):
 class ReplicaManifests:
     """Makes the manifests of one job's pods and services, for one plan.
 
-    Its methods raise TemplateError if a template can't be used. What they return may share parts: encode it, don't
+    Its methods raise PodTemplateError if a template can't be used. What they return may share parts: encode it, don't
     change it.
     """
 
@@ -202,11 +202,11 @@ class ReplicaManifests:
         return {replica_type: [name + end for name in self._names[replica_type]] for replica_type, end in ends.items()}
 
     def template(self, group: DesiredReplicas) -> Template:
-        """The group's template with all that is added to it. Raises TemplateError."""
+        """The group's template with all that is added to it. Raises PodTemplateError."""
         template = self._templates.get(group.type)
         if template is None:
             if group.spec is None:
-                raise TemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
+                raise PodTemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
             template = Template(group.type, self._with_template(group.type, group.spec))
             self._add_to(template, group.type)
             self._templates[group.type] = template
@@ -239,7 +239,7 @@ class ReplicaManifests:
             return spec
         image = self._options.default_ps_image
         if not image:
-            raise TemplateError(
+            raise PodTemplateError(
                 f"spec.tfReplicaSpecs[{replica_type}].template: is required, for this operator has no image for a "
                 "stock parameter server (--default-ps-image)"
             )

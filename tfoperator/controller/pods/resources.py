@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from tfoperator.api.quantity import format_quantity, is_binary, parse_quantity
-from tfoperator.controller.pods.template import Template, TemplateError, an_object, list_of_objects
+from tfoperator.controller.pods.template import PodTemplateError, Template, an_object, list_of_objects
 
 _OF_PODS = ("cpu", "memory")
 _OF_PODS_PREFIX = "hugepages-"
@@ -39,11 +39,11 @@ class Resources:
         self._binary |= other._binary
 
     def put(self, name: str, amount: object, path: str) -> None:
-        """Set one amount. Raises TemplateError, which names `path`, if it is no quantity."""
+        """Set one amount. Raises PodTemplateError, which names `path`, if it is no quantity."""
         try:
             self._amounts[name] = parse_quantity(amount)
         except ValueError as error:
-            raise TemplateError(f"{path}[{name}]: {error}") from None
+            raise PodTemplateError(f"{path}[{name}]: {error}") from None
         if is_binary(amount):
             self._binary.add(name)
 
@@ -61,7 +61,7 @@ class Resources:
 
 
 def pod_requests(template: Template) -> Resources:
-    """What one pod of the template asks for. Raises TemplateError if that can't be read."""
+    """What one pod of the template asks for. Raises PodTemplateError if that can't be read."""
     path = f"{template.path}.spec"
     total = Resources()
     for position, container in enumerate(template.containers):

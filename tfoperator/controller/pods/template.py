@@ -16,25 +16,25 @@ from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 
 
-class TemplateError(ValueError):
+class PodTemplateError(ValueError):
     """No pod can be made from a template. The text is `field: message`."""
 
 
 def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
-    """The value if it is a list of objects; empty if it is None. Raises TemplateError."""
+    """The value if it is a list of objects; empty if it is None. Raises PodTemplateError."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise TemplateError(f"{path}: must be a list of objects")
+        raise PodTemplateError(f"{path}: must be a list of objects")
     return value
 
 
 def an_object(value: object, path: str) -> dict[str, Any]:
-    """The value if it is an object; empty if it is None. Raises TemplateError."""
+    """The value if it is an object; empty if it is None. Raises PodTemplateError."""
     if value is None:
         return {}
     if not isinstance(value, dict):
-        raise TemplateError(f"{path}: must be an object")
+        raise PodTemplateError(f"{path}: must be an object")
     return value
 
 
@@ -43,7 +43,7 @@ class Template:
 
     `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
     ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
-    that one. Raises TemplateError for a template without containers or of the wrong shape.
+    that one. Raises PodTemplateError for a template without containers or of the wrong shape.
     """
 
     def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec) -> None:
@@ -51,7 +51,7 @@ class Template:
         try:
             template = template_dict(spec.template)
         except msgspec.DecodeError as error:
-            raise TemplateError(f"{self.path}: {error}") from None
+            raise PodTemplateError(f"{self.path}: {error}") from None
         metadata = an_object(template.get("metadata"), f"{self.path}.metadata")
         self.labels = an_object(metadata.get("labels"), f"{self.path}.metadata.labels")
         self.annotations = an_object(metadata.get("annotations"), f"{self.path}.metadata.annotations")
@@ -104,7 +104,7 @@ class Template:
         return list(ports.values())
 
     def list_of_objects(self, field: str) -> list[dict[str, Any]]:
-        """A list of the training container, such as `volumeMounts`; empty if absent. Raises TemplateError."""
+        """A list of the training container, such as `volumeMounts`; empty if absent. Raises PodTemplateError."""
         path = f"{self.path}.spec.containers[{self.container}].{field}"
         return list_of_objects(self.containers[self.container].get(field), path)
 
@@ -126,14 +126,14 @@ class Template:
     def _containers(self) -> list[dict[str, Any]]:
         containers = self.spec.get("containers")
         if not isinstance(containers, list) or not containers:
-            raise TemplateError(f"{self.path}.spec.containers: must have at least one container")
+            raise PodTemplateError(f"{self.path}.spec.containers: must have at least one container")
         for position, container in enumerate(containers):
             if not isinstance(container, dict):
-                raise TemplateError(f"{self.path}.spec.containers[{position}]: must be an object")
+                raise PodTemplateError(f"{self.path}.spec.containers[{position}]: must be an object")
         return containers
 
     def _arguments(self) -> list[Any]:
         value = self.containers[self.container].get("args")
         if value is not None and not isinstance(value, list):
-            raise TemplateError(f"{self.path}.spec.containers[{self.container}].args: must be a list")
+            raise PodTemplateError(f"{self.path}.spec.containers[{self.container}].args: must be a list")
         return value or []

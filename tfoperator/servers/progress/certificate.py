@@ -30,7 +30,7 @@ OnCertificate = Callable[[KeyPair, bytes], None]
 """Is given a certificate to show, and the authorities (PEM) that clients are to trust from now on."""
 
 
-class CertificateKeeper(Repetition):
+class CertificateRenewal(Repetition):
     """Calls `on_certificate` from its own thread, at once and after each renewal. `start()` and `stop()` once each."""
 
     def __init__(

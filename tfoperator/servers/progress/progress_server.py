@@ -18,7 +18,7 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates import KeyPair
 from tfoperator.servers.keyring import KeyringSecret
-from tfoperator.servers.progress.certificate import CertificateKeeper
+from tfoperator.servers.progress.certificate import CertificateRenewal
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.reports import ProgressReport
@@ -97,7 +97,7 @@ class ProgressServer:
         self.url = (config.url or f"https://{service}").rstrip("/").replace("{port}", str(self._endpoint.port))
         """What the URLs begin with to which programs report."""
         hosts = [urlsplit(self.url).hostname or ""] if config.url else [service, f"{service}.{domain}"]
-        self._keeper = CertificateKeeper(
+        self._keeper = CertificateRenewal(
             KeyringSecret(client, config.namespace, config.secret, option="--progress-secret"),
             hosts,
             self._show,

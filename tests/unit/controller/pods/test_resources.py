@@ -8,7 +8,7 @@ import pytest
 
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 from tfoperator.controller.pods.resources import pod_requests
-from tfoperator.controller.pods.template import Template, TemplateError
+from tfoperator.controller.pods.template import PodTemplateError, Template
 
 
 def requests(*containers: dict[str, Any], **spec: Any) -> dict[str, str]:
@@ -70,6 +70,6 @@ def test_what_is_asked_for_none_of_is_left_out() -> None:
     ],
 )
 def test_what_cannot_be_read_is_named(resources: Any, words: str) -> None:
-    with pytest.raises(TemplateError) as caught:
+    with pytest.raises(PodTemplateError) as caught:
         requests(resources)
     assert f"spec.tfReplicaSpecs[Worker].template.spec.{words}" in str(caught.value)
