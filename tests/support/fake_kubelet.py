@@ -14,9 +14,10 @@ from urllib.parse import parse_qs, urlsplit
 
 from tests.support.eventually import eventually
 from tfoperator.local.apiserver.http import make_certificate
+from tfoperator.local.runtime.log_files import LogRequest
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-Reader = Callable[..., Iterator[bytes]]
+Reader = Callable[[LogRequest], Iterator[bytes]]
 
 
 class ContainerLog:
@@ -101,7 +102,7 @@ class FakeKubelet:
     def _copy(self, name: tuple[str, ...], log: ContainerLog) -> None:
         rest = b""
         assert self._reader is not None
-        for data in self._reader(*name, follow=True):
+        for data in self._reader(LogRequest(*name, follow=True)):
             *lines, rest = (rest + data).split(b"\n")
             log.write(*[line.decode() for line in lines])
             if self._stopping.is_set():
@@ -138,13 +139,8 @@ class FakeKubelet:
         assert self._reader is not None
         tail = query.get("tailLines")
         try:
-            chunks = self._reader(
-                *name,
-                previous=query.get("previous") == "true",
-                follow=False,
-                tail_lines=None if tail is None else int(tail),
-            )
-            text = b"".join(chunks)
+            previous, lines = query.get("previous") == "true", None if tail is None else int(tail)
+            text = b"".join(self._reader(LogRequest(*name, previous=previous, tail_lines=lines)))
         except LookupError as error:
             handler.send_error(404, str(error))
             return
