@@ -7,10 +7,10 @@ one. What the archive has already is linked into it and not fetched again.
 from __future__ import annotations
 
 import logging
-import os
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
 from pathlib import Path
@@ -18,32 +18,27 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
-from tfoperator.kube.objects import ContainerStatus, ObjectMeta, Pod
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.logs.archive.attempt import Attempt, PodGone
 from tfoperator.logs.archive.layout import (
     RECORD,
-    ArchivedContainer,
-    ArchivedPod,
     encode_record,
-    path_component,
     pod_folder,
     pod_record,
     read_record,
 )
-from tfoperator.logs.archive.log_file import ArchiveSource, LogText, SavedLog, link, save_log
+from tfoperator.logs.archive.log_file import ArchiveSource, LogText, SavedLog, save_log
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.logs.archive.runs import (
     NO_RUNS,
     Run,
     RunKey,
     containers_of,
-    file_of,
     kept_runs,
     runs_of,
-    runs_of_container,
 )
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, carry_stacks, with_stacks
-from tfoperator.logs.archive.turns import Turns
 
 logger = logging.getLogger(__name__)
 
@@ -65,18 +60,6 @@ class Saved(msgspec.Struct, frozen=True):
     new: bool = False
 
 
-class _SavedRun(msgspec.Struct, frozen=True):
-    """The file of one run (empty: none), how many bytes before it were left out, and what is wrong with it.
-
-    That the pod has `gone` is nobody's failure, but said in the record.
-    """
-
-    file: str = ""
-    dropped: int = 0
-    problem: str = ""
-    gone: bool = False
-
-
 class ArchiveBounds(msgspec.Struct, frozen=True):
     """How large the archive and each log in it may become (bytes), and how long the logs of a pod may take (seconds).
 
@@ -86,6 +69,40 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
     max_bytes: int
     max_log_bytes: int
     timeout: float
+
+
+class _Turns:
+    """One at a time may write a pod's folder anew: each takes over what the one before has written. Thread-safe."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._changed = threading.Condition()  # guards what follows
+        self._taken: set[Path] = set()
+        self._closed = False
+
+    @contextmanager
+    def one_of(self, folder: Path, deadline: float) -> Iterator[None]:
+        """Have the folder for oneself.
+
+        Raises OSError if somebody else still has it at the deadline, on the monotonic clock, or when this is closed.
+        """
+        with self._changed:
+            while folder in self._taken:
+                if self._closed or not self._clock.wait_until(self._changed, deadline):
+                    raise OSError(f"{folder.name} is being written by somebody else")
+            self._taken.add(folder)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._taken.discard(folder)
+                self._changed.notify_all()
+
+    def close(self) -> None:
+        """Let nobody wait any more."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
 
 class PodLogs:
@@ -101,7 +118,7 @@ class PodLogs:
         self._clock = clock
         self._pod_now = pod_now
         self._retention = Retention(root, bounds.max_bytes, clock=clock)
-        self._turns = Turns(clock)
+        self._turns = _Turns(clock)
         self._lock = threading.Lock()  # guards what follows
         self._streams: set[LogText] = set()
         self._closed = False
@@ -156,7 +173,7 @@ class PodLogs:
             return Saved(have)
         folder = self._retention.new_folder(target)
         try:
-            attempt = _Attempt(self, pod, folder, old, wanted, have, deadline)
+            attempt = Attempt(partial(self._fetch, pod, deadline), self.bounds.timeout, pod, folder, old, wanted, have)
             containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
             if self._closed or not any(one.log or one.previous_log for one in containers):
                 return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
@@ -171,7 +188,7 @@ class PodLogs:
             shutil.rmtree(folder, ignore_errors=True)
             self._retention.release(folder)
 
-    def fetch(self, pod: Pod, run: Run, path: Path, deadline: float) -> SavedLog:
+    def _fetch(self, pod: Pod, deadline: float, run: Run, path: Path) -> SavedLog:
         """Fetch the log of one run to a file. Raises KubeError and OSError."""
 
         def in_time() -> bool:
@@ -185,7 +202,7 @@ class PodLogs:
             # seen, so a cache that shows this one still, now that the log is open, proves whose it is.
             now = self._pod_now(pod)
             if now is None:
-                raise _Gone(f"pod {meta.name} has gone")
+                raise PodGone(f"pod {meta.name} has gone")
             if run.end is not None and all(one.key != run.key for one in runs_of(now)):
                 raise KubeError("the container was started again meanwhile")
             with self._lock:
@@ -201,122 +218,8 @@ class PodLogs:
         return saved
 
 
-class _Attempt:
-    """Fills one new folder. For one thread."""
-
-    def __init__(
-        self,
-        logs: PodLogs,
-        pod: Pod,
-        folder: Path,
-        old: ArchivedPod | None,
-        wanted: frozenset[RunKey],
-        have: frozenset[RunKey],
-        deadline: float,
-    ) -> None:
-        self._logs = logs
-        self._pod = pod
-        self._folder = folder
-        self._old = old
-        self._wanted = wanted
-        self._have = have
-        self._deadline = deadline
-        self.kept = have
-        self.problems: list[str] = []
-        self.worth_another = False
-        self.fetched = 0
-
-    def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
-        """Save what is wanted of a container. Raises OSError; what the API server refuses is in `problems`."""
-        runs = runs_of_container(self._pod, status, init=init)
-        saved = {run.previous: self._run(run) for run in runs}
-        problem = "; ".join(one.problem for one in saved.values() if one.problem)
-        self.problems += [f"{status.name}: {one.problem}" for one in saved.values() if one.problem and not one.gone]
-        newest = next((run for run in runs if not run.previous), None)
-        before = next((run for run in runs if run.previous), None)
-        end = newest.end if newest is not None else None
-        return ArchivedContainer(
-            name=status.name,
-            init=init,
-            restarts=status.restart_count,
-            exit_code=end.exit_code if end is not None else None,
-            reason=end.reason if end is not None else "",
-            finished=end.finished_at if end is not None else None,
-            log=saved[False].file if newest is not None else "",
-            previous_exit_code=before.end.exit_code if before is not None and before.end is not None else None,
-            previous_finished=before.end.finished_at if before is not None and before.end is not None else None,
-            previous_log=saved[True].file if before is not None else "",
-            size=sum(_size(self._folder / one.file) for one in saved.values() if one.file),
-            dropped=saved[False].dropped if newest is not None else 0,
-            problem=problem,
-        )
-
-    def _run(self, run: Run) -> _SavedRun:
-        path = self._folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
-        if run.key not in self._wanted:
-            return self._kept_before(run, path)
-        try:
-            saved = self._logs.fetch(self._pod, run, path, self._deadline)
-        except KubeError as error:
-            return self._not_fetched(run, path, error)
-        path.chmod(0o640)
-        self.fetched += saved.size
-        self.kept |= {run.key}
-        problem = "" if saved.complete else f"cut off after {self._logs.bounds.timeout:.0f} s"
-        if saved.full:
-            problem = "the archive has no room for it; others' logs are not removed for a namespace that has more"
-        return _SavedRun(path.name, saved.dropped, problem)
-
-    def _not_fetched(self, run: Run, path: Path, error: KubeError) -> _SavedRun:
-        gone = _has_gone(error, self._pod)
-        problem = str(error)
-        if gone:
-            logger.info("%s has gone, and a log with it: %s", self._pod.metadata.name, error)
-            problem = "the pod was gone before the rest could be fetched"
-        elif not isinstance(error, BadRequestError):
-            self.worth_another = True
-        if _size(path):
-            path.chmod(0o640)
-            self.fetched += _size(path)
-            return _SavedRun(path.name, problem=problem, gone=gone)
-        path.unlink(missing_ok=True)
-        before = self._kept_before(run, path)
-        return msgspec.structs.replace(before, problem=problem if before.file or not gone else "", gone=gone)
-
-    def _kept_before(self, run: Run, path: Path) -> _SavedRun:
-        """What the archive has of the run, be it of the time when it went on."""
-        name = file_of(self._old, run)
-        if self._old is None or not name or os.sep in name:
-            return _SavedRun()
-        try:
-            link(Path(self._old.folder) / name, path)
-        except FileNotFoundError:  # removed meanwhile, to make room
-            return _SavedRun()
-        dropped = next((one.dropped for one in self._old.containers if one.log == name), 0)
-        return _SavedRun(path.name, dropped)
-
-
-class _Gone(KubeError):
-    """The pod that is meant is not there any more."""
-
-
-def _has_gone(error: KubeError, pod: Pod) -> bool:
-    """Whether the pod is what was not found; its node may be (as `pods "node-1" not found`), and then a log is lost."""
-    if not isinstance(error, NotFoundError):
-        return isinstance(error, _Gone)
-    details = error.status.details
-    return details is None or details.name in ("", pod.metadata.name)
-
-
 def _end_of(pod: Pod, now: datetime) -> datetime:
     """When the pod last had something to say: the archive forgets by that, and not by when it was told."""
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]
     return min(max(times), now) if len(times) == len(ends) and times else now
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

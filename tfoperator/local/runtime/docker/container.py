@@ -70,6 +70,16 @@ class DockerContainer:
             return f"No stacks: {explain(error)}.\n"
         return bytes(output).decode(errors="replace")
 
+    def usage(self) -> tuple[float, int] | None:
+        """CPU time in seconds since its start, and memory in bytes; None if the engine doesn't say."""
+        try:
+            # One answer at once: without `one_shot` the engine takes two samples, a second apart.
+            stats = self._api.stats(self.id, stream=False, one_shot=True)
+        except ENGINE_ERRORS as error:
+            logger.debug("%s is not measured: %s", self.id[:12], explain(error))
+            return None
+        return container_usage(stats)
+
     def join(self, timeout: float) -> bool:
         """Wait until the end has been dealt with; whether it has."""
         self._thread.join(timeout)

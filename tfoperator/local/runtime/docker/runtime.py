@@ -6,14 +6,13 @@ import functools
 import logging
 import threading
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.pod_spec import Container
-from tfoperator.local.runtime.docker.container import DockerContainer, container_usage
+from tfoperator.local.runtime.docker.container import DockerContainer
 from tfoperator.local.runtime.docker.engine import (
     ENGINE_ERRORS,
     APIError,
@@ -35,7 +34,7 @@ from tfoperator.local.runtime.docker.leftovers import (
     remove_run,
 )
 from tfoperator.local.runtime.docker.quiet_volumes import QuietVolumes
-from tfoperator.local.runtime.docker.sandbox import ensure_sandbox_image, sandbox_settings
+from tfoperator.local.runtime.docker.sandbox import Sandbox, ensure_sandbox_image, sandbox_settings
 from tfoperator.local.runtime.docker.settings import check_privileges, container_settings, host_settings
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
@@ -58,16 +57,6 @@ _NO_INIT = "docker-init"
 """What the engine names in its refusal if it lacks an init process."""
 _NO_GPUS = "could not select device driver"
 """What the engine says if it has no way to give a container a GPU."""
-
-
-@dataclass
-class _Sandbox:
-    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so nobody waits there for long."""
-
-    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
-    id: str = ""
-    ip: str = ""
-    unreachable: str = ""  # why its containers can't reach the service of this process that they are told of
 
 
 class DockerRuntime:
@@ -99,7 +88,7 @@ class DockerRuntime:
         self._has_init = True  # until the engine says otherwise; nothing is lost if two threads ask
         self._lock = threading.Lock()  # guards the three below
         self._running: dict[DockerContainer, ContainerStart] = {}
-        self._sandboxes: dict[str, _Sandbox] = {}  # by pod uid
+        self._sandboxes: dict[str, Sandbox] = {}  # by pod uid
         self._attempts = 0
         self._network_lock = threading.Lock()  # guards _networks; one is made at a time, and none after `stop`
         self._networks: dict[str, str] = {}  # namespace: name
@@ -153,7 +142,7 @@ class DockerRuntime:
         if not self._allow_privileged:
             check_privileges(pod, container)
         with self._lock:
-            sandbox = self._sandboxes.setdefault(pod.metadata.uid, _Sandbox())
+            sandbox = self._sandboxes.setdefault(pod.metadata.uid, Sandbox())
         with sandbox.lock:
             if sandbox.id and not runs(engine.api, sandbox.id):  # an engine that was restarted has ended it
                 remove_container(engine.api, sandbox.id)
@@ -197,20 +186,13 @@ class DockerRuntime:
 
     def measure(self) -> list[Measurement]:
         """What every container that runs has used; see `Runtime.measure`."""
-        engine = self._engine
-        if engine is None:
+        if self._engine is None:
             return []
         with self._lock:
             running = dict(self._running)
         found = []
         for container, run in running.items():
-            try:
-                # One answer at once: without `one_shot` the engine takes two samples, a second apart.
-                stats = engine.api.stats(container.id, stream=False, one_shot=True)
-            except ENGINE_ERRORS as error:
-                logger.debug("%s is not measured: %s", container.id[:12], explain(error))
-                continue
-            used = container_usage(stats)
+            used = container.usage()
             if used is not None:
                 meta = run.pod.metadata
                 name = ContainerName(meta.namespace, meta.name, run.container.name)
@@ -242,7 +224,7 @@ class DockerRuntime:
             self._running.pop(container, None)
 
     def _start(
-        self, engine: Engine, run: ContainerStart, name: str, sandbox: _Sandbox, warn: Callable[[str, str], None]
+        self, engine: Engine, run: ContainerStart, name: str, sandbox: Sandbox, warn: Callable[[str, str], None]
     ) -> str:
         api, init, gpus = engine.api, self._has_init, not self._without_gpus
         settings = container_settings(run, self._labels)
@@ -262,7 +244,7 @@ class DockerRuntime:
                 raise
         return self._start(engine, run, name, sandbox, warn)
 
-    def _make_sandbox(self, engine: Engine, sandbox: _Sandbox, pod: LocalPod, services: Collection[str]) -> None:
+    def _make_sandbox(self, engine: Engine, sandbox: Sandbox, pod: LocalPod, services: Collection[str]) -> None:
         api = engine.api
         try:
             network = "" if pod.spec.host_network else self._network(api, pod.metadata.namespace)
@@ -276,7 +258,7 @@ class DockerRuntime:
         sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
         sandbox.id = created
 
-    def _host_names(self, api: Any, sandbox: _Sandbox, pod: LocalPod) -> dict[str, str]:
+    def _host_names(self, api: Any, sandbox: Sandbox, pod: LocalPod) -> dict[str, str]:
         """The name of the service of this process with its address, for a pod that is told of it and can reach it."""
         sandbox.unreachable = ""
         if self._access is None or not self._access.wanted_by(pod):

@@ -10,7 +10,9 @@ import io
 import re
 import struct
 import tarfile
+import threading
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from docker.errors import ImageNotFound
@@ -35,6 +37,16 @@ _NO_RIGHTS: dict[str, Any] = {
 }
 """It sleeps; that needs none."""
 _LOAD_ADDRESS = 0x400000
+
+
+@dataclass
+class Sandbox:
+    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so nobody waits there for long."""
+
+    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
+    id: str = ""
+    ip: str = ""
+    unreachable: str = ""  # why its containers can't reach the service of this process that they are told of
 
 
 def ensure_sandbox_image(engine: Engine) -> None:

@@ -2,16 +2,116 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tfoperator.local.runtime.protocol import LaunchError
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
+from tfoperator.local.runtime.loopback_network import LoopbackNetwork
+from tfoperator.local.runtime.process.mount_links import MountLinks
+from tfoperator.local.runtime.process.stacks import stacks_folder
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, Mount, real_path
+from tfoperator.progress.stacks import STACKS_VARIABLE
+
+MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
+"""Followed by a volume's name, in capitals and with `_` for `-`: where the content of the volume lies."""
 
 
-def base_environment(environ: Mapping[str, str]) -> dict[str, str]:
+_LONGEST_TMPDIR = 60
+"""Bytes: a socket's path has 108 at most, 104 on macOS, and multiprocessing puts 32 behind that of its folder."""
+
+
+class HostEnvironment:
+    """What every container of a runtime finds on this machine. Thread-safe."""
+
+    def __init__(
+        self, environ: Mapping[str, str], work_dir: Path, network: LoopbackNetwork, links: MountLinks, mark: str
+    ) -> None:
+        """`environ` is inherited; `mark` is the runtime's secret, from which the names of links are made."""
+        self._environ = _base_environment(environ)
+        self._work_dir = work_dir
+        self._network = network
+        self._links = links
+        self._mark = mark
+
+    def environment(self, run: ContainerStart, warn: Callable[[str, str], None]) -> dict[str, str]:
+        """The variables of a container; its mounts appear where they can. Raises NoFreePort."""
+        namespace = run.pod.metadata.namespace
+        environment = dict(self._environ)
+        environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
+        for mount in run.mounts:
+            environment[_mount_variable(mount)] = str(mount.source)
+        # A mount within another one's path comes after that one, in whatever order the manifest has them.
+        for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
+            if mount.name == PROGRESS_VOLUME:
+                continue
+            if mount.mount_path.rstrip("/") == "/tmp":
+                environment["TMPDIR"] = str(self._temporary(run.pod, mount.source))
+            else:
+                self._link(run.pod, mount, warn)
+        for name, value in run.environment.items():
+            environment[name] = self._network.rewrite(value, namespace, run.services)
+        for mount in run.mounts:
+            if mount.name == CHECKPOINT_VOLUME:
+                # Where the volume really is, for the mount path may be out of reach.
+                environment[CHECKPOINT_VARIABLE] = str(mount.source)
+            elif mount.name == PROGRESS_VOLUME:
+                for name in (CA_VARIABLE, TOKEN_VARIABLE):
+                    environment[name] = real_path(environment.get(name, ""), run.mounts)
+        if run.gpus is not None:
+            environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
+        return environment
+
+    def _temporary(self, pod: LocalPod, volume: Path) -> Path:
+        """The volume, by a path that leaves room for those of sockets: a link to it, if its own is too long."""
+        if len(os.fsencode(volume)) <= _LONGEST_TMPDIR:
+            return volume
+        # Nobody else can know this name, and put a link of theirs in its place.
+        digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
+        link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
+        return volume if self._links.make(pod.metadata.uid, link, volume) else link
+
+    def directory(self, run: ContainerStart, warn: Callable[[str, str], None]) -> Path:
+        """Where it starts."""
+        wanted = run.container.working_dir
+        if not wanted:
+            return self._work_dir
+        directory = self._work_dir / wanted
+        if directory.is_dir():
+            return directory
+        warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._work_dir}")
+        return self._work_dir
+
+    def _link(self, pod: LocalPod, mount: Mount, warn: Callable[[str, str], None]) -> None:
+        path = Path(mount.mount_path)
+        if path == mount.source:
+            return
+        problem = self._links.make(pod.metadata.uid, path, mount.source)
+        if not problem:
+            return
+        warn(
+            "MountUnavailable",
+            f"volume {mount.name!r} can't appear at {path} ({problem}); its path is in the environment variable "
+            f"{_mount_variable(mount)}",
+        )
+
+
+def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
+    """TensorBoard's argument, with the log directory where it really is: its mount path may be out of reach."""
+    name, equals, path = argument.partition("=")
+    return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
+
+
+def _mount_variable(mount: Mount) -> str:
+    return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
+
+
+def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """What containers inherit: this machine's environment, our interpreter first on PATH, output not held back."""
     base = {name: value for name, value in environ.items() if name not in ("TF_CONFIG", "KUBECONFIG")}
     interpreter = str(Path(sys.executable).parent)

@@ -9,20 +9,17 @@ its group is killed, as the kernel does.
 from __future__ import annotations
 
 import functools
-import hashlib
 import itertools
 import logging
 import os
 import secrets
 import subprocess
-import tempfile
 import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, LABEL_TENSORBOARD
-from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
+from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
@@ -39,12 +36,7 @@ from tfoperator.local.runtime.process.guardian import GroupGuardian, Stragglers,
 from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.process_group import ProcessGroup
 from tfoperator.local.runtime.process.process_usage import ProcessMeter
-from tfoperator.local.runtime.process.programs import (
-    CUDA_VISIBLE_DEVICES,
-    base_environment,
-    find_program,
-    visible_devices,
-)
+from tfoperator.local.runtime.process.programs import HostEnvironment, find_program, with_log_dir
 from tfoperator.local.runtime.process.records import (
     kill_left_behind,
     kill_recorded,
@@ -53,21 +45,13 @@ from tfoperator.local.runtime.process.records import (
     remove_record,
     remove_records,
 )
-from tfoperator.local.runtime.process.stacks import stacks_folder
-from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, Mount, OnExit, real_path
-from tfoperator.progress.stacks import STACKS_VARIABLE
+from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchError, LocalPod, OnExit
 
 logger = logging.getLogger(__name__)
 
 OOM_KILLED = "OOMKilled"
 """The kubelet's reason for the end of a container that ran out of memory."""
 _KILLED = 137  # 128 + SIGKILL
-MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""Followed by a volume's name, in capitals and with `_` for `-`: where the content of the volume lies."""
-
-
-_LONGEST_TMPDIR = 60
-"""Bytes: a socket's path has 108 at most, 104 on macOS, and multiprocessing puts 32 behind that of its folder."""
 
 
 class _Place(NamedTuple):
@@ -101,13 +85,18 @@ class ProcessRuntime:
         self._attempts = itertools.count()
         self.may_have_gpus = False
         self._records = records
-        self._work_dir = (work_dir or Path.cwd()).resolve()
-        self._environ = base_environment(os.environ if environ is None else environ)
         self._mark = secrets.token_hex(8)
         self._stragglers = Stragglers()
         self._guardian = GroupGuardian(records, self._mark)
         self._meter = ProcessMeter()
         self._links = MountLinks(records)
+        self._host = HostEnvironment(
+            os.environ if environ is None else environ,
+            (work_dir or Path.cwd()).resolve(),
+            self.network,
+            self._links,
+            self._mark,
+        )
         self._lock = threading.Lock()  # guards _running and _places
         self._running: dict[ProcessGroup, ContainerStart] = {}
         self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
@@ -157,12 +146,12 @@ class ProcessRuntime:
         try:
             command = [self.network.rewrite(part, namespace, run.services) for part in run.command]
             if LABEL_TENSORBOARD in run.pod.metadata.labels:
-                command = [_with_log_dir(part, run.mounts) for part in command]
-            environment = self._environment(run, warn)
+                command = [with_log_dir(part, run.mounts) for part in command]
+            environment = self._host.environment(run, warn)
         except NoFreePort as error:
             raise LaunchError(str(error)) from None
         mark = environment[CONTAINER_VARIABLE] = f"{self._mark}.{next(self._attempts)}"
-        directory = self._directory(run, warn)
+        directory = self._host.directory(run, warn)
         program = find_program(command[0], environment, directory)
         group = self._group(run)
         if group is not None:
@@ -263,80 +252,11 @@ class ProcessRuntime:
         except OSError as error:
             raise LaunchError(f"the limits of container {run.container.name!r} can't be set: {error}") from None
 
-    def _environment(self, run: ContainerStart, warn: Callable[[str, str], None]) -> dict[str, str]:
-        namespace = run.pod.metadata.namespace
-        environment = dict(self._environ)
-        environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
-        for mount in run.mounts:
-            environment[_mount_variable(mount)] = str(mount.source)
-        # A mount within another one's path comes after that one, in whatever order the manifest has them.
-        for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
-            if mount.name == PROGRESS_VOLUME:
-                continue
-            if mount.mount_path.rstrip("/") == "/tmp":
-                environment["TMPDIR"] = str(self._temporary(run.pod, mount.source))
-            else:
-                self._link(run.pod, mount, warn)
-        for name, value in run.environment.items():
-            environment[name] = self.network.rewrite(value, namespace, run.services)
-        for mount in run.mounts:
-            if mount.name == CHECKPOINT_VOLUME:
-                # Where the volume really is, for the mount path may be out of reach.
-                environment[CHECKPOINT_VARIABLE] = str(mount.source)
-            elif mount.name == PROGRESS_VOLUME:
-                for name in (CA_VARIABLE, TOKEN_VARIABLE):
-                    environment[name] = real_path(environment.get(name, ""), run.mounts)
-        if run.gpus is not None:
-            environment[CUDA_VISIBLE_DEVICES] = visible_devices(run.gpus, run.environment.get(CUDA_VISIBLE_DEVICES))
-        return environment
-
-    def _temporary(self, pod: LocalPod, volume: Path) -> Path:
-        """The volume, by a path that leaves room for those of sockets: a link to it, if its own is too long."""
-        if len(os.fsencode(volume)) <= _LONGEST_TMPDIR:
-            return volume
-        # Nobody else can know this name, and put a link of theirs in its place.
-        digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
-        link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
-        return volume if self._links.make(pod.metadata.uid, link, volume) else link
-
-    def _directory(self, run: ContainerStart, warn: Callable[[str, str], None]) -> Path:
-        wanted = run.container.working_dir
-        if not wanted:
-            return self._work_dir
-        directory = self._work_dir / wanted
-        if directory.is_dir():
-            return directory
-        warn("WorkingDirMissing", f"workingDir {wanted} does not exist on this machine, using {self._work_dir}")
-        return self._work_dir
-
-    def _link(self, pod: LocalPod, mount: Mount, warn: Callable[[str, str], None]) -> None:
-        path = Path(mount.mount_path)
-        if path == mount.source:
-            return
-        problem = self._links.make(pod.metadata.uid, path, mount.source)
-        if not problem:
-            return
-        warn(
-            "MountUnavailable",
-            f"volume {mount.name!r} can't appear at {path} ({problem}); its path is in the environment variable "
-            f"{_mount_variable(mount)}",
-        )
-
     def _ended(self, mark: str, process: ProcessGroup) -> None:
         self._stragglers.kill(mark)
         self._release(process.pid)
         with self._lock:
             self._running.pop(process, None)
-
-
-def _with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
-    """TensorBoard's argument, with the log directory where it really is: its mount path may be out of reach."""
-    name, equals, path = argument.partition("=")
-    return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
-
-
-def _mount_variable(mount: Mount) -> str:
-    return MOUNT_VARIABLE + mount.name.upper().replace("-", "_")
 
 
 def _limits(run: ContainerStart) -> GroupLimits:
