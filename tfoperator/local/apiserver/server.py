@@ -31,6 +31,7 @@ from tfoperator.local.apiserver.http import (
     LogReader,
     LogThreads,
     MetricsRequests,
+    PodStreams,
     ResourceRequests,
     UsageSource,
     make_certificate,
@@ -83,13 +84,13 @@ class EmbeddedApiServer:
         self.token = token or secrets.token_urlsafe(32)
         """The bearer token that every request needs."""
         self._clock = clock or SystemClock()
-        self._log_reader = log_reader
         self._usage = usage
-        self._stacks_reader: LogReader | None = None
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
         self._logs = LogThreads()
+        self._pod_streams = PodStreams(self._logs, self._clock)
+        self._pod_streams.log_reader = log_reader
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -120,19 +121,15 @@ class EmbeddedApiServer:
 
     def set_stacks_reader(self, reader: LogReader | None) -> None:
         """Who takes the stacks of a pod's threads from now on, for `GET .../pods/NAME/stacks`, which is ours alone."""
-        self._stacks_reader = reader
-        self._call(self._set_readers)
+        self._pod_streams.stacks_reader = reader
 
     def set_log_reader(self, reader: LogReader | None) -> None:
         """Who reads pod logs from now on, usually the node agent; see `LogReader`."""
-        self._log_reader = reader
-        self._call(self._set_readers)
+        self._pod_streams.log_reader = reader
 
     def set_command_opener(self, opener: CommandOpener | None) -> None:
-        """Who runs commands beside containers from now on, usually the node agent. Call it after `start`."""
-        requests = self._requests
-        if requests is not None:
-            self._call(lambda: setattr(requests, "beside", opener))
+        """Who runs commands beside containers from now on, usually the node agent."""
+        self._pod_streams.beside = opener
 
     def start(self) -> None:
         """Serve. Returns when requests are answered; raises what kept it from that."""
@@ -191,11 +188,6 @@ class EmbeddedApiServer:
             return
         while thread.is_alive() and not done.wait(0.1):
             pass
-
-    def _set_readers(self) -> None:
-        if self._requests is not None:
-            self._requests.log_reader = self._log_reader
-            self._requests.stacks_reader = self._stacks_reader
 
     def _run(self) -> None:
         try:
@@ -259,13 +251,11 @@ class EmbeddedApiServer:
             registry,
             tokens=tokens,
             tables=table_formats(resources, self._custom),
-            logs=self._logs,
-            log_reader=self._log_reader,
+            pod_streams=self._pod_streams,
             clock=self._clock,
             rng=rng,
             bookmark_interval=self._bookmark_interval,
         )
-        requests.stacks_reader = self._stacks_reader
         measured = METRICS if self._usage is not None else ()
         return Api(
             requests,

@@ -9,7 +9,8 @@ from tfoperator.local.apiserver.http.bodies import MAX_BODY, decode_delete_optio
 from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads
-from tfoperator.local.apiserver.http.resource_requests import CommandOpener, ResourceRequests
+from tfoperator.local.apiserver.http.pod_streams import CommandOpener, PodStreams
+from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "LogReader",
     "LogThreads",
     "MetricsRequests",
+    "PodStreams",
     "ResourceRequests",
     "UsageSource",
     "decode_delete_options",

@@ -1,25 +1,29 @@
-"""`exec` and `attach`: a command beside a container, or its output, over a WebSocket.
+"""What a node agent streams of a pod: its log, its stacks, and a command beside a container, or its output.
 
-Messages are those of Kubernetes' `v5.channel.k8s.io` and `v4.channel.k8s.io`: the first byte names the channel. A
-client that goes away ends the command and all that it has started; so does the end of the container. All runs in the
-server's event loop.
+The last two, `exec` and `attach`, go over a WebSocket. Messages are those of Kubernetes' `v5.channel.k8s.io` and
+`v4.channel.k8s.io`: the first byte names the channel. A client that goes away ends the command and all that it has
+started; so does the end of the container. All runs in the server's event loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from aiohttp import WSMsgType, web
 
+from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
-from tfoperator.local.apiserver.http.pod_logs import LogChunks
+from tfoperator.local.apiserver.http.pod_logs import LogChunks, LogReader, LogThreads, choose_container, log_request
 from tfoperator.local.apiserver.members import query_flag
-from tfoperator.local.runtime import Beside
+from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.runtime import Beside, LaunchError, LogRequest
+
+T = TypeVar("T")
 
 _ENDS = {"Connection": "close"}
 """With a refused upgrade: what the client has sent since is in no protocol that is spoken here."""
@@ -32,7 +36,90 @@ _LOOK_SECONDS = 0.5  # between two looks whether the container still runs
 _HEARTBEAT_SECONDS = 30.0
 
 
-class StreamRequest(msgspec.Struct, frozen=True):
+CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
+"""(namespace, pod, container, command) -> how to run it. LaunchError: why not, and what to do."""
+
+
+class PodStreams:
+    """Answers with what the node agent reads or runs. For the server's event loop; the agent may come and go."""
+
+    def __init__(self, logs: LogThreads, clock: Clock) -> None:
+        self._logs = logs
+        self._clock = clock
+        self._sockets: set[web.WebSocketResponse] = set()
+        self.log_reader: LogReader | None = None
+        self.stacks_reader: LogReader | None = None
+        self.beside: CommandOpener | None = None
+        """How commands are run beside containers."""
+
+    async def close(self) -> None:
+        """End every command that runs beside a container."""
+        for socket in tuple(self._sockets):
+            await socket.close()
+
+    async def send_log(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+        """Answer with a container's log. Raises StatusError."""
+        return await self._send(request, pod, self.log_reader, "log")
+
+    async def send_stacks(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+        """Answer with the stacks of a container's threads. Raises StatusError."""
+        return await self._send(request, pod, self.stacks_reader, "stacks")
+
+    async def _send(
+        self, request: web.Request, pod: StoredObject, reader: LogReader | None, what: str
+    ) -> web.StreamResponse:
+        wanted = log_request(pod, request.query, self._clock.now())
+        stream = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
+        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        try:
+            await response.prepare(request)
+            await stream.send(response)
+        except ConnectionError:
+            pass  # the client has read enough
+        finally:
+            stream.close()
+        return response
+
+    async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+        """Send what a container prints from now on. Raises StatusError."""
+        container = choose_container(pod.obj, _StreamRequest.parse(request).container)
+        reader = _served(self.log_reader, "no node agent serves logs")
+        wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
+        stream = await self._logs.open(reader, wanted)
+        try:
+            socket = await _open_socket(request)
+            await _attach(socket, stream)
+        finally:
+            stream.close()
+        return socket
+
+    async def execute(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
+        """Run a command beside a container. Raises StatusError."""
+        wanted = _StreamRequest.parse(request)
+        container = choose_container(pod.obj, wanted.container)
+        if not wanted.command:
+            raise bad_request("you must specify at least one command for the container")
+        run_beside = _served(self.beside, "no node agent runs commands")
+        try:
+            beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, wanted.command)
+        except LaunchError as error:
+            raise bad_request(str(error)) from None
+        socket = await _open_socket(request)
+        self._sockets.add(socket)
+        try:
+            await execute(socket, beside, stdin=wanted.stdin, tty=wanted.tty)
+        finally:
+            self._sockets.discard(socket)
+        return socket
+
+
+def _served(part: T | None, otherwise: str) -> T:
+    if part is None:
+        raise StatusError(503, "ServiceUnavailable", otherwise)
+    return part
+
+
+class _StreamRequest(msgspec.Struct, frozen=True):
     """What a client wants of a pod."""
 
     container: str
@@ -41,7 +128,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
     tty: bool
 
     @classmethod
-    def parse(cls, request: web.Request) -> StreamRequest:
+    def parse(cls, request: web.Request) -> _StreamRequest:
         """Read the query."""
         query = request.query
         return cls(
@@ -52,7 +139,7 @@ class StreamRequest(msgspec.Struct, frozen=True):
         )
 
 
-async def open_socket(request: web.Request) -> web.WebSocketResponse:
+async def _open_socket(request: web.Request) -> web.WebSocketResponse:
     """Accept a WebSocket; StatusError 400 for a client that has none."""
     upgrade = request.headers.get("Upgrade", "").lower()
     if upgrade != "websocket":
@@ -68,7 +155,7 @@ async def open_socket(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-async def attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
+async def _attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
     """Send what the container prints from now on, until it ends or the client goes."""
     try:
         await _first_of(stream.send(_Channel(socket, STDOUT)), _until_closed(socket))

@@ -7,7 +7,7 @@ client that hangs up can't leave half of one behind.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import msgspec
@@ -30,8 +30,7 @@ from tfoperator.local.apiserver.http.bodies import (
     read_object,
     write_options,
 )
-from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads, choose_container, log_request
-from tfoperator.local.apiserver.http.pod_streams import StreamRequest, attach, execute, no_ports, open_socket
+from tfoperator.local.apiserver.http.pod_streams import PodStreams, no_ports
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
 from tfoperator.local.apiserver.members import query_flag
@@ -51,10 +50,6 @@ from tfoperator.local.apiserver.registry import (
 )
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
 from tfoperator.local.apiserver.storage import ListRequest, Store, StoredObject, encode, list_page
-from tfoperator.local.runtime import Beside, LaunchError, LogRequest
-
-CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
-"""(namespace, pod, container, command) -> how to run it. LaunchError: why not, and what to do."""
 
 _DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two times its --min-request-timeout
 
@@ -89,8 +84,7 @@ class ResourceRequests:
         *,
         tokens: TokenIssuer,
         tables: Mapping[ResourceType, TableFormat],
-        logs: LogThreads,
-        log_reader: LogReader | None,
+        pod_streams: PodStreams,
         clock: Clock,
         rng: random.Random,
         bookmark_interval: float,
@@ -100,24 +94,18 @@ class ResourceRequests:
         self._registry = registry
         self._tokens = tokens
         self._tables = tables
-        self._logs = logs
-        self.log_reader = log_reader
-        self.beside: CommandOpener | None = None
-        """How commands are run beside containers, by the node agent."""
-        self.stacks_reader: LogReader | None = None
+        self._pod_streams = pod_streams
         self._clock = clock
         self._rng = rng
         self._bookmark_interval = bookmark_interval
         self._by_path = {(r.group, r.version, r.plural): r for r in registry.resources}
         self._watchers: set[Watcher] = set()
-        self._sockets: set[web.WebSocketResponse] = set()
 
     async def close_streams(self) -> None:
         """End every watch cleanly, and every command that runs beside a container."""
         for watcher in tuple(self._watchers):
             watcher.close()
-        for socket in tuple(self._sockets):
-            await socket.close()
+        await self._pod_streams.close()
 
     async def answer(self, request: web.Request, path: ResourcePath) -> web.StreamResponse:
         """Answer one request. Raises StatusError."""
@@ -167,7 +155,7 @@ class ResourceRequests:
         request, resource, path = call
         if (path.subresource, request.method) == ("stacks", "GET") and resource is PODS:
             # Ours alone, and in no discovery: an API server of Kubernetes has no such thing.
-            return await self._log(call, self.stacks_reader)
+            return await self._pod_streams.send_stacks(request, self._registry.get(*call.key))
         if path.subresource not in resource.subresources:
             raise no_such_path()
         match path.subresource, request.method:
@@ -189,11 +177,13 @@ class ResourceRequests:
         request, _, path = call
         match path.subresource, request.method:
             case "log", "GET":
-                return await self._log(call, self.log_reader)
+                return await self._pod_streams.send_log(request, self._registry.get(*call.key))
             case "binding", _:
                 return await self._bind(call)
-            case "exec" | "attach", "GET" | "POST":
-                return await self._stream(call)
+            case "exec", "GET" | "POST":
+                return await self._pod_streams.execute(request, self._registry.get(*call.key))
+            case "attach", "GET" | "POST":
+                return await self._pod_streams.attach(request, self._registry.get(*call.key))
             case "portforward", "GET" | "POST":
                 self._registry.get(*call.key)
                 raise no_ports()
@@ -274,53 +264,6 @@ class ResourceRequests:
         finally:
             watcher.close()
             self._watchers.discard(watcher)
-
-    async def _stream(self, call: _Call) -> web.StreamResponse:
-        """Exec and attach."""
-        stored = self._registry.get(*call.key)
-        wanted = StreamRequest.parse(call.request)
-        container = choose_container(stored.obj, wanted.container)
-        if call.path.subresource == "attach":
-            if self.log_reader is None:
-                raise StatusError(503, "ServiceUnavailable", "no node agent serves logs")
-            where = (call.path.namespace, call.path.name, container)
-            stream = await self._logs.open(self.log_reader, LogRequest(*where, follow=True, tail_lines=0))
-            try:
-                socket = await open_socket(call.request)
-                await attach(socket, stream)
-            finally:
-                stream.close()
-            return socket
-        if not wanted.command:
-            raise errors.bad_request("you must specify at least one command for the container")
-        if self.beside is None:
-            raise StatusError(503, "ServiceUnavailable", "no node agent runs commands")
-        try:
-            beside = self.beside(call.path.namespace, call.path.name, container, wanted.command)
-        except LaunchError as error:
-            raise errors.bad_request(str(error)) from None
-        socket = await open_socket(call.request)
-        self._sockets.add(socket)
-        try:
-            await execute(socket, beside, stdin=wanted.stdin, tty=wanted.tty)
-        finally:
-            self._sockets.discard(socket)
-        return socket
-
-    async def _log(self, call: _Call, reader: LogReader | None) -> web.StreamResponse:
-        wanted = log_request(self._registry.get(*call.key), call.request.query, self._clock.now())
-        if reader is None:
-            raise StatusError(503, "ServiceUnavailable", f"no node agent serves {call.path.subresource}")
-        stream = await self._logs.open(reader, wanted)
-        response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        try:
-            await response.prepare(call.request)
-            await stream.send(response)
-        except ConnectionError:
-            pass  # the client has read enough
-        finally:
-            stream.close()
-        return response
 
 
 def _replace_by(new: dict[str, Any]) -> Patcher:
