@@ -1,7 +1,7 @@
 """One pod's life, in a thread of its own: volumes, init containers, containers, restarts, and the end.
 
-The thread owns everything about the pod; other threads only leave messages (a process has ended, a deadline, stop)
-under one condition and wake it. So only these messages need a lock, and each status that is reported is consistent.
+The thread owns everything about the pod; other threads only leave messages (`pod_messages`). So only these need a lock,
+and each status that is reported is consistent.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tfoperator.local.gpus import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
 from tfoperator.local.node.expansion import ContainerConfigError
+from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
 from tfoperator.local.node.volumes import UnsupportedVolume
@@ -48,15 +49,9 @@ class PodWorker:
             for container in pod.spec.init_containers or ()
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
-        self._began = 0.0
+        self._messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds)
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # what still runs is asked to end, and isn't started again
-        self._wake = threading.Condition()  # guards the five below, the messages of other threads
-        self._exits: list[tuple[ContainerRecord, int, str]] = []  # exit code, reason
-        self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
-        self._time_limit = pod.spec.active_deadline_seconds
-        self._abandoned = False
-        self._done = False
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
 
     def start(self) -> None:
@@ -69,36 +64,23 @@ class PodWorker:
         A shorter grace period shortens one that runs. False if the pod is over already: then nothing happens, and
         removing the object is left to the caller.
         """
-        with self._wake:
-            if self._done:
-                return False
-            stop_at = self._clock.monotonic() + (self._grace if grace is None else grace)
-            if self._stop_at is None or stop_at < self._stop_at:
-                self._stop_at = stop_at
-                self._wake.notify_all()
-            return True
+        return self._messages.stop(self._grace if grace is None else grace)
 
     def limit_time(self, seconds: int | None) -> None:
         """End the containers (SIGTERM, the grace period, SIGKILL) so long after the pod's start, and keep its object.
 
         That may be at once. API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
         """
-        with self._wake:
-            if seconds != self._time_limit:
-                self._time_limit = seconds
-                self._wake.notify_all()
+        self._messages.limit_time(seconds)
 
     def abandon(self) -> None:
         """Kill everything at once and report nothing: the pod's object is gone."""
-        with self._wake:
-            self._abandoned = True
-        self.stop(0.0)
+        self._messages.abandon()
 
     @property
     def over(self) -> bool:
         """Whether nothing of it runs any more."""
-        with self._wake:
-            return self._done
+        return self._messages.over
 
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """The stacks of the Python threads of its containers that run, by container; of one, if it is named.
@@ -142,12 +124,12 @@ class PodWorker:
     def _live(self) -> None:
         if not self._schedule() or not self._parts.api.bind(self.pod):
             return
-        self._began = self._clock.monotonic()
+        self._messages.begin()
         self._report("Pending")
         policy = self.pod.spec.restart_policy
         for record in self._init:
             self._supervise([record], "Never" if policy == "Never" else "OnFailure", "Pending")
-            if self._ending() or not record.initialised:
+            if self._messages.ending or not record.initialised:
                 break
         else:
             self._supervise(self._main, policy, "Running")
@@ -164,12 +146,8 @@ class PodWorker:
             else:
                 return True
             # Devices come back from pods of this control plane, and from others that nobody hears of.
-            end = self._clock.monotonic() + SCHEDULING_RETRY
-            with self._wake:
-                while self._stop_at is None and self._clock.wait_until(self._wake, end):
-                    pass
-                if self._stop_at is not None:
-                    return False
+            if self._messages.wait_for_stop(SCHEDULING_RETRY):
+                return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
         """Start the containers of a group, and start them again as the policy says, until all are over.
@@ -178,7 +156,7 @@ class PodWorker:
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]
-        while not self._ending():
+        while not self._messages.ending:
             now = self._clock.monotonic()
             for record in attended:
                 if record.next_start is not None and record.next_start <= now:
@@ -192,7 +170,8 @@ class PodWorker:
                 if self._launcher.renewal <= now:
                     self._launcher.renew_tokens()
                 due.append(self._launcher.renewal)
-            self._wait(due, policy)
+            self._messages.wait(due)
+            self._take_exits(policy)
 
     def _start(self, record: ContainerRecord, policy: str) -> None:
         try:
@@ -213,7 +192,7 @@ class PodWorker:
             return
         log = self._begin_attempt(record)
         try:
-            exited = functools.partial(self._exited, record)
+            exited = functools.partial(self._messages.add_exit, record)
             process = self._launcher.launch(record, prepared, log, exited, self._reporter.warn_once)
         except (UnsupportedVolume, LaunchError) as error:
             self._failed_to_start(record, log, error, policy)
@@ -232,19 +211,13 @@ class PodWorker:
         self._reporter.warn_once("Failed", f"Error: {launch_error}")
         self._ended(record, launch_error.exit_code, policy, reason="StartError", message=str(launch_error))
 
-    def _exited(self, record: ContainerRecord, code: int, reason: str = "") -> None:
-        """Called by the runtime, in a thread of its own."""
-        with self._wake:
-            self._exits.append((record, code, reason))
-            self._wake.notify_all()
-
     def _ended(self, record: ContainerRecord, code: int, policy: str, *, reason: str = "", message: str = "") -> None:
         record.end(code, self._clock.now(), reason=reason, message=message)
         if record.log is not None:
-            stopped = self._ending() or self._terminating
+            stopped = self._messages.ending or self._terminating
             record.log.close(code, stopped=stopped, reason=reason, ended=self._clock.now())
         restart = record.sidecar or policy == "Always" or (policy == "OnFailure" and code != 0)
-        if not restart or self._ending() or self._terminating:
+        if not restart or self._messages.ending or self._terminating:
             return
         delay = record.restart(self._clock.monotonic())
         if delay > 0:
@@ -252,48 +225,22 @@ class PodWorker:
             record.state = Waiting("CrashLoopBackOff", what)
             self._parts.api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
 
-    def _wait(self, due: Sequence[float], policy: str) -> None:
-        """Wait until a process ends, a stop is asked for, or one of these times or the deadline comes; then deal with
-        the ends.
-        """
-        with self._wake:
-            while not self._exits and self._stop_at is None:
-                deadline = self._deadline()
-                times = due if deadline is None else (*due, deadline)
-                if not self._clock.wait_until(self._wake, min(times, default=None)):
-                    break
-        self._take_exits(policy)
-
     def _take_exits(self, policy: str) -> None:
-        with self._wake:
-            exits, self._exits = self._exits, []
-        for record, code, reason in exits:
+        for record, code, reason in self._messages.take_exits():
             log = record.log.path if record.log is not None else None
             said = record.message.read(code, log) if record.message is not None else ""
             self._ended(record, code, policy, reason=reason, message=said)
 
-    def _ending(self) -> bool:
-        with self._wake:
-            return self._stop_at is not None or self._past_deadline()
-
-    def _deadline(self) -> float | None:
-        with self._wake:
-            return None if self._time_limit is None else self._began + self._time_limit
-
-    def _past_deadline(self) -> bool:
-        deadline = self._deadline()
-        return deadline is not None and self._clock.monotonic() >= deadline
-
     def _terminate(self) -> None:
         """End what still runs: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
         self._terminating = True
-        self._expired = self._past_deadline() and not all(record.over for record in self._main)
+        self._expired = self._messages.past_limit and not all(record.over for record in self._main)
         running = [record for record in (*self._init, *self._main) if record.process is not None]
         if not running:
             return
-        with self._wake:
-            # Without a stop it is the deadline of the pod, not a deletion.
-            grace_end = self._clock.monotonic() + self._grace if self._stop_at is None else self._stop_at
+        grace_end = self._messages.stop_at
+        if grace_end is None:  # it is the deadline of the pod, not a deletion
+            grace_end = self._clock.monotonic() + self._grace
         self._end([record for record in running if not record.sidecar], grace_end)
         for record in reversed(running):
             if record.sidecar:
@@ -311,11 +258,8 @@ class PodWorker:
 
     def _await_ends(self, records: Sequence[ContainerRecord], deadline: float, *, shorten: bool = True) -> None:
         while any(record.process is not None for record in records):
-            with self._wake:
-                if shorten and self._stop_at is not None:
-                    deadline = min(deadline, self._stop_at)
-                if not self._exits and not self._clock.wait_until(self._wake, deadline) and not self._exits:
-                    return
+            if not self._messages.wait_for_exit(deadline, shorten=shorten):
+                return
             self._take_exits("Never")
 
     def _report_end(self) -> None:
@@ -330,7 +274,7 @@ class PodWorker:
             self._report("Succeeded")
 
     def _report(self, phase: str, reason: str = "", message: str = "") -> None:
-        if not self._abandoned:
+        if not self._messages.abandoned:
             self._reporter.status(phase, self._init, self._main, reason, message)
 
     def _clean_up(self) -> None:
@@ -340,8 +284,5 @@ class PodWorker:
         self._parts.runtime.release_pod(self.pod)
         self._parts.gpus.release(self.pod)
         self._parts.volumes.remove(self.pod)
-        with self._wake:
-            self._done = True
-            finalise = self._stop_at is not None and not self._abandoned
-        if finalise:
+        if self._messages.finish():
             self._parts.api.finalise(self.pod)

@@ -1,0 +1,140 @@
+"""What other threads tell the worker of a pod: processes have ended, a time limit, stop. One condition wakes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tfoperator.base.clock import Clock
+from tfoperator.local.node.container_record import ContainerRecord
+
+
+class Exit(NamedTuple):
+    """The end of a container's process."""
+
+    record: ContainerRecord
+    code: int
+    reason: str
+
+
+class PodMessages:
+    """Thread-safe. The methods of the second half are the worker's."""
+
+    def __init__(self, clock: Clock, time_limit: int | None) -> None:
+        self._clock = clock
+        self._began = 0.0
+        self._changed = threading.Condition()  # guards what follows
+        self._exits: list[Exit] = []
+        self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
+        self._time_limit = time_limit
+        self._abandoned = False
+        self._done = False
+
+    def stop(self, grace: float) -> bool:
+        """Ask for the end; a shorter grace period shortens one that runs. False if the pod is over already."""
+        with self._changed:
+            if self._done:
+                return False
+            stop_at = self._clock.monotonic() + grace
+            if self._stop_at is None or stop_at < self._stop_at:
+                self._stop_at = stop_at
+                self._changed.notify_all()
+            return True
+
+    def limit_time(self, seconds: int | None) -> None:
+        """Limit the time from the pod's start on."""
+        with self._changed:
+            if seconds != self._time_limit:
+                self._time_limit = seconds
+                self._changed.notify_all()
+
+    def abandon(self) -> None:
+        """Ask for the end at once, of which nothing is to be reported."""
+        with self._changed:
+            self._abandoned = True
+        self.stop(0.0)
+
+    def add_exit(self, record: ContainerRecord, code: int, reason: str = "") -> None:
+        """A process has ended."""
+        with self._changed:
+            self._exits.append(Exit(record, code, reason))
+            self._changed.notify_all()
+
+    @property
+    def over(self) -> bool:
+        """Whether the worker has finished."""
+        with self._changed:
+            return self._done
+
+    # What follows is for the worker.
+
+    def begin(self) -> None:
+        """Have the time limit run from now on."""
+        self._began = self._clock.monotonic()
+
+    def finish(self) -> bool:
+        """Take no more messages; whether the pod's object is to be removed, since a stop was asked for."""
+        with self._changed:
+            self._done = True
+            return self._stop_at is not None and not self._abandoned
+
+    def take_exits(self) -> list[Exit]:
+        """The ends since the last call."""
+        with self._changed:
+            exits, self._exits = self._exits, []
+        return exits
+
+    @property
+    def abandoned(self) -> bool:
+        """Whether nothing is to be reported any more."""
+        return self._abandoned
+
+    @property
+    def stop_at(self) -> float | None:
+        """When the grace period ends, if a stop was asked for."""
+        with self._changed:
+            return self._stop_at
+
+    @property
+    def past_limit(self) -> bool:
+        """Whether the time is over."""
+        limit = self._limit()
+        return limit is not None and self._clock.monotonic() >= limit
+
+    @property
+    def ending(self) -> bool:
+        """Whether a stop was asked for, or the time is over."""
+        with self._changed:
+            return self._stop_at is not None or self.past_limit
+
+    def _limit(self) -> float | None:
+        with self._changed:
+            return None if self._time_limit is None else self._began + self._time_limit
+
+    def wait_for_stop(self, seconds: float) -> bool:
+        """Wait until a stop is asked for, for so long at most; whether it was."""
+        end = self._clock.monotonic() + seconds
+        with self._changed:
+            while self._stop_at is None and self._clock.wait_until(self._changed, end):
+                pass
+            return self._stop_at is not None
+
+    def wait(self, due: Sequence[float]) -> None:
+        """Wait until a process ends, a stop is asked for, or one of these times or the time limit comes."""
+        with self._changed:
+            while not self._exits and self._stop_at is None:
+                limit = self._limit()
+                times = due if limit is None else (*due, limit)
+                if not self._clock.wait_until(self._changed, min(times, default=None)):
+                    break
+
+    def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
+        """Wait for the end of a process; False if `deadline` has passed without one.
+
+        With `shorten` the end of a stop's grace period is a deadline, too. Wake-ups may be spurious.
+        """
+        with self._changed:
+            if shorten and self._stop_at is not None:
+                deadline = min(deadline, self._stop_at)
+            return bool(self._exits) or self._clock.wait_until(self._changed, deadline) or bool(self._exits)
