@@ -6,7 +6,7 @@ import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused
 from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, TEMPLATE, tfjob
-from tfoperator.api import validate_manifest
+from tfoperator.api import errors, validate_manifest
 from tfoperator.kube.errors import InvalidError
 
 
@@ -92,6 +92,7 @@ BAD = [
     (job({"Worker": {}}, runPolicy={"activeDeadlineSeconds": 2**31}), "spec.runPolicy.activeDeadlineSeconds", ""),
     (job({"Worker": {}}, network="perJob"), "spec.network", "PerReplica"),
     (job({"Worker": {"replicas": 101}}, name="m" * 53, network="PerJob"), "metadata.name", "63 characters"),
+    (job({"Worker": {}}, name="1st", network="PerJob"), "metadata.name", ""),
     (job({"Worker": {}}, minSucceededWorkers=0), "spec.minSucceededWorkers", ""),
     (job({"Worker": {}}, minSucceededWorkers="0%"), "spec.minSucceededWorkers", ""),
     (job({"Worker": {}}, minSucceededWorkers=1.5), "spec.minSucceededWorkers", ""),
@@ -111,6 +112,7 @@ def test_what_the_peer_accepts_is_accepted(space: Space, manifest: Json) -> None
     created = space.create(TFJOBS, manifest)
 
     assert set(created["spec"]["tfReplicaSpecs"]) == set(manifest["spec"]["tfReplicaSpecs"])
+    assert errors(validate_manifest(manifest)) == ()
 
 
 @pytest.mark.parametrize(("manifest", "field", "words"), BAD)

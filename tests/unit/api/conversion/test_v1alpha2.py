@@ -272,17 +272,7 @@ def test_what_v1s_schema_refuses_is_not_restored() -> None:
     assert refusal(FULL_SPEC) == ""
 
 
-@pytest.mark.parametrize(
-    "spec",
-    [
-        {"runPolicy": {"backoffLimit": -7}},
-        {"runPolicy": 3},
-        {"runPolicy": []},
-        {"minSucceededWorkers": 1, "successPolicy": "AllWorkers"},
-        {"tensorBoard": {"logDir": "/logs", "volumeMounts": [{"name": "none", "mountPath": "/x"}]}},
-        {"runPolicy": {"backoffLimit": 10**400}},
-    ],
-)
+@pytest.mark.parametrize("spec", [{"runPolicy": 3}, {"runPolicy": []}, {"runPolicy": {"backoffLimit": 10**400}}])
 def test_what_v1s_rules_refuse_is_not_restored(spec: dict[str, Any]) -> None:
     assert not passes(spec)
 

@@ -168,26 +168,6 @@ def test_the_patch_of_the_webhook_overlay_makes_one_crd_of_the_other() -> None:
     assert patched == crd(all_versions=True)
 
 
-def test_every_field_of_the_peer_passes() -> None:
-    assert refusals(tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}) == []
-
-
-@pytest.mark.parametrize("path", [".spec", ".status"])
-def test_every_field_of_the_peer_is_kept(path: str) -> None:
-    def walk(value: object, path: str) -> None:
-        schema = NODES[path]
-        if schema.get("x-kubernetes-preserve-unknown-fields"):
-            return
-        if isinstance(value, dict):
-            for name, child in value.items():
-                walk(child, f"{path}[]" if "additionalProperties" in schema else f"{path}.{name}")
-        elif isinstance(value, list):
-            for child in value:
-                walk(child, f"{path}[]")
-
-    walk({".spec": FULL_SPEC, ".status": PEER_STATUS}[path], path)
-
-
 @pytest.mark.parametrize(
     ("change", "path"),
     [

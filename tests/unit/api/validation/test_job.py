@@ -86,10 +86,6 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: list[str]) ->
     assert [str(problem) for problem in errors(validate(job_of(job)))] == found
 
 
-def test_replica_types_are_good_in_any_case() -> None:
-    assert complaints(tfjob({"worker": {}, "ps": {}, "EVALUATOR": {}})) == []
-
-
 @pytest.mark.parametrize(
     ("policy", "found"),
     [
@@ -118,11 +114,6 @@ def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None
 def test_a_bad_success_policy_is_refused() -> None:
     (found,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
     assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
-
-
-def test_empty_strings_count_as_unset() -> None:
-    job = tfjob({"Worker": {"restartPolicy": ""}}, successPolicy="", runPolicy={"cleanPodPolicy": ""})
-    assert complaints(job) == []
 
 
 @pytest.mark.parametrize(
@@ -189,22 +180,6 @@ def test_a_checkpoint_that_may_not_be_what_was_meant_is_a_warning(volume: dict[s
     job = tfjob({"Worker": {}}, checkpoint={"volume": volume, "mountPath": "/checkpoint"})
     assert complaints(job) == []
     assert [text.startswith(warning) for text in warnings(job)] == ([True] if warning else [])
-
-
-def test_the_network_is_one_of_two() -> None:
-    for good in ("", "PerReplica", "PerJob"):
-        assert complaints(tfjob({"Worker": {}}, network=good)) == []
-    (found,) = complaints(tfjob({"Worker": {}}, network="perJob"))
-    assert found == 'spec.network: must be one of PerReplica, PerJob, but is "perJob"'
-
-
-def test_the_longest_host_name_and_its_service_fit() -> None:
-    """A host name and a service's name are DNS labels; the former is the pod's name, of which the latter is a part."""
-    assert complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 52, network="PerJob")) == []
-    (found,) = complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 53, network="PerJob"))
-    assert found.startswith("metadata.name: is too long by 1 character")
-    (found,) = complaints(tfjob({"Worker": {}}, name="1st", network="PerJob"))
-    assert found.startswith("metadata.name: must consist of")
 
 
 def test_host_names_of_a_template_have_no_effect_in_a_network_of_the_job() -> None:

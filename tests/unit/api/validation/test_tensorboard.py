@@ -73,13 +73,6 @@ def test_what_would_leave_the_job_without_it_is_an_error(board: Any, complaint: 
     assert found.startswith(complaint)
 
 
-def test_its_name_is_made_from_the_jobs_and_must_not_be_too_long() -> None:
-    assert problems(GOOD, "m" * 51) == []
-    [found] = problems(GOOD, "m" * 52)
-    assert found.startswith("metadata.name: is too long by 1 character:")
-    assert "-tensorboard" in found
-
-
 @pytest.mark.parametrize(
     ("board", "warning"),
     [
