@@ -18,7 +18,6 @@ from tfoperator.sdk import (
     JobNotFound,
     NamespaceNotFound,
     NoSuchReplica,
-    NotInstalled,
     TFJobClient,
 )
 
@@ -74,19 +73,6 @@ def test_a_missing_job_is_named(world: ServedWorld, method: str) -> None:
     with pytest.raises(JobNotFound, match=f"there is no TFJob gone in namespace {world.namespace}") as caught:
         getattr(world.sdk, method)("gone")
     assert (caught.value.name, caught.value.namespace) == ("gone", world.namespace)
-
-
-def test_a_cluster_without_the_crd_is_told_from_a_missing_job(tmp_path: Path) -> None:
-    with EmbeddedApiServer(custom_resources=()) as server:
-        path = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
-        with TFJobClient(str(path)) as client:
-            for call in (
-                client.list_jobs,
-                lambda: client.get_job("a"),
-                lambda: client.create_job(tfjob("a", Worker=1)),
-            ):
-                with pytest.raises(NotInstalled, match=r"CustomResourceDefinition tfjobs\.kubeflow\.org is missing"):
-                    call()
 
 
 def test_arguments_that_make_no_sense_are_refused_before_anything_is_sent(world: ServedWorld, tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ def test_a_failure_has_the_last_lines_of_the_replica_that_failed_first(world: Se
     assert (culprit.replica, culprit.exit_code, len(culprit.last_lines)) == ("worker-1", 3, 20)
     assert culprit.last_lines[-2:] == ("line 49", "ValueError: no")
     assert str(caught.value).endswith("\n  | line 49\n  | ValueError: no")
+    assert world.namespace in str(caught.value)
+    assert caught.value.condition.reason == "TFJobFailed"
 
 
 def test_a_failure_whose_logs_are_gone_is_still_one(world: ServedWorld) -> None:

@@ -16,9 +16,17 @@ def request(method: str = "GET", path: str = "/api/jobs", **headers: str) -> Req
     return Request(method, path, {name.replace("_", "-").lower(): value for name, value in named.items()})
 
 
-def test_a_link_is_good_once_and_another_follows() -> None:
-    links: list[str] = []
-    sessions = Sessions(PORT, links.append)
+@pytest.fixture
+def links() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def sessions(links: list[str]) -> Sessions:
+    return Sessions(PORT, links.append)
+
+
+def test_a_link_is_good_once_and_another_follows(sessions: Sessions, links: list[str]) -> None:
     first = sessions.exchange(links[0])
     assert first is not None
     assert sessions.exchange(links[0]) is None
@@ -26,9 +34,7 @@ def test_a_link_is_good_once_and_another_follows() -> None:
     assert sessions.exchange(links[1]) is not None
 
 
-def test_a_session_needs_both_halves() -> None:
-    links: list[str] = []
-    sessions = Sessions(PORT, links.append)
+def test_a_session_needs_both_halves(sessions: Sessions, links: list[str]) -> None:
     one, other = sessions.exchange(links[0]), sessions.exchange(links[1])
     assert one is not None
     assert other is not None
@@ -41,28 +47,19 @@ def test_a_session_needs_both_halves() -> None:
 
 
 @pytest.mark.parametrize("token", ["", "x", "é" * 43, "A" * 10_000])
-def test_a_guess_opens_nothing_and_uses_no_link_up(token: str) -> None:
-    links: list[str] = []
-    sessions = Sessions(PORT, links.append)
+def test_a_guess_opens_nothing_and_uses_no_link_up(sessions: Sessions, links: list[str], token: str) -> None:
     assert sessions.exchange(token) is None
     assert sessions.exchange(links[0]) is not None
 
 
-def test_sessions_are_bounded() -> None:
-    links: list[str] = []
-    sessions = Sessions(PORT, links.append)
+def test_sessions_are_bounded(sessions: Sessions, links: list[str]) -> None:
     made = [sessions.exchange(links[-1]) for _ in range(MAX_SESSIONS + 1)]
-    known = [
-        sessions.knows(request(Cookie=f"{one.cookie_name}={one.cookie}", **{KEY_HEADER: one.key}))
-        for one in made
-        if one
-    ]
-    assert known == [False] + [True] * MAX_SESSIONS
+    asked = [request(Cookie=f"{one.cookie_name}={one.cookie}", **{KEY_HEADER: one.key}) for one in made if one]
+    assert [sessions.knows(one) for one in asked] == [False] + [True] * MAX_SESSIONS
 
 
-def test_the_cookie_is_kept_from_scripts_and_from_other_sites() -> None:
-    links: list[str] = []
-    session = Sessions(PORT, links.append).exchange(links[0])
+def test_the_cookie_is_kept_from_scripts_and_from_other_sites(sessions: Sessions, links: list[str]) -> None:
+    session = sessions.exchange(links[0])
     assert session is not None
     assert "HttpOnly; SameSite=Strict; Path=/api/" in session.set_cookie
     assert "Domain" not in session.set_cookie

@@ -17,7 +17,6 @@ from tfoperator.launcher import (
     LaunchContext,
     LocalComponentRunner,
     NoLauncherError,
-    TFJobPlatformConfig,
 )
 
 LAUNCHERS = (InProcessComponentLauncher, KubernetesPodComponentLauncher)
@@ -99,9 +98,3 @@ def test_a_pipeline_runs_in_order_and_not_at_all_if_one_of_it_can_not(tmp_path: 
 
     assert list(runner.run([says("a", ok), says("b", ok)])) == ["a", "b"]
     assert (tmp_path / "tries").read_text() == "2"
-
-
-def test_a_tfjobs_config_is_not_a_pods() -> None:
-    assert not KubernetesPodComponentLauncher.can_launch(STEP.executor_spec, TFJobPlatformConfig({"Worker": 1}))
-    assert KubernetesPodComponentLauncher.can_launch(STEP.executor_spec, KubernetesPodPlatformConfig())
-    assert not KubernetesPodComponentLauncher.can_launch(STEP.executor_spec, DockerPlatformConfig())

@@ -138,6 +138,7 @@ def test_who_launches_what() -> None:
     for launcher, own, other in (
         (DockerComponentLauncher, DockerPlatformConfig(), KubernetesPodPlatformConfig()),
         (KubernetesPodComponentLauncher, KubernetesPodPlatformConfig(), DockerPlatformConfig()),
+        (KubernetesPodComponentLauncher, KubernetesPodPlatformConfig(), TFJobPlatformConfig()),
         (TFJobComponentLauncher, TFJobPlatformConfig(), KubernetesPodPlatformConfig()),
     ):
         assert launcher.can_launch(STEP.executor_spec, own)

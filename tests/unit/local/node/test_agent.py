@@ -176,14 +176,6 @@ def test_a_status_is_written_again_when_the_server_did_not_answer(bench: Bench) 
     bench.run("a", "Succeeded", container(command=["true"]))
 
 
-def test_a_container_without_command_fails_with_a_clear_message(bench: Bench) -> None:
-    pod = bench.run("a", "Failed", container(image="tensorflow/tensorflow:latest"))
-    message = pod["status"]["containerStatuses"][0]["state"]["terminated"]["message"]
-    assert "has no command" in message
-    assert "tensorflow/tensorflow:latest" in message
-    assert "has no command" in bench.log("a")
-
-
 def notices(*, enforces: bool = False, engine: bool = False, cpus: int = 2, problem: str = "") -> Notices:
     runtime: Any = SimpleNamespace(enforces_limits=enforces, may_have_gpus=engine)
     return Notices(runtime, cpus=cpus, gpu_problem=problem)

@@ -6,61 +6,19 @@ import json
 import shlex
 import signal
 import threading
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from tests.support.cli import Cli
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
-from tests.support.kueue_objects import QueueWorld, condition, no_quota, queue_world
-from tests.support.threads import no_threads_left
-from tests.unit.cli.conftest import Run, Said
-from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
+from tests.support.kueue_objects import condition, no_quota
+from tests.unit.cli.commands.jobs.conftest import Queues
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.cli.queue_watch import QueueWatch
 from tfoperator.sdk import JobQueue, QueueState
 
 QUOTA = condition("QuotaReserved", message="Quota reserved in ClusterQueue team")
 ADMITTED = condition("Admitted", message="The workload is admitted")
-
-
-class Queues(QueueWorld):
-    """With commands."""
-
-    run: Run
-
-    def tell(self, *arguments: str, code: int | None = None) -> Said:
-        return self.run(*arguments, "--kubeconfig", str(self.kubeconfig), code=code)
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWorld]:
-    with queue_world(tmp_path_factory.mktemp("queues")) as one:
-        yield one
-
-
-@pytest.fixture
-def queues(shared: QueueWorld, run: Run, tmp_path: Path) -> Iterator[Queues]:
-    with no_threads_left():
-        one = Queues(shared.client, shared.resource.version, shared.server, tmp_path)
-        one.run = run
-        yield one
-
-
-def multikueue(queues: Queues, name: str) -> dict[str, Any]:
-    body = {
-        "metadata": {"name": name},
-        "spec": {
-            "runPolicy": {"managedBy": MANAGED_BY_MULTIKUEUE},
-            "tfReplicaSpecs": {
-                "Worker": {"template": {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}}
-            },
-        },
-    }
-    return queues.client.create(TFJOBS, queues.namespace, body, lambda data: json.loads(data))
 
 
 def test_describe_says_in_which_queue_a_job_waits_and_why(queues: Queues) -> None:
@@ -72,7 +30,7 @@ def test_describe_says_in_which_queue_a_job_waits_and_why(queues: Queues) -> Non
 
 
 def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Queues) -> None:
-    queues.admits(multikueue(queues, "far") | {}, QUOTA, ADMITTED, clusterName="worker-1")
+    queues.admits(queues.submit_far("far"), QUOTA, ADMITTED, clusterName="worker-1")
     said = queues.tell("describe", "far", code=0).out
     assert "Admitted, runs on cluster worker-1" in said
     assert "none: MultiKueue is in charge of the job" in said

@@ -1,0 +1,45 @@
+"""Commands against an API server with Kueue's Workloads."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.support.cluster import Json, decode
+from tests.support.kueue_objects import QueueWorld, queue_world
+from tests.support.threads import no_threads_left
+from tests.unit.cli.conftest import Run, Said
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
+from tfoperator.api.v1.types import TFJOBS
+
+
+class Queues(QueueWorld):
+    """With commands."""
+
+    run: Run
+
+    def tell(self, *arguments: str, code: int | None = None) -> Said:
+        return self.run(*arguments, "--kubeconfig", str(self.kubeconfig), code=code)
+
+    def submit_far(self, name: str, **spec: object) -> Json:
+        """A job that MultiKueue sends to another cluster."""
+        template = {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}
+        policy = {"managedBy": MANAGED_BY_MULTIKUEUE}
+        spec = {"runPolicy": policy, "tfReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}, **spec}
+        return self.client.create(TFJOBS, self.namespace, {"metadata": {"name": name}, "spec": spec}, decode)
+
+
+@pytest.fixture(scope="session")
+def kueue(tmp_path_factory: pytest.TempPathFactory) -> Iterator[QueueWorld]:
+    with queue_world(tmp_path_factory.mktemp("queues")) as one:
+        yield one
+
+
+@pytest.fixture
+def queues(kueue: QueueWorld, run: Run, tmp_path: Path) -> Iterator[Queues]:
+    with no_threads_left():
+        one = Queues(kueue.client, kueue.resource.version, kueue.server, tmp_path)
+        one.run = run
+        yield one
