@@ -9,7 +9,7 @@ from tests.support.jobs import soon
 from tests.support.served import ServedWorld
 from tests.support.threads import InThread
 from tfoperator.kube import ClientClosed
-from tfoperator.sdk import JobEnded, JobFailed, TFJobClient, WaitTimeout
+from tfoperator.sdk import JobEnded, JobFailed, JobNotFound, TFJobClient, WaitTimeout
 
 
 def test_a_condition_that_is_true_already_needs_no_time(world: ServedWorld) -> None:
@@ -71,6 +71,11 @@ def test_the_time_limit_holds(world: ServedWorld, seconds: float) -> None:
     assert time.monotonic() - began >= seconds
     assert isinstance(caught.value, WaitTimeout)
     assert caught.value.job is not None
+
+
+def test_a_job_that_was_never_there_is_missing_and_not_deleted(world: ServedWorld) -> None:
+    with pytest.raises(JobNotFound, match="no TFJob mnist in namespace"):
+        world.sdk.wait_for_job_conditions("mnist")
 
 
 def test_an_unknown_condition_is_refused_at_once(world: ServedWorld) -> None:
