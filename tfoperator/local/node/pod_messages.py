@@ -9,6 +9,14 @@ from typing import NamedTuple
 from tfoperator.base.clock import Clock
 from tfoperator.local.node.container_record import ContainerRecord
 
+SHORTEST_TERMINATION = 0.3
+"""Seconds from the deletion of a pod that lives until its object is removed, unless its grace period is shorter.
+
+A kubelet takes as long. `kubectl delete` asks for the object, lists, and starts a watch, all within 120 ms; then it
+waits for the end of the object by its name. If a successor of that name is created within this time, it waits for the
+successor's end, for ever.
+"""
+
 
 class Exit(NamedTuple):
     """The end of a container's process."""
@@ -27,6 +35,7 @@ class PodMessages:
         self._changed = threading.Condition()  # guards what follows
         self._exits: list[Exit] = []
         self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
+        self._remove_at = 0.0  # when a stop was asked for: the pod's object stays until then
         self._time_limit = time_limit
         self._abandoned = False
         self._done = False
@@ -36,9 +45,13 @@ class PodMessages:
         with self._changed:
             if self._done:
                 return False
-            stop_at = self._clock.monotonic() + grace
+            now = self._clock.monotonic()
+            stop_at = now + grace
+            if self._stop_at is None:
+                self._remove_at = now + SHORTEST_TERMINATION
             if self._stop_at is None or stop_at < self._stop_at:
                 self._stop_at = stop_at
+                self._remove_at = min(self._remove_at, stop_at)
                 self._changed.notify_all()
             return True
 
@@ -72,6 +85,12 @@ class PodMessages:
     def begin(self) -> None:
         """Have the time limit run from now on."""
         self._began = self._clock.monotonic()
+
+    def wait_for_removal(self) -> None:
+        """Wait until the pod's object may be removed, if a stop was asked for."""
+        with self._changed:
+            while self._stop_at is not None and self._clock.wait_until(self._changed, self._remove_at):
+                pass
 
     def finish(self) -> bool:
         """Take no more messages; whether the pod's object is to be removed, since a stop was asked for."""

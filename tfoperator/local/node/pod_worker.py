@@ -284,5 +284,6 @@ class PodWorker:
         self._parts.runtime.release_pod(self.pod)
         self._parts.gpus.release(self.pod)
         self._parts.volumes.remove(self.pod)
+        self._messages.wait_for_removal()
         if self._messages.finish():
             self._parts.api.finalise(self.pod)

@@ -17,6 +17,7 @@ from tfoperator.local.gpus import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
+from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
 from tfoperator.local.runtime import LogRequest
@@ -282,7 +283,7 @@ def test_a_sidecar_that_can_not_be_started_holds_the_pod_back(bench: Bench) -> N
     worker = bench.start(container(command=["x"]), initContainers=[sidecar("side")])
     eventually(lambda: any(reason == "BackOff" for reason, _ in bench.api.events))
     assert bench.phase() == "Pending"
-    assert worker.stop()
+    assert worker.stop(0)
     eventually(lambda: bench.api.finalised == ["p"])
 
 
@@ -311,6 +312,33 @@ def test_stop_asks_waits_the_grace_period_and_kills(bench: Bench) -> None:
     assert bench.api.finalised == ["p"]
 
 
+def test_the_object_of_a_pod_that_ends_at_once_stays_as_long_as_with_a_kubelet(bench: Bench) -> None:
+    worker = bench.start()
+    bench.process(0)
+    bench.until("Running")
+    worker.stop()
+    bench.until("Failed")
+    bench.clock.pass_time(SHORTEST_TERMINATION - 0.01)
+    worker.stop(10)  # another deletion: neither later nor earlier for it
+    bench.clock.wait_for_waiters()
+    assert bench.runtime.released == ["p"]
+    assert bench.api.finalised == []
+    bench.clock.pass_time(0.01)
+    assert worker.join(60)
+    assert bench.api.finalised == ["p"]
+
+
+def test_the_object_stays_no_longer_than_the_grace_period(bench: Bench) -> None:
+    worker = bench.start()
+    bench.process(0)
+    worker.stop()
+    bench.until("Failed")
+    bench.clock.wait_for_waiters()
+    worker.stop(0)
+    assert worker.join(60)
+    assert bench.api.finalised == ["p"]
+
+
 def test_a_second_stop_can_only_shorten_the_grace_period(bench: Bench) -> None:
     worker, process = bench.start_stubborn()
     worker.stop(5)
@@ -325,6 +353,8 @@ def test_a_stopped_pod_is_not_restarted(bench: Bench) -> None:
     worker = bench.start(restartPolicy="Always")
     bench.process(0)
     worker.stop()
+    bench.until("Failed")
+    bench.clock.pass_time(SHORTEST_TERMINATION)
     assert worker.join(60)
     assert len(bench.runtime.processes) == 1
 
@@ -519,7 +549,7 @@ def test_a_pod_waits_for_a_gpu_and_runs_when_one_is_free(bench: Bench, one_gpu: 
 def test_a_pod_that_waits_for_a_gpu_can_be_stopped(bench: Bench, one_gpu: GpuManager) -> None:
     worker = bench.start(wanting(2))
     eventually(lambda: unschedulable(bench), what="it waits")
-    assert worker.stop()
+    assert worker.stop(0)
     assert worker.join(10)
     assert bench.api.finalised == ["p"]
     assert bench.runtime.processes == []
