@@ -120,6 +120,26 @@ def test_a_job_that_has_failed_lets_go_of_its_processes_and_keeps_its_pods_and_l
     assert "SuccessfulStopPod" in shown
 
 
+def test_a_sidecar_ends_with_the_program_beside_it_and_keeps_its_log(cli: Cli) -> None:
+    kubeconfig = cli.local_up()["KUBECONFIG"]
+    cli.environment["KUBECONFIG"] = kubeconfig
+    worker = replica("sh", "-c", "until [ -e ships ]; do sleep 0.05; done; echo trained")
+    serve = "trap 'echo asked to stop; exit 0' TERM; echo $$$$; touch ships; while true; do sleep 0.1; done"
+    containers = worker["template"]["spec"]["containers"]
+    containers.insert(0, {**containers[0], "name": "ships-logs", "command": ["sh", "-c", serve]})
+    submit(kubeconfig, tfjob("both", clean="", Worker=worker))
+    cli.run("wait", "both", "--timeout=60s", code=0)
+
+    def said() -> list[str]:
+        lines = cli.run("logs", "both", "-c", "ships-logs", code=0).stdout.split("\n")
+        return lines if "asked to stop" in lines else []
+
+    pid = int(eventually(said, within=30, every=0.2, what="the sidecar is stopped")[0].split()[-1])
+    eventually(lambda: identify(pid) is None, what="the sidecar has ended")
+    shown = cli.run("describe", "both", code=0).stdout
+    assert re.search(r"worker-0 +Succeeded", shown), shown
+
+
 @pytest.mark.journey
 def test_after_a_crash_nothing_is_left_and_it_can_be_started_again(cli: Cli) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]

@@ -12,9 +12,19 @@ ACTIVE_TOO_LONG = "it was active longer than specified deadline"
 """In the message of the condition Failed of a job whose `activeDeadlineSeconds` are over: the Go operator's words."""
 
 
+BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
+"""In the message of the condition Failed of a job with more restarts than `backoffLimit`: the Go operator's words."""
+
+
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
     """The condition of that type, whatever its status, or None."""
     return next((found for found in job.status.conditions if found.type == condition), None)
+
+
+def ended_by_limit(failed: JobCondition) -> bool:
+    """Return whether a limit of the spec (time, time without progress, restarts) ended the job, not a replica."""
+    limits = (ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED)
+    return failed.reason == PROGRESS_DEADLINE_EXCEEDED or any(limit in failed.message for limit in limits)
 
 
 def has_condition(job: TFJob, condition: str) -> bool:

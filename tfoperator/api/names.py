@@ -26,7 +26,9 @@ ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
 """On a pod: how often its replica had been started again before this pod was made."""
 
 ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
-"""On a pod that was stopped because its job has ended: how the job ended, `job-succeeded` or `job-failed`."""
+"""On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
+STOPPED_WITH_REPLICA = "replica-ended"
+"""Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended, while others ran on."""
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: how often all replicas of its job had been started again together before this pod was made."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.structure import drop_nulls
 
 
@@ -108,6 +109,19 @@ def own_host_names(raw: msgspec.Raw) -> list[str]:
     except msgspec.DecodeError:
         return []
     return [name for name in ("hostname", "subdomain") if spec.get(name)] if isinstance(spec, dict) else []
+
+
+def restarts_in_pod(raw: msgspec.Raw) -> bool:
+    """Return whether the container `tensorflow` has a restart policy of its own, beside that of its pod.
+
+    With `restartPolicyRules` (Kubernetes 1.35) its kubelet may start it again under the pod's policy Never.
+    """
+    spec = template_dict(raw).get("spec")
+    containers = spec.get("containers") if isinstance(spec, dict) else None
+    for one in containers if isinstance(containers, list) else ():
+        if isinstance(one, dict) and one.get("name") == DEFAULT_CONTAINER_NAME:
+            return bool(one.get("restartPolicyRules")) or one.get("restartPolicy") not in (None, "", "Never")
+    return False
 
 
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:

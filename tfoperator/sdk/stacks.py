@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 import msgspec
 
 from tfoperator.api.names import replica_name
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import Pod
@@ -27,7 +28,7 @@ class ReplicaStacks(msgspec.Struct, frozen=True):
 
 def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
     """The stacks of the pods that run, in their order; blocks for some seconds where a program does not answer."""
-    running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+    running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
     with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stacks") as pool:
         found = pool.map(lambda pod: _of(client, pod), running)
         return [

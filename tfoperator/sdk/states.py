@@ -9,6 +9,7 @@ import msgspec
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, parse_replica_type, replica_of
 from tfoperator.api.queues import is_multikueue
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.objects import ContainerStatus, Pod
 
@@ -135,7 +136,7 @@ def waiting_reason(pod: Pod) -> str:
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _reason(condition.reason, condition.message)
-    if pod.status.phase not in ("Running", "Succeeded"):
+    if replica_phase(pod) not in ("Running", "Succeeded"):
         return _reason(pod.status.reason, pod.status.message)
     return ""
 

@@ -153,6 +153,14 @@ class JobHistory:
         return str(self.run_policy.get("cleanPodPolicy") or "")
 
     @property
+    def stops_programs(self) -> bool:
+        """Whether what runs is stopped at its end: without a policy, and under None if a limit has ended the job."""
+        failed = self.conditions().get("Failed", {})
+        why = f"{failed.get('reason')} {failed.get('message')}"
+        limited = any(text in why for text in ("ProgressDeadlineExceeded", "backoff limit", "active longer"))
+        return not self.clean_policy or (self.clean_policy == "None" and failed.get("status") == "True" and limited)
+
+    @property
     def together(self) -> bool:
         """Whether all replicas restart when one has to."""
         return self.run_policy.get("restartScope") == "Job"

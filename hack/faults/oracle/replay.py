@@ -244,14 +244,14 @@ class _Reader:
             pod.started = pod.started and pod.number == job.job_restarts
             if not pod.started:
                 self._reopen(job, pod)
-        elif not pod.reasons and not (job.verdict and not job.clean_policy and pod.phase == "Pending"):
+        elif not pod.reasons and not (job.verdict and job.stops_programs and pod.phase == "Pending"):
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was deleted without a reason")
 
     def _check_stopped(self, job: JobHistory, pod: PodHistory, obj: Json) -> None:
         if pod.stopped or not (obj.get("spec") or {}).get("activeDeadlineSeconds"):
             return
         pod.stopped = True
-        if not job.verdict or job.clean_policy:
+        if not (job.verdict and job.stops_programs):
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was stopped without a reason")
         elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS" and not pod.in_place:
             self._complain("wrong", job, f"pod {pod.name} was stopped, although its job has succeeded")

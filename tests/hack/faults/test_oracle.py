@@ -215,6 +215,25 @@ def test_under_an_explicit_none_nothing_has_to_be_done(verdict: str) -> None:
     assert ended(verdict, "None").end() == []
 
 
+def test_under_an_explicit_none_a_limit_stops_what_runs() -> None:
+    story = ended("Failed", "None")
+    story.journal.entries[-1].obj["status"]["conditions"][-1]["message"] = "it has reached the specified backoff limit"
+    assert [one.kind for one in story.end()] == ["stuck", "stuck", "stuck"]
+    story.stop("worker-1").phase("worker-1", "Failed", 143).stop("ps-0").phase("ps-0", "Failed", 143)
+    assert story.remove("worker-2").end() == []
+
+
+@pytest.mark.parametrize(("policy", "most"), [("", 0), ("None", 3), ("Running", 3)])
+def test_what_ran_at_a_failure_may_be_active_where_a_policy_is_set(policy: str, most: int) -> None:
+    def complaints(active: int) -> list[str]:
+        story = ended("Failed", policy)
+        story.journal.entries[-1].obj["status"]["replicaStatuses"]["Worker"]["active"] = active
+        return [one.text for one in story.end() if one.kind == "wrong"]
+
+    assert complaints(most) == []
+    assert complaints(most + 1) == [f"it has Failed, and {most + 1} Worker are active"]
+
+
 # Wrong.
 
 

@@ -10,7 +10,14 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.defaults import default
-from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, job_labels, object_name, replica_labels
+from tfoperator.api.names import (
+    ANNOTATION_JOB_RESTARTS,
+    ANNOTATION_RESTARTS,
+    ANNOTATION_STOPPED,
+    job_labels,
+    object_name,
+    replica_labels,
+)
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
 from tfoperator.controller import Action, Create, Delete, Observed, OwnedKind, Patch, Plan, PlanOptions, plan
@@ -114,6 +121,8 @@ def make_pod(
     conditions: tuple[PodCondition, ...] = (),
     node: str = "",
     deadline: int | None = None,
+    restart_policy: str = "",
+    stopped: str = "",
     subdomain: str = "",
     created: datetime | None = NOW,
     start: datetime | None = NOW,
@@ -125,7 +134,8 @@ def make_pod(
     """A pod of a replica such as `Worker-1`. `deleted` is when its deletion was asked for."""
     kind, _, index = replica.rpartition("-")
     replica_type = ReplicaType(kind)
-    annotations = {ANNOTATION_RESTARTS: restarts_before, ANNOTATION_JOB_RESTARTS: job_restarts}
+    counts = {ANNOTATION_RESTARTS: restarts_before, ANNOTATION_JOB_RESTARTS: job_restarts}
+    annotations = {key: str(value) for key, value in {**counts, ANNOTATION_STOPPED: stopped}.items() if value}
     own_name = name or object_name(job, replica_type, int(index))
     if created is NOW and start is not None and start < created:
         created = start
@@ -145,10 +155,10 @@ def make_pod(
             deletion_timestamp=None if deleted is None else deleted + timedelta(seconds=grace),
             deletion_grace_period_seconds=None if deleted is None else grace,
             labels=replica_labels(job, replica_type, int(index), is_master=False) if labels is None else labels,
-            annotations={key: str(count) for key, count in annotations.items() if count},
+            annotations=annotations,
             owner_references=(OwnerReference("kubeflow.org/v1", "TFJob", job, "job-uid", True, True),),
         ),
-        spec=PodSpec(node, active_deadline_seconds=deadline, subdomain=subdomain),
+        spec=PodSpec(node, restart_policy, deadline, subdomain),
         status=PodStatus(
             phase=phase,
             reason=reason,

@@ -169,9 +169,9 @@ _SPEC: dict[type, dict[str, Field]] = {
     types.RunPolicy: {
         "cleanPodPolicy": Field(
             "What is deleted when the job has ended: All (pods and services), Running (pods that still run, and their "
-            "services) or None. Unset, nothing that has run is deleted: after a failure pods that still run are "
-            "stopped and keep their logs; after a success workers and evaluators finish, then parameter servers "
-            "are stopped. An administrator may choose another meaning of unset (--default-clean-pod-policy).",
+            "services) or None (stopped at a deadline or backoffLimit). Unset, what has run stays: after a failure "
+            "what runs is stopped and keeps its logs; after a success workers and evaluators finish, then parameter "
+            "servers are stopped. Administrators may change what unset means (--default-clean-pod-policy).",
             {"enum": _enum(types.CleanPodPolicy)},
         ),
         "ttlSecondsAfterFinished": Field("Seconds after its end when the job is deleted; never if unset.", _SECONDS),

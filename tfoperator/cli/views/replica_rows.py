@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_STOPPED, replica_name
+from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, STOPPED_WITH_REPLICA, replica_name
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.kube.objects import ContainerStatus, Pod
 from tfoperator.sdk import PodUsage
 
@@ -28,14 +29,14 @@ class ReplicaRow(msgspec.Struct, frozen=True):
 def replica_row(pod: Pod) -> ReplicaRow:
     """A pod in words: its state, and why it is in no better one."""
     statuses = pod.status.container_statuses
-    state, detail = pod.status.phase or "Pending", ""
+    state, detail = replica_phase(pod) or "Pending", ""
     for status in (*pod.status.init_container_statuses, *statuses):
         state, detail = _worse(status, state, detail)
     # Its end says nothing about its program, so it is no failure. Anybody may annotate a pod that nobody has stopped.
     by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
-    if by_job and state != "Succeeded":
+    if by_job and state != "Succeeded" and by_job != STOPPED_WITH_REPLICA:
         state, detail = "Stopped" if pod.status.phase == "Failed" else "Stopping", by_job
-    elif pod.metadata.deletion_timestamp is not None and state not in ("Succeeded", "Failed"):
+    elif pod.metadata.deletion_timestamp is not None and state not in ENDED_PHASES:
         state, detail = "Stopping", ""
     return ReplicaRow(
         name=replica_name(pod),
@@ -51,10 +52,14 @@ def _worse(status: ContainerStatus, state: str, detail: str) -> tuple[str, str]:
     if now is not None and now.waiting is not None and now.waiting.reason not in ("", "ContainerCreating"):
         return now.waiting.reason, now.waiting.message
     if now is not None and now.terminated is not None and now.terminated.exit_code != 0:
-        return state, f"exit code {now.terminated.exit_code}"
+        return state, _of_container(status, f"exit code {now.terminated.exit_code}")
     if not detail and status.last_state is not None and status.last_state.terminated is not None:
-        return state, f"last exit code {status.last_state.terminated.exit_code}"
+        return state, _of_container(status, f"last exit code {status.last_state.terminated.exit_code}")
     return state, detail
+
+
+def _of_container(status: ContainerStatus, what: str) -> str:
+    return what if status.name == DEFAULT_CONTAINER_NAME else f"{status.name}: {what}"
 
 
 _UNITS = ("Ki", "Mi", "Gi", "Ti")

@@ -16,6 +16,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
+from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.collaborators import Collaborators, Recorder
 from tfoperator.controller.execute.outcome import (
@@ -44,6 +45,12 @@ _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Cha
 _COUNTED: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
 _FAILED_TENSORBOARD = "FailedTensorBoard"
 _FAILED_STOP = "FailedStopPod"
+
+_STOPPED_BECAUSE = {
+    False: "the job has ended",
+    True: "its replica has ended, and other containers than tensorflow ran on",
+}
+"""By whether the rest of a pod is stopped."""
 
 _QUOTA_LAG = 5.0
 """Seconds for which a quota that has no room for a replacement is no news. The controller that counts what a quota has
@@ -178,15 +185,21 @@ class OutcomeReporter:
                 outcome.errors.append(error)
 
     def _report_stops(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        stopped = _done(applied, Patch).get("pods")
-        if stopped:
-            message = f"Stopped {_listed('pod', stopped)}, because the job has ended; the logs stay with the pods"
-            self._events.emit(job, (PlannedEvent("Normal", "SuccessfulStopPod", message),))
+        for with_replica, why in _STOPPED_BECAUSE.items():
+            chosen = [one for one in applied if _stops_rest(one.action) is with_replica]
+            if stopped := _done(chosen, Patch).get("pods"):
+                message = f"Stopped {_listed('pod', stopped)}, because {why}; the logs stay with the pods"
+                self._events.emit(job, (PlannedEvent("Normal", "SuccessfulStopPod", message),))
         failures = [one.error for one in applied if one.error is not None]
         # One complaint for all: what refuses to have a pod stopped (a policy, mostly) refuses that of each.
         self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
         for error in failures:
             outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
+
+
+def _stops_rest(stop: Action) -> bool:
+    """Whether the patch stops what is left of a pod whose replica has ended."""
+    return isinstance(stop, Patch) and stop.body["metadata"]["annotations"][ANNOTATION_STOPPED] == STOPPED_WITH_REPLICA
 
 
 def _waits_for_quota(action: Action, error: KubeError | None) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tfoperator.api.names import STOPPED_WITH_REPLICA
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.kinds import ObjectKind
@@ -43,6 +44,7 @@ class StopReason(StrEnum):
 
     SUCCEEDED = "job-succeeded"
     FAILED = "job-failed"
+    REPLICA_ENDED = STOPPED_WITH_REPLICA
 
 
 class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):

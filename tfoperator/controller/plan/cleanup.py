@@ -1,7 +1,10 @@
 """What is stopped or deleted of a job that has ended or is suspended, and when the job itself goes.
 
 `cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active
-and the services that no finished pod is left behind, None nothing.
+and the services that no finished pod is left behind, None nothing. But where a limit ended the job (a deadline,
+`backoffLimit`) None stops what runs, as below: a job whose time is over must not train on.
+
+Under each policy but All a pod is stopped whose container `tensorflow` has ended while others run on.
 
 Unset it lets go of the machines and keeps the logs, unless an administrator chose one of those for it. A pod is
 *stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
@@ -23,27 +26,35 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from tfoperator.api.job_conditions import ended_by_limit
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
+from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost
 from tfoperator.kube.objects import Pod
 
 
-def clean_up_finished(draft: Draft, *, failed: bool) -> None:
-    """Stop or delete what a finished job no longer needs."""
-    policy = (draft.job.spec.run_policy or RunPolicy()).clean_pod_policy or draft.options.default_clean_pod_policy
-    draft.delete("podgroups", draft.observed.pod_group, DeleteReason.FINISHED)
-    if not policy:
-        _stop_active(draft, failed=failed)
-    elif policy == CleanPodPolicy.ALL:
+def clean_up_finished(draft: Draft) -> None:
+    """Stop or delete what a job no longer needs whose condition Succeeded or Failed is true."""
+    policy = clean_pod_policy(draft.job, draft.options)
+    if policy == CleanPodPolicy.ALL:
         delete_everything(draft, DeleteReason.FINISHED)
-    elif policy == CleanPodPolicy.RUNNING:
+        return
+    draft.delete("podgroups", draft.observed.pod_group, DeleteReason.FINISHED)
+    for pod in draft.observed.pods:
+        if outlives_training(pod):
+            draft.stop(pod, StopReason.REPLICA_ENDED)
+    failed = draft.conditions.get(ConditionType.FAILED) if draft.conditions.is_true(ConditionType.FAILED) else None
+    if policy == CleanPodPolicy.RUNNING:
         _delete_active(draft)
+    elif not policy or (failed is not None and ended_by_limit(failed)):
+        _stop_active(draft, failed=failed is not None)
 
 
 def delete_everything(draft: Draft, reason: DeleteReason) -> None:
@@ -114,7 +125,7 @@ def _stop_active(draft: Draft, *, failed: bool) -> None:
 
 def _is_active(pod: Pod) -> bool:
     # What is neither finished nor certain to be counts: a pending pod would run one day.
-    return pod.status.phase not in ("Succeeded", "Failed")
+    return replica_phase(pod) not in ENDED_PHASES
 
 
 def _has_begun(pod: Pod) -> bool:

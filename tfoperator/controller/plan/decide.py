@@ -24,7 +24,7 @@ from tfoperator.api.validation import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_na
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left
-from tfoperator.controller.plan.conditions import find_condition, is_finished
+from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
@@ -155,11 +155,10 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
         return job.status
     if left is not None:
         draft.requeue_in(left)
-    failed = find_condition(job.status.conditions, ConditionType.FAILED)
     # Nobody knows what an unreadable spec would have cleaned up.
     if not job.decode_error:
         _free_lost_pods(draft)
-        clean_up_finished(draft, failed=failed is not None and failed.status == "True")
+        clean_up_finished(draft)
     if tensorboard is not None and not draft.observed.problems:
         plan_tensorboard(draft, tensorboard)
     return job.status
@@ -288,7 +287,7 @@ def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) ->
         group.forget_new_restarts()
     report_end(draft, groups, verdict)
     _free_lost_pods(draft)
-    clean_up_finished(draft, failed=verdict.stage is Stage.FAILED)
+    clean_up_finished(draft)
     policy = draft.job.spec.run_policy
     if policy is not None and policy.ttl_seconds_after_finished is not None:
         draft.requeue_in(max(policy.ttl_seconds_after_finished, 0))

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tfoperator.api.names import MAX_RESTARTS, replica_of
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import finished_at, job_restarts_before, restart_wait
@@ -44,7 +45,7 @@ def plan_job_restart(known: Situation, number: int) -> JobRestart:
             for group in groups:
                 group.forget_new_restarts()
     old = tuple(pod for pod in pods if job_restarts_before(pod) < number and _goes(pod, groups))
-    failed = (pod for pod in old if pod.status.phase == "Failed" and not _is_leaving(pod))
+    failed = (pod for pod in old if replica_phase(pod) == "Failed" and not _is_leaving(pod))
     wait = max((restart_wait(pod, number, known.now, known.options) for pod in failed), default=0.0)
     return JobRestart(number, causes, old, wait)
 

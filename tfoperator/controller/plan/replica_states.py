@@ -18,6 +18,8 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.names import replica_of
+from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.templates import restarts_in_pod
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
@@ -39,6 +41,7 @@ _ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaT
 """The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""
 
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
+_ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 _NO_STATUS = ReplicaStatus()
 
 
@@ -84,6 +87,8 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
         replica = _with_pod(group, index, pods[0], now, options)
         if replica.state is not ReplicaState.VANISHED:
             group.counts[index] = replica.restarts
+        if replica.state in _ENDED and pods[0].status.phase == "Running" and outlives_training(pods[0]):
+            group.outliving.append(pods[0])
         group.replicas.append(replica)
     for index in sorted(by_index, reverse=True):
         if index < group.size:
@@ -118,18 +123,18 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     if index in group.completed:
         replica.state = ReplicaState.SUCCEEDED
         return replica
+    phase = pod.status.phase if len(pod.status.container_statuses) < 2 else _phase(group, pod)
     if index in group.failed_before:
-        _fail(replica, ending_of(pod) if pod.status.phase == "Failed" else None)
+        _fail(replica, ending_of(pod) if phase == "Failed" else None)
         return replica
     if group.job_restarts and job_restarts_before(pod) < group.job_restarts:
         replica.state = ReplicaState.LEAVING
         return replica
     if pod.metadata.deletion_timestamp is not None and (
-        index not in group.started_before or pod.status.phase not in ("Succeeded", "Failed") or ended_by_deletion(pod)
+        index not in group.started_before or phase not in ENDED_PHASES or ended_by_deletion(pod)
     ):
         _judge_terminating(group, replica, so_far, noted)
         return replica
-    phase = pod.status.phase
     if phase in ("Failed", "Unknown"):
         _judge_failed(group, replica, pod, so_far, noted)
         if replica.state is ReplicaState.RESTARTING and pod.metadata.deletion_timestamp is None:
@@ -149,6 +154,14 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         replica.ready = _is_ready(pod)
     group.kept_started.add(index)
     return replica
+
+
+def _phase(group: ReplicaGroup, pod: Pod) -> str:
+    """The phase of the replica: that of the pod, unless the container `tensorflow` alone has ended for good."""
+    phase = replica_phase(pod)
+    if phase != pod.status.phase == "Running" and group.spec is not None and restarts_in_pod(group.spec.template):
+        return pod.status.phase
+    return phase
 
 
 def _is_of_before(pod: Pod, group: ReplicaGroup) -> bool:
@@ -193,7 +206,7 @@ def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
     """Sort key: of several pods for one index the first is kept, the most advanced, then the oldest."""
     return (
         pod.metadata.deletion_timestamp is not None,
-        -_PHASE_RANK.get(pod.status.phase, 0),
+        -_PHASE_RANK.get(replica_phase(pod), 0),
         epoch_seconds(pod.metadata.creation_timestamp),
         pod.metadata.name,
         pod.metadata.uid,

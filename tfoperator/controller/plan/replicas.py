@@ -74,9 +74,10 @@ class ReplicaGroup(DesiredReplicas):
     `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since;
     `failed_before` those within the size that the status says have failed for good. `counts` are the restart counts to
     record. Of the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or
-    earlier, `newly_failed` now; `restarts` of all replicas have those decided on now included. `job_restarts` is how
-    often all replicas of the job have been restarted together: a pod of an earlier time is old. `restarting_since` is
-    when the job's condition Restarting became true, None if it isn't.
+    earlier, `newly_failed` now; `restarts` of all replicas have those decided on now included. `outliving` are the pods
+    of ended replicas in which other containers run on. `job_restarts` is how often all replicas of the job have been
+    restarted together: a pod of an earlier time is old. `restarting_since` is when the job's condition Restarting
+    became true, None if it isn't.
     """
 
     __slots__ = (
@@ -88,6 +89,7 @@ class ReplicaGroup(DesiredReplicas):
         "job_restarts",
         "kept_started",
         "newly_failed",
+        "outliving",
         "replicas",
         "restarting_since",
         "restarts",
@@ -111,6 +113,7 @@ class ReplicaGroup(DesiredReplicas):
         self.replicas: list[Replica] = []
         self.surplus: list[tuple[int, Pod]] = []
         self.duplicates: list[tuple[int, Pod]] = []
+        self.outliving: list[Pod] = []
         self.succeeded = self.restarts = 0
         self.failed: list[int] = []
         self.newly_failed: list[Replica] = []

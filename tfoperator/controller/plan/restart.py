@@ -20,6 +20,7 @@ from tfoperator.api.names import (
     MAX_RESTARTS,
     annotated_count,
 )
+from tfoperator.api.replica_pods import training_end
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import PlanOptions
@@ -74,17 +75,22 @@ _GATED = "ReadinessGatesNotReady"
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a pod ended. `exit_code` is None if no container says so; `infrastructure`: Kubernetes ended it."""
+    """How a pod ended. `exit_code` is None if no container says so; `infrastructure`: Kubernetes ended it.
+
+    `container` is the name of the one whose exit code it is, unless it is `tensorflow`.
+    """
 
     exit_code: int | None
     reason: str
     infrastructure: bool
+    container: str = ""
 
     def __str__(self) -> str:
         if self.infrastructure or self.exit_code is None:
             return self.reason or "failed without an exit code"
         detail = f" ({self.reason})" if self.reason and self.reason != "Error" else ""
-        return f"exited with code {self.exit_code}{detail}"
+        what = f"container {self.container} " if self.container else ""
+        return f"{what}exited with code {self.exit_code}{detail}"
 
 
 def ending_of(pod: Pod) -> Ending:
@@ -94,13 +100,13 @@ def ending_of(pod: Pod) -> Ending:
     failed counts, init containers last.
     """
     infrastructure = _ended_by_infrastructure(pod)
-    terminated = _decisive_termination(pod)
+    container, terminated = _decisive_termination(pod)
     if terminated is None:
         return Ending(None, pod.status.reason, infrastructure)
     if (terminated.reason, terminated.exit_code) in _UNSEEN_ENDS:
         return Ending(terminated.exit_code, pod.status.reason or terminated.reason, infrastructure=True)
     reason = pod.status.reason if infrastructure else terminated.reason
-    return Ending(terminated.exit_code, reason, infrastructure)
+    return Ending(terminated.exit_code, reason, infrastructure, container)
 
 
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
@@ -254,18 +260,22 @@ def _was_refused(status: PodStatus) -> bool:
     return status.message.startswith(_REFUSAL) or status.reason in _REFUSAL_REASONS
 
 
-def _decisive_termination(pod: Pod) -> ContainerStateTerminated | None:
+def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | None]:
+    """The end that failed the pod, and the name of its container, empty for `tensorflow`; None if none failed."""
     # A stable sort: `tensorflow` first, the others in their order.
     containers = sorted(pod.status.container_statuses, key=lambda c: c.name != DEFAULT_CONTAINER_NAME)
     for container in (*containers, *pod.status.init_container_statuses):
         terminated = container.state.terminated if container.state else None
         if terminated is not None and terminated.exit_code != 0:
-            return terminated
-    return None
+            return "" if container.name == DEFAULT_CONTAINER_NAME else container.name, terminated
+    return "", None
 
 
 def finished_at(pod: Pod) -> datetime | None:
-    """When the last of the pod's containers ended, by the node's clock; None if none has said so."""
+    """When the container `tensorflow` ended, else the last of the others, by the node's clock; None if none has."""
+    end = training_end(pod)
+    if end is not None and end.finished_at is not None:
+        return end.finished_at
     latest: datetime | None = None
     for container in pod.status.container_statuses or pod.status.init_container_statuses:
         terminated = container.state.terminated if container.state else None
@@ -277,5 +287,5 @@ def finished_at(pod: Pod) -> datetime | None:
 
 def _started_at(pod: Pod) -> datetime | None:
     """When that container began which ended badly, by the node's clock; None if none says so."""
-    terminated = _decisive_termination(pod)
+    terminated = _decisive_termination(pod)[1]
     return None if terminated is None else terminated.started_at

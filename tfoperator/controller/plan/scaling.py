@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from tfoperator.api.names import replica_of
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
-from tfoperator.controller.plan.actions import Create, DeleteReason
+from tfoperator.controller.plan.actions import Create, DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
@@ -58,7 +59,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
                 creates_pods = True
         if creates_pods:
             creating.append(group)
-        _delete_unwanted(draft, group)
+        _end_unwanted(draft, group)
     if creating:
         _warn(draft, creating, manifests)
     # What is left belongs to no wanted replica.
@@ -75,7 +76,9 @@ def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: R
         draft.create_job_service(Create(kind="services", name=name, body=body, spec_field="spec.network"))
 
 
-def _delete_unwanted(draft: Draft, group: ReplicaGroup) -> None:
+def _end_unwanted(draft: Draft, group: ReplicaGroup) -> None:
+    for pod in group.outliving:
+        draft.stop(pod, StopReason.REPLICA_ENDED)
     for _, pod in group.duplicates:
         draft.delete("pods", pod, DeleteReason.DUPLICATE)
     for _, pod in group.surplus:
@@ -138,7 +141,7 @@ def _delete_old(draft: Draft, restart: JobRestart) -> None:
     if restart.wait > 0:
         draft.requeue_in(restart.wait)
     for pod in restart.old:
-        if restart.wait <= 0 or pod.status.phase not in ("Succeeded", "Failed"):
+        if restart.wait <= 0 or replica_phase(pod) not in ENDED_PHASES:
             draft.delete("pods", pod, DeleteReason.RESTART)
 
 

@@ -17,7 +17,7 @@ from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus, f
 from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import find_condition, is_finished
-from tfoperator.controller.plan.observed import Observed, PlanOptions
+from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.verdict import Situation, Stage
 
@@ -32,17 +32,19 @@ def build_status(
 ) -> TFJobStatus:
     """The complete status of the job; what it doesn't speak of (`lastReconcileTime`) is kept from the current one.
 
-    Unless the job goes on nothing counts as active: what still runs is being stopped, or nobody waits for it. On
-    success the Go operator counts it as succeeded, and so do we. Of a suspended job `held` says by type how many run
-    on because they can't be stopped yet, and those are active. The network is what the job's objects are made for: the
-    status says it if it isn't the Go operator's.
+    When the job has ended nothing counts as active, since what still runs is stopped. On success the Go operator
+    counts that as succeeded, and so do we. On failure it counts as active what ran when it saw the failure, whatever
+    it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. Of a suspended job
+    `held` says by type how many run on because they can't be stopped yet, and those are active. The network is what the
+    job's objects are made for: the status says it if it isn't the Go operator's.
     """
     job, groups, progress = known.job, known.groups, known.observed.progress
     per_job = known.start is not None and known.options.network is Network.PER_JOB
     job_restarts = known.restart.number if stage is Stage.ACTIVE else job.status.job_restarts
     specs = job.spec.tf_replica_specs
     name = job.metadata.name
-    statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0)) for g in groups}
+    as_seen = stage is Stage.FAILED and bool(clean_pod_policy(job, known.options))
+    statuses = {g.type: _replica_status(g, stage, name, held.get(g.type, 0), as_seen=as_seen) for g in groups}
     replica_statuses = {str(key): one for key, one in statuses.items() if key in specs or has_record(one)}
     ready = sum(status.ready for status in replica_statuses.values())
     total = sum(group.size for group in groups)
@@ -145,7 +147,7 @@ def _differs(old: ReplicaStatus, new: ReplicaStatus) -> bool:
     return old != msgspec.structs.replace(new, started_indexes=old.started_indexes)
 
 
-def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int) -> ReplicaStatus:
+def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int, *, as_seen: bool) -> ReplicaStatus:
     active = ready = failed = succeeded = 0
     for replica in group.replicas:
         state = replica.state
@@ -155,12 +157,14 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int)
         elif state is ReplicaState.SUCCEEDED:
             succeeded += 1
         elif state is ReplicaState.FAILED or (
-            state is ReplicaState.RESTARTING and replica.pod is not None and replica.pod.status.phase == "Failed"
+            state is ReplicaState.RESTARTING
+            and replica.pod is not None
+            and (replica.pod.status.phase == "Failed" or replica.exit_code is not None)
         ):
             failed += 1
     if stage is not Stage.ACTIVE:
         succeeded += active if stage is Stage.SUCCEEDED else 0
-        active, ready = held, 0
+        active, ready = active if as_seen else held, 0
     counts = {str(index): group.counts[index] for index in sorted(group.counts) if group.counts[index] > 0}
     return ReplicaStatus(
         active=active,

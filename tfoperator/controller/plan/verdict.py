@@ -16,7 +16,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.int_or_percent import allowed, required
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED
+from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED, PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
@@ -92,7 +92,7 @@ def judge(known: Situation) -> Verdict:
         return Verdict(Stage.FAILED, _replicas_failed_message(job, lost))
     stalled = "" if stall.ends_as is OnStall.REPORT else stall.message
     if _has_too_many_restarts(known):
-        failure = _job_failed_because(job, "it has reached the specified backoff limit")
+        failure = _job_failed_because(job, BACKOFF_LIMIT_REACHED)
         if stalled:
             return Verdict(Stage.FAILED, f"{failure}. {stalled}", PROGRESS_DEADLINE_EXCEEDED)
         return Verdict(Stage.FAILED, failure)

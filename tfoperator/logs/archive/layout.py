@@ -16,7 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.api.names import LABEL_PREFIX
+from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_PREFIX, STOPPED_WITH_REPLICA
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.kube.objects import ObjectMeta, Pod
 
 logger = logging.getLogger(__name__)
@@ -111,8 +112,9 @@ def stacks_name(container: str) -> str:
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
-    """The record of a pod."""
+    """Return the record of a pod. What was left of it when its replica had ended, and was stopped, is not told."""
     meta, status = pod.metadata, pod.status
+    rest_stopped = meta.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
     return ArchivedPod(
         namespace=meta.namespace,
         job=job.name,
@@ -122,8 +124,8 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
         archived=archived,
         labels={key: value for key, value in meta.labels.items() if key.startswith(LABEL_PREFIX)},
         node=pod.spec.node_name,
-        phase=status.phase,
-        reason=status.reason,
+        phase=replica_phase(pod),
+        reason="" if rest_stopped else status.reason,
         message=status.message,
         created=meta.creation_timestamp,
         deletion_requested=meta.deletion_requested,

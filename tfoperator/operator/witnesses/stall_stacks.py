@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.errors import ForbiddenError, KubeError
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -95,7 +96,7 @@ class StackTaker:
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take them, unless that is under way; `done` is called when it is over."""
-        running = [pod for pod in pods if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None]
+        running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[:MAX_PODS]
         with self._lock:
             if self._pool.closed or job.uid in self._open:

@@ -11,6 +11,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import job_selector, replica_name
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube import ListOptions, Selection, by_name
@@ -179,7 +180,7 @@ class JobLogStream:
             self._cut_running()
         if self._active or not self._queue.empty():
             return False
-        succeeded = any(pod.status.phase == "Succeeded" for pod in self._pods.values())
+        succeeded = any(replica_phase(pod) == "Succeeded" for pod in self._pods.values())
         return self._over_at is not None or (self._single and succeeded)
 
     def _cut_running(self) -> None:

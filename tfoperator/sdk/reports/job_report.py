@@ -13,7 +13,14 @@ from typing import Protocol
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
+from tfoperator.api.names import (
+    ANNOTATION_STOPPED,
+    DEFAULT_CONTAINER_NAME,
+    STOPPED_WITH_REPLICA,
+    replica_name,
+    replica_of,
+)
+from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
@@ -151,7 +158,7 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 def _decisive(pod: Pod) -> ContainerStatus | None:
     """The container that trains, or another one that has failed where that has not."""
     own = container_status(pod)
-    if own is not None and _terminated(own) is not None and _failed(own):
+    if own is not None and (_failed(own) or replica_phase(pod) == "Succeeded"):
         return own
     others = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next((status for status in others if _failed(status)), own)
@@ -167,21 +174,27 @@ def _failed(status: ContainerStatus) -> bool:
 
 
 def _state(pod: Pod) -> FinalState:
-    phase = pod.status.phase
+    phase = replica_phase(pod)
     if phase == "Succeeded":
         return FinalState.SUCCEEDED
     if phase == "Failed":
-        return FinalState.STOPPED if pod.status.reason == _STOPPED_REASON else FinalState.FAILED
+        return FinalState.STOPPED if _was_stopped(pod) else FinalState.FAILED
     status = container_status(pod)
     waits = status is None or status.state is None or status.state.waiting is not None
     return FinalState.WAITING if phase != "Running" or waits else FinalState.RUNNING
+
+
+def _was_stopped(pod: Pod) -> bool:
+    """Whether the operator, or its own deadline, has ended the pod while its replica ran."""
+    rest = pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
+    return pod.status.reason == _STOPPED_REASON and not rest
 
 
 def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
     if status is None:
         return
     end = _terminated(status)
-    stopped = pod.status.reason == _STOPPED_REASON or _told_to_go(
+    stopped = _was_stopped(pod) or _told_to_go(
         pod.metadata.deletion_requested,
         end.finished_at if end is not None else None,
         end.exit_code if end is not None else None,

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
 from tfoperator.api.queues import is_multikueue, queue_name
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.sdk.queues import JobQueue
@@ -155,13 +156,14 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
 
 
 def _pod_state(pod: SeenPod) -> str:
-    if pod.metadata.deletion_timestamp is not None and pod.status.phase not in ("Succeeded", "Failed"):
+    phase = replica_phase(pod)
+    if pod.metadata.deletion_timestamp is not None and phase not in ENDED_PHASES:
         return "Stopping"
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting if status.state is not None else None
         if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
             return waiting.reason
-    return pod.status.phase or "Pending"
+    return phase or "Pending"
 
 
 def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:

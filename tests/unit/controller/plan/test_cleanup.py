@@ -21,6 +21,7 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
+from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType
@@ -54,12 +55,20 @@ def test_a_failure_stops_what_still_runs_and_deletes_nothing() -> None:
 
 
 @pytest.mark.parametrize("policy", [None, "None", "Running", "All"])
-def test_nothing_counts_as_active_in_the_last_status_of_a_job(policy: str | None) -> None:
-    """Nobody changes it any more when what still runs has ended, too."""
+@pytest.mark.parametrize("default", ["", "None"])
+def test_what_ran_when_the_job_failed_is_active_only_where_a_policy_is_set(policy: str | None, default: str) -> None:
+    """As clients of the Go operator expect it; unset, what ran is stopped."""
     job = started(make_job(SPECS, runPolicy={} if policy is None else {"cleanPodPolicy": policy}))
     failed = make_pod("Worker-1", "Failed", exit_code=1)
-    statuses = planned(job, make_pod("Chief-0"), make_pod("Worker-0"), failed).status.replica_statuses
-    assert {kind: (one.active, one.ready) for kind, one in statuses.items()} == dict.fromkeys(statuses, (0, 0))
+    options = PlanOptions(default_clean_pod_policy=default)
+    statuses = planned(job, make_pod("Chief-0"), make_pod("Worker-0"), failed, options=options).status.replica_statuses
+    active = 1 if policy or default else 0
+    assert {kind: (one.active, one.failed, one.ready) for kind, one in statuses.items()} == {
+        "Chief": (active, 0, 0),
+        "Worker": (active, 1, 0),
+        "PS": (0, 0, 0),
+        "Evaluator": (0, 0, 0),
+    }
 
 
 def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
@@ -210,3 +219,31 @@ def test_a_suspended_job_lets_go_of_everything_as_ever(policy: str | None) -> No
     result = planned(job, make_pod("Worker-0"))
     assert result.deleted_pods == ["Worker-0"]
     assert not result.stops
+
+
+@pytest.mark.parametrize("limit", ["deadline", "backoff", None])
+@pytest.mark.parametrize("policy", ["None", "Running", "All", None])
+def test_a_limit_ends_programs_whatever_is_cleaned_up(limit: str | None, policy: str | None) -> None:
+    """A job whose time is over, or that was restarted too often, must not train on."""
+    limits = {"deadline": {"activeDeadlineSeconds": 60}, "backoff": {"backoffLimit": 0}}
+    run_policy = {**limits.get(limit or "", {}), **({} if policy is None else {"cleanPodPolicy": policy})}
+    replicas = {"PS": 1, "Worker": {"replicas": 2, "restartPolicy": "OnFailure" if limit == "backoff" else "Never"}}
+    job = started(make_job(replicas, runPolicy=run_policy), start_time=after(-60))
+    pods = [make_pod(replica) for replica in ("PS-0", "Worker-0", "Worker-1")]
+    if limit != "deadline":
+        pods[-1] = make_pod("Worker-1", "Failed", exit_code=1)
+    result = planned(job, *pods)
+    assert result.is_true(ConditionType.FAILED)
+    runs = ["PS-0", "Worker-0", *(["Worker-1"] if limit == "deadline" else [])]
+    stops = runs if policy is None or (policy == "None" and limit is not None) else []
+    deletes = {"All": ["PS-0", "Worker-0", "Worker-1"], "Running": runs}.get(policy or "", [])
+    for one in (result, planned(with_status(job, result.status), *pods)):
+        assert sorted(one.stopped_pods) == stops
+        assert sorted(one.deleted_pods) == deletes
+
+
+def test_a_job_without_progress_for_too_long_ends_its_programs_too() -> None:
+    failed = JobCondition("Failed", "True", PROGRESS_DEADLINE_EXCEEDED, "", NOW, NOW)
+    status = TFJobStatus(conditions=(failed,), start_time=after(-60), completion_time=NOW)
+    job = make_job({"Worker": 1}, status=status, runPolicy={"cleanPodPolicy": "None"})
+    assert planned(job, make_pod("Worker-0")).stopped_pods == ["Worker-0"]

@@ -7,11 +7,13 @@ import msgspec
 import pytest
 
 from tests.unit.logs.archive.samples import record
+from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
-from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.kube.objects import Pod
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, pod_record
 from tfoperator.report import FinalState, ReplicaFacts
 from tfoperator.sdk.reports.job_report import ClusterLogs, WithoutLogs, job_facts
 
@@ -87,3 +89,34 @@ def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp
     with Client(ClusterConfig(server="http://127.0.0.1:1")) as client:
         [replica] = job_facts(JOB, [], [one], ClusterLogs(client)).replicas
     assert replica.runs[-1].tail[-2:] == ("ValueError: no data", "cleaning up 3000/3000")
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "stopped", "state", "decisive"),
+    [
+        (0, {"phase": "Running"}, "", FinalState.SUCCEEDED, 0),
+        (3, {"phase": "Running"}, "", FinalState.FAILED, 3),
+        (0, {"phase": "Failed"}, "", FinalState.SUCCEEDED, 0),
+        (0, {"phase": "Failed", "reason": "DeadlineExceeded"}, "replica-ended", FinalState.SUCCEEDED, 0),
+        (3, {"phase": "Failed", "reason": "DeadlineExceeded"}, "replica-ended", FinalState.FAILED, 3),
+        (143, {"phase": "Failed", "reason": "DeadlineExceeded"}, "job-failed", FinalState.STOPPED, 143),
+    ],
+)
+def test_the_container_tensorflow_decides_what_a_replica_has_done(
+    code: int, status: dict[str, str], stopped: str, state: FinalState, decisive: int
+) -> None:
+    ends = (("proxy", 137 if status["phase"] == "Failed" else None), ("tensorflow", code))
+    states = [{"running": {}} if code is None else {"terminated": {"exitCode": code}} for _, code in ends]
+    containers = [{"name": name, "state": state} for (name, _), state in zip(ends, states, strict=True)]
+    manifest = {
+        "metadata": {"name": "p", "uid": "u", "annotations": {ANNOTATION_STOPPED: stopped}},
+        "spec": {"restartPolicy": "Never"},
+        "status": {**status, "containerStatuses": containers},
+    }
+    pod = msgspec.convert(manifest, Pod)
+    [replica] = job_facts(JOB, [pod], [], WithoutLogs()).replicas
+    assert (replica.state, replica.runs[-1].exit_code) == (state, decisive)
+    assert replica.runs[-1].stopped is (state is FinalState.STOPPED)
+    kept = (ArchivedContainer(name="tensorflow", exit_code=code, log="tensorflow.log"),)
+    [replica] = job_facts(JOB, [], [pod_record(JOB.metadata, pod, ASKED, kept)], WithoutLogs()).replicas
+    assert status["phase"] == "Running" or replica.state is state

@@ -34,7 +34,7 @@ def pod(name: str = "worker-0", *, deleted: bool = False, stopped: str = "", job
         meta["deletionTimestamp"] = "2026-01-01T00:00:00Z"
     if stopped:
         meta["annotations"] = {ANNOTATION_STOPPED: stopped}
-    spec = {"activeDeadlineSeconds": 1} if stopped else {}
+    spec = {"restartPolicy": "Never", **({"activeDeadlineSeconds": 1} if stopped else {})}
     return msgspec.convert({"metadata": meta, "spec": spec, "status": status}, Pod)
 
 
@@ -44,6 +44,8 @@ def container(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2s"}}
 LAST = {"terminated": {"exitCode": 137}}
+DONE = container({"terminated": {"exitCode": 0}})
+PROXY = {"name": "proxy", "state": {"running": {}}, "ready": True}
 
 
 @pytest.mark.parametrize(
@@ -74,6 +76,15 @@ LAST = {"terminated": {"exitCode": 137}}
             ReplicaRow("worker-0", "Stopped", False, 0, "job-failed"),
         ),
         (pod(phase="Succeeded", stopped="job-failed"), ReplicaRow("worker-0", "Succeeded", False, 0)),
+        (pod(phase="Running", containerStatuses=[DONE, PROXY]), ReplicaRow("worker-0", "Succeeded", False, 0)),
+        (
+            pod(phase="Failed", stopped="replica-ended", containerStatuses=[DONE, {**PROXY, "state": LAST}]),
+            ReplicaRow("worker-0", "Succeeded", False, 0, "proxy: exit code 137"),
+        ),
+        (
+            pod(phase="Failed", stopped="replica-ended", containerStatuses=[container(LAST), PROXY]),
+            ReplicaRow("worker-0", "Failed", False, 0, "exit code 137"),
+        ),
     ],
 )
 def test_a_pod_in_words(seen: Pod, row: ReplicaRow) -> None:

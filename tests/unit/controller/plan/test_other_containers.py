@@ -1,0 +1,152 @@
+"""Pods with other containers beside `tensorflow`: it alone decides what its replica has done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.unit.controller.builders import (
+    NOW,
+    TEMPLATE,
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    planned,
+    started,
+    terminated,
+    with_status,
+)
+from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
+
+PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())
+TRAINS = ContainerStatus(name="tensorflow", ready=True, state=ContainerState())
+POD_POLICY = {"Never": "Never", "ExitCode": "Never", "OnFailure": "OnFailure", "Always": "Always"}
+
+
+def job_of(policy: str, **spec: Any) -> TFJob:
+    worker = {"replicas": 2, "restartPolicy": policy, **spec.pop("worker", {})}
+    return started(make_job({"Worker": worker}, successPolicy="AllWorkers", **spec))
+
+
+def pod(replica: str, policy: str, *containers: ContainerStatus, **fields: Any) -> Pod:
+    fields.setdefault("start", after(-600))
+    return make_pod(replica, restart_policy=POD_POLICY[policy], containers=containers, **fields)
+
+
+def beside(job: TFJob, one: Pod) -> ReadablePlan:
+    """The plan for worker 0 beside a worker 1 that trains."""
+    return planned(job, one, make_pod("Worker-1"))
+
+
+@pytest.mark.parametrize(
+    ("policy", "code", "counts", "restarts"),
+    [
+        ("Never", 0, (1, 1, 0), 0),
+        ("ExitCode", 0, (1, 1, 0), 0),
+        ("ExitCode", 137, (1, 0, 1), 1),
+        ("OnFailure", 0, (1, 1, 0), 0),
+        # The kubelet starts it again.
+        ("OnFailure", 3, (2, 0, 0), 0),
+        ("Always", 0, (2, 0, 0), 0),
+        ("Always", 3, (2, 0, 0), 0),
+    ],
+)
+def test_a_replica_ends_with_its_program_though_a_sidecar_runs_on(
+    policy: str, code: int, counts: tuple[int, int, int], restarts: int
+) -> None:
+    result = beside(job_of(policy), pod("Worker-0", policy, PROXY, terminated(code)))
+    worker = result.status.replica_statuses["Worker"]
+    assert (worker.active, worker.succeeded, worker.failed) == counts
+    assert worker.restarts == restarts
+    assert result.stopped_pods == (["Worker-0"] if worker.succeeded else [])
+    assert result.deleted_pods == (["Worker-0"] if restarts else [])
+    assert not result.created_pods, "the old pod has the name until its kubelet says that it has gone"
+    assert result.write_status_first == (result.stopped_pods != result.deleted_pods)
+
+
+@pytest.mark.parametrize("policy", ["Never", "ExitCode"])
+def test_a_failure_for_good_beside_a_sidecar_fails_the_job(policy: str) -> None:
+    result = beside(job_of(policy), pod("Worker-0", policy, PROXY, terminated(3)))
+    assert "Worker-0: exited with code 3" in result.condition(ConditionType.FAILED).message
+    assert sorted(result.stopped_pods) == ["Worker-0", "Worker-1"]
+
+
+def test_what_is_left_of_a_pod_is_stopped_once_and_its_end_changes_nothing() -> None:
+    job = job_of("ExitCode")
+    first = beside(job, pod("Worker-0", "ExitCode", PROXY, terminated(0)))
+    [stop] = first.stops
+    assert stop.body["metadata"]["annotations"] == {ANNOTATION_STOPPED: STOPPED_WITH_REPLICA}
+    job = with_status(job, first.status)
+    ends = pod("Worker-0", "ExitCode", PROXY, terminated(0), deadline=1, stopped=STOPPED_WITH_REPLICA)
+    killed = (terminated(137, container="proxy"), terminated(0))
+    gone = {"phase": "Failed", "reason": "DeadlineExceeded", "deadline": 1, "stopped": STOPPED_WITH_REPLICA}
+    for one in (ends, pod("Worker-0", "ExitCode", *killed, **gone)):
+        assert not beside(job, one).acts
+    # Even if the status was lost.
+    lost = beside(job_of("ExitCode"), pod("Worker-0", "ExitCode", *killed, **gone))
+    assert lost.status.replica_statuses["Worker"].completed_indexes == "0"
+
+
+@pytest.mark.parametrize("policy", ["None", "Running", None])
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_rest_of_a_pod_is_stopped_at_the_jobs_end_and_keeps_its_log(policy: str | None, code: int) -> None:
+    run_policy = {} if policy is None else {"cleanPodPolicy": policy}
+    job = started(make_job({"Worker": {"replicas": 1, "restartPolicy": "Never"}}, runPolicy=run_policy))
+    result = planned(job, pod("Worker-0", "Never", PROXY, terminated(code)))
+    assert result.is_true(ConditionType.FAILED if code else ConditionType.SUCCEEDED)
+    assert (result.stopped_pods, result.deleted_pods) == (["Worker-0"], [])
+    assert not result.deletions("services")
+    again = planned(with_status(job, result.status), pod("Worker-0", "Never", PROXY, terminated(code)))
+    assert again.stopped_pods == ["Worker-0"]
+
+
+def test_a_program_that_its_kubelet_may_start_again_by_rules_of_its_own_has_not_ended() -> None:
+    [main] = TEMPLATE["spec"]["containers"]
+    rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
+    own = {"spec": {"containers": [{**main, "restartPolicy": "Never", "restartPolicyRules": rules}]}}
+    result = beside(job_of("ExitCode", worker={"template": own}), pod("Worker-0", "ExitCode", PROXY, terminated(42)))
+    assert result.status.replica_statuses["Worker"].active == 2
+    assert not result.stopped_pods
+
+
+@pytest.mark.parametrize(
+    ("fields", "counts"),
+    [
+        ({"phase": "Running"}, (2, 0, 0)),
+        ({"phase": "Failed"}, (1, 1, 0)),
+        # A program may answer SIGTERM with 0.
+        ({"phase": "Failed", "reason": "Evicted"}, (1, 0, 1)),
+        ({"phase": "Failed", "reason": "DeadlineExceeded"}, (1, 0, 1)),
+    ],
+)
+def test_a_sidecar_that_fails_is_no_failure_of_the_training(
+    fields: dict[str, Any], counts: tuple[int, int, int]
+) -> None:
+    program = TRAINS if fields["phase"] == "Running" else terminated(0)
+    containers = (terminated(2, container="proxy"), program)
+    result = beside(job_of("OnFailure"), pod("Worker-0", "OnFailure", *containers, **fields))
+    worker = result.status.replica_statuses["Worker"]
+    assert (worker.active, worker.succeeded, worker.failed) == counts
+
+
+@pytest.mark.parametrize("init", [False, True])
+def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> None:
+    failed = terminated(2, container="fetch")
+    containers = {"init_containers": (failed,)} if init else {}
+    one = pod("Worker-0", "Never", *(() if init else (failed, TRAINS)), phase="Failed", **containers)
+    message = beside(job_of("Never"), one).condition(ConditionType.FAILED).message
+    assert "Worker-0: container fetch exited with code 2" in message
+
+
+@pytest.mark.parametrize(("finished", "completed"), [(-300, "0"), (-1, "")])
+def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finished: int, completed: str) -> None:
+    """That its sidecar ended by the deletion says nothing."""
+    rest = (terminated(143, container="proxy", finished=NOW), terminated(0, finished=after(finished)))
+    job = job_of("ExitCode")
+    job = with_status(job, beside(job, make_pod("Worker-0")).status)
+    result = beside(job, pod("Worker-0", "ExitCode", *rest, phase="Failed", deleted=after(-2)))
+    assert result.status.replica_statuses["Worker"].completed_indexes == completed

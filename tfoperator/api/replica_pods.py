@@ -1,0 +1,47 @@
+"""What a pod says about its replica: the container `tensorflow` decides, whatever else runs in the pod.
+
+A plain sidecar (a proxy, a log shipper) never ends by itself, so the phase of its pod stays Running after the program
+has ended; and one that fails turns the phase of a pod whose program has succeeded into Failed.
+"""
+
+from __future__ import annotations
+
+from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, STOPPED_WITH_REPLICA
+from tfoperator.kube.objects import ContainerStateTerminated, Pod
+
+ENDED_PHASES = ("Succeeded", "Failed")
+
+
+def training_end(pod: Pod) -> ContainerStateTerminated | None:
+    """Return how the container `tensorflow` has ended; None if it runs, waits, or no kubelet has reported it."""
+    for container in pod.status.container_statuses:
+        if container.name == DEFAULT_CONTAINER_NAME:
+            return None if container.state is None else container.state.terminated
+    return None
+
+
+def replica_phase(pod: Pod) -> str:
+    """Return the pod's phase as it would be if the container `tensorflow` were its only container.
+
+    While other containers run it is Succeeded or Failed once `tensorflow` has ended and the pod's restart policy does
+    not start it again. Of a pod that has failed it is Succeeded if `tensorflow` had succeeded and another container
+    failed; not if Kubernetes ended the pod (`status.reason` says why), for a program may answer SIGTERM with 0.
+    """
+    phase = pod.status.phase
+    if phase not in ("Running", "Failed") or len(pod.status.container_statuses) < 2:
+        return phase
+    end = training_end(pod)
+    if end is None:
+        return phase
+    if phase == "Failed":
+        own_stop = pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
+        return "Succeeded" if end.exit_code == 0 and (own_stop or not pod.status.reason) else phase
+    policy = pod.spec.restart_policy
+    if policy == "Never" or (policy == "OnFailure" and end.exit_code == 0):
+        return "Failed" if end.exit_code else "Succeeded"
+    return phase
+
+
+def outlives_training(pod: Pod) -> bool:
+    """Return whether other containers of the pod run on although its replica has ended."""
+    return pod.status.phase == "Running" and replica_phase(pod) != "Running"
