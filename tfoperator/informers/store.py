@@ -3,8 +3,8 @@
 Objects go in and out by reference, so a cache of thousands of pods costs what the pods cost and a look-up copies a
 list at most. That is sound because views are frozen: all readers share the object, and none can write to it.
 
-client-go has no index by owner, so its controllers scan a namespace for every sync of every job; here the children of a
-job are one dictionary look-up, and so are the objects that it might adopt.
+The children of a job, and the objects that it might adopt, are one dictionary look-up, as in the controllers of
+Kubernetes since 1.34; the Go operator scans a namespace for every sync of every job.
 """
 
 from __future__ import annotations

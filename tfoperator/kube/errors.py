@@ -205,8 +205,3 @@ def is_unavailable_version(error: BaseException) -> bool:
 def is_outage(error: BaseException) -> bool:
     """Tell whether the server, or a gateway before it, has failed, which is not to say that it refuses."""
     return isinstance(error, TransportError | ServerError)
-
-
-def is_unsupported(error: BaseException) -> bool:
-    """Tell whether a server refused the *form* of a request: it does not know the parameters (or the verb)."""
-    return isinstance(error, BadRequestError | InvalidError) or (isinstance(error, ApiError) and error.code == 405)

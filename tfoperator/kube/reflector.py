@@ -24,7 +24,6 @@ from tfoperator.kube.errors import (
     TransportError,
     is_expired,
     is_unavailable_version,
-    is_unsupported,
 )
 from tfoperator.kube.list_watch import list_all
 from tfoperator.kube.measured_watch import MeasuredWatch, ReflectorMetrics, reason_of
@@ -236,9 +235,7 @@ class Reflector(Generic[T]):
                 broken = True
                 self._pause(error)
             else:
-                # A list always works, so this does not try the watch for ever.
-                if is_unsupported(error):
-                    self._use_watch_list = False
+                # A list always works. The next cycle tries again: by then the server may have been upgraded.
                 logger.info("%s: no initial events by watch (%s), using LIST", self._name, error)
                 return None
         return None

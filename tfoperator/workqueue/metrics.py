@@ -15,7 +15,11 @@ from collections.abc import Callable
 from typing import Protocol
 
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
-"""Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last."""
+"""Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last.
+
+Those of client-go's component-base begin at 10 ns, which no step in Python takes, and end at 10 s: with them the alert
+about keys that wait for more than 10 s could never fire.
+"""
 
 
 class Counter(Protocol):

@@ -502,21 +502,12 @@ def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait
     assert clock.waits == []
 
 
-@pytest.mark.parametrize("code", [400, 405, 422])
-def test_a_server_that_does_not_know_initial_events_is_listed_and_not_asked_again(code: int) -> None:
-    run = Run(
-        lists=[page(pod("a"), version=5), page(pod("b"), version=6)],
-        watches=[api_error(code, "sendInitialEvents is forbidden"), [api_error(500)], [bookmark(7)]],
-        use_watch_list=True,
-    )
-    assert run.reader.names == ["b"]
-    assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, None]
-
-
-def test_other_errors_send_it_to_a_list_for_this_time_only() -> None:
+@pytest.mark.parametrize("code", [400, 405, 422, 500])
+def test_a_server_without_initial_events_is_listed_and_asked_for_them_in_the_next_cycle(code: int) -> None:
+    """It may have been upgraded in between."""
     run = Run(
         lists=[page(pod("a"), version=5)],
-        watches=[api_error(500, "boom"), [api_error(500)], [synced(6)], [bookmark(7)]],
+        watches=[api_error(code, "sendInitialEvents is forbidden"), [api_error(500)], [synced(6)], [bookmark(7)]],
         use_watch_list=True,
     )
     assert run.reader.calls == [("replace", ["a"]), ("replace", [])]
