@@ -138,7 +138,8 @@ class _End:
             self._say("wrong", "it has ended without a completionTime")
         for kind, replicas in (status.get("replicaStatuses") or {}).items():
             # What ran at a failure counts as active where a policy is set, as with the Go operator.
-            most = job.size(kind) if job.verdict == "Failed" and job.clean_policy else 0
+            keeps_count = job.verdict == "Failed" and job.clean_policy
+            most = len({pod.replica for pod in job.pods.values() if pod.replica[0] == kind}) if keeps_count else 0
             if not 0 <= replicas.get("active", 0) <= most:
                 self._say("wrong", f"it has {job.verdict}, and {replicas['active']} {kind} are active")
 
