@@ -107,7 +107,8 @@ class SimulatedObjects:
         made: HasMetadata
         match action.kind:
             case "pods":
-                spec = PodSpec(subdomain=action.body["spec"].get("subdomain", ""))
+                body = action.body["spec"]
+                spec = PodSpec(restart_policy=body.get("restartPolicy", ""), subdomain=body.get("subdomain", ""))
                 made = Pod(metadata=self.born(metadata), spec=spec, status=PodStatus(phase="Pending"))
             case "services":
                 made = Service(metadata=self.born(metadata))

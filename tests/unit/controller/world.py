@@ -17,6 +17,7 @@ import msgspec
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
 from tfoperator.api.names import replica_of
+from tfoperator.api.replica_pods import training_end
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
@@ -54,6 +55,9 @@ class View:
     services: tuple[Service, ...]
 
 
+PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())
+
+
 @dataclass
 class World(SimulatedObjects):
     """The truth. `losses` counts, per replica, restarts in place and pods that ended or went against our will."""
@@ -63,6 +67,7 @@ class World(SimulatedObjects):
     losses: Counter[Replica] = field(default_factory=Counter)
     lost_numbers: set[int] = field(default_factory=set)  # of the restarts of all after which a pod was lost
     drop: set[str] = field(default_factory=set)  # kinds of requests that get lost
+    sidecar: bool = False  # whether a container beside `tensorflow` runs in each pod, and never ends by itself
     stacks: str = ""  # who takes stacks: nobody, "prompt", or somebody who never ends
     stacks_taken: datetime = NEVER
     _monotonic: float = 0.0
@@ -128,7 +133,7 @@ class World(SimulatedObjects):
         ]
         policy = self.job.spec.run_policy
         for pod in stalled[:1] if restarts_together(self.job) else stalled:
-            if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
+            if self._trains(pod) and pod.metadata.deletion_timestamp is None:
                 assert policy is not None
                 assert policy.on_stall == "Restart", "what runs is restarted, and nobody asked for it"
                 self._charge(pod)
@@ -261,13 +266,13 @@ class World(SimulatedObjects):
     def run(self, name: str) -> None:
         self.schedule(name)
         if self.pods[name].status.phase == "Pending" and name not in self.lost_nodes:
-            ready = (ContainerStatus(name="tensorflow", ready=True),)
+            ready = (ContainerStatus(name="tensorflow", ready=True), *([PROXY] if self.sidecar else ()))
             self._update(self.pods[name], phase="Running", start_time=self._second(), container_statuses=ready)
 
     def exit(self, name: str, code: int) -> None:
         """The process of a running pod ends; the kubelet restarts it in place if the pod's policy says so."""
         pod = self.pods[name]
-        if pod.status.phase != "Running" or name in self.lost_nodes:
+        if not self._trains(pod) or name in self.lost_nodes:
             return
         policy = self.policy_of(pod)
         dying = pod.metadata.deletion_timestamp is not None
@@ -275,7 +280,7 @@ class World(SimulatedObjects):
             status = pod.status.container_statuses[0]
             again = msgspec.structs.replace(status, restart_count=status.restart_count + 1)
             self.losses[self.replica(pod)] += 1
-            self._update(pod, container_statuses=(again,))
+            self._update(pod, container_statuses=(again, *pod.status.container_statuses[1:]))
             return
         if code != 0 and not dying:
             self._charge(pod)
@@ -283,17 +288,18 @@ class World(SimulatedObjects):
 
     def _end(self, pod: Pod, code: int) -> None:
         state = ContainerState(terminated=ContainerStateTerminated(code, "", "", self._second()))
-        old = pod.status.container_statuses[0]
+        old, *others = pod.status.container_statuses
+        runs_on = self.sidecar and pod.metadata.deletion_timestamp is None and self.policy_of(pod) != "Always"
         self._update(
             pod,
-            phase="Failed" if code else "Succeeded",
-            container_statuses=(msgspec.structs.replace(old, ready=False, state=state),),
+            phase="Running" if runs_on else "Failed" if code else "Succeeded",
+            container_statuses=(msgspec.structs.replace(old, ready=False, state=state), *others),
         )
 
     def succeed(self, name: str) -> None:
         """The process of a running pod does its work, and the pod ends whatever its restart policy."""
         pod = self.pods[name]
-        if pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None:
+        if self._trains(pod) and pod.metadata.deletion_timestamp is None:
             self._end(pod, 0)
 
     def expire(self, name: str) -> None:
@@ -305,7 +311,7 @@ class World(SimulatedObjects):
 
     def evict(self, name: str) -> None:
         pod = self.pods[name]
-        if pod.status.phase in ("Pending", "Running") and pod.metadata.deletion_timestamp is None:
+        if self._may_be_lost(pod):
             self._charge(pod)
             self._update(pod, phase="Failed", reason="Evicted")
 
@@ -318,7 +324,7 @@ class World(SimulatedObjects):
     def lose_node(self, name: str) -> None:
         """The pod's node is lost: the pod is marked as not ready and deleted, and no kubelet ever confirms."""
         pod = self.pods[name]
-        if pod.metadata.deletion_timestamp is None and pod.status.phase in ("Pending", "Running"):
+        if self._may_be_lost(pod):
             self._charge(pod)
             self.lost_nodes.add(name)
             lost = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
@@ -330,6 +336,13 @@ class World(SimulatedObjects):
                 },
                 conditions=(lost, PodCondition("Ready", "False")),
             )
+
+    def _trains(self, pod: Pod) -> bool:
+        return pod.status.phase == "Running" and training_end(pod) is None
+
+    def _may_be_lost(self, pod: Pod) -> bool:
+        alive = pod.status.phase == "Pending" or self._trains(pod)
+        return alive and pod.metadata.deletion_timestamp is None
 
     def duplicate(self, name: str) -> None:
         """A second pod with the labels of another, as adoption can bring about."""

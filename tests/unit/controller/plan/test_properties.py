@@ -19,6 +19,7 @@ from hack.random_jobs import random_case
 from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned, services_of, started
 from tests.unit.controller.world import View, World
 from tfoperator.api.names import replica_of
+from tfoperator.api.replica_pods import outlives_training
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
 from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason, PlanOptions
@@ -78,7 +79,8 @@ def worlds(draw: st.DrawFn) -> World:
     options = PlanOptions(
         restart_delay_base=delay, naming=naming, network=draw(st.sampled_from(Network)), counts_period=1.0
     )
-    return World(job, options=options, stacks=draw(st.sampled_from(["", "prompt", "deaf"])))
+    stacks = draw(st.sampled_from(["", "prompt", "deaf"]))
+    return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, stacks=stacks)
 
 
 def check_plan(result: ReadablePlan, view: View) -> None:
@@ -145,12 +147,18 @@ def check_replacements(result: ReadablePlan, view: View) -> set[str]:
     return replaced
 
 
+LIMITS = ("ProgressDeadlineExceeded", "backoff limit", "active longer")
+
+
 def check_clean_up(result: ReadablePlan, view: View) -> None:
     """What runs is stopped by the job's end alone, and once; what has run is deleted by choice alone."""
     policy = view.job.spec.run_policy
     assert policy is not None
     deleted = {d.uid for d in result.deletions("pods") if d.reason is not DeleteReason.NODE_LOST}
-    assert not result.stops or (policy.clean_pod_policy is None and is_finished(result.status.conditions))
+    finished = is_finished(result.status.conditions)
+    failed = next((c for c in result.status.conditions if c.type == ConditionType.FAILED and c.status == "True"), None)
+    limited = failed is not None and any(limit in f"{failed.reason} {failed.message}" for limit in LIMITS)
+    stops = finished and (policy.clean_pod_policy is None or (policy.clean_pod_policy == "None" and limited))
     pods = {pod.metadata.uid: pod for pod in view.pods}
     for stop in result.stops:
         pod = pods[stop.uid]
@@ -158,6 +166,9 @@ def check_clean_up(result: ReadablePlan, view: View) -> None:
         assert stop.uid not in deleted
         assert pod.spec.active_deadline_seconds is None, "stopped twice"
         assert pod.metadata.deletion_timestamp is None
+        if outlives_training(pod):
+            continue
+        assert stops
         assert pod.status.phase not in ("Succeeded", "Failed")
         if pod.status.phase == "Running" and any(
             c.type == ConditionType.SUCCEEDED and c.status == "True" for c in result.status.conditions
@@ -165,11 +176,11 @@ def check_clean_up(result: ReadablePlan, view: View) -> None:
             others = (p for p in view.pods if stop.replica is None or replica_of(p.metadata.labels)[0] != "PS")
             running = [p for p in others if p.status.phase == "Running" and not node_is_lost(p)]
             assert not running, "somebody else runs"
-    if is_finished(result.status.conditions) and policy.clean_pod_policy in (None, "None"):
+    if finished and policy.clean_pod_policy in (None, "None"):
         assert not result.deletions("services")
         begun = {uid for uid, pod in pods.items() if pod.spec.node_name}
         assert not deleted & begun, "a log is lost"
-        assert policy.clean_pod_policy is None or not deleted
+        assert stops or not deleted
 
 
 def check_memory(result: ReadablePlan, view: View) -> None:
