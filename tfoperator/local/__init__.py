@@ -1,6 +1,6 @@
 """The embedded control plane: an API server in memory, the operator, and a node agent that runs pods on this machine.
 
 `apiserver` is the Kubernetes API, `controllers` and `node` work against it as in a cluster, `runtime` runs containers,
-and `controlplane` starts all of them. On that stand `run` (`tfoperator run`) and `daemon` (`tfoperator local up`).
-Nothing is imported here, so that each command pays only for what it uses.
+and `controlplane` starts all of them. `run` (`tfoperator run`) and `daemon` (`tfoperator local up`) use that.
+Nothing is imported here, so that each command loads only the modules that it uses.
 """

@@ -1,6 +1,6 @@
-"""The embedded control plane, wired: API server, operator, node agent and deployments, in one process over real HTTP.
+"""The embedded control plane: API server, operator, node agent and deployments, in one process over real HTTP.
 
-Nothing here knows about one job or one terminal; `run` and the background process of `local up` use it.
+It is independent of jobs and terminals; `run` and the background process of `local up` use it.
 """
 
 from __future__ import annotations
@@ -36,37 +36,37 @@ _ARCHIVE_BYTES = 1 << 30
 
 _SYSTEM_NAMESPACE = "kube-system"
 _PROGRESS_WRITES = 50.0
-"""A second, of which there is one replica here."""
+"""Maximum writes of progress per second; there is only one replica here."""
 
-_STOCK_IMAGE = "tensorflow/tensorflow"
+_DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
 
 
 class Page(Protocol):
-    """A page that shows the jobs: of a room above this one. `start()` and `stop()` once each."""
+    """A page that shows the jobs, implemented in a higher layer. `start()` and `stop()` once each."""
 
     def start(self) -> None:
-        """Begin to serve it."""
+        """Start to serve the page."""
         ...
 
     def stop(self) -> None:
-        """End it, and close the client that it was given."""
+        """Stop serving, and close the client passed to the page."""
         ...
 
 
 PageMaker = Callable[[Client, Callable[[str], object], Path | None], Page]
-"""Makes one of a client, what to call with each link that opens it, and the log archive, if there is one."""
+"""Makes a page from a client, a function to be called with each link that opens it, and the log archive, if any."""
 
 
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
-    `run_dir` gets logs, volumes and process records. `port` 0 takes a free one. `work_dir` is where containers start,
-    by default the current directory. In `archive_dir` the operator keeps the logs of containers.
-    `runtime` is what pods run as; making it raises RuntimeUnavailable. With `allow_privileged` its containers may have
-    power over this machine, with `enforce_limits` processes have limits, as containers do. With `progress` jobs that
-    ask for it can report theirs. `on_failure(reason)` is called, from another thread, if the operator can't go on.
-    With `make_page` what it makes is served beside it, and `on_page_link` gets each link to that, from any thread.
-    `on_quiet` is called by `stop()` when only the API server is left: nobody writes any more.
+    `run_dir` gets logs, volumes and process records. `port` 0 selects a free one. Containers start in `work_dir`, by
+    default the current directory. The operator keeps the logs of containers in `archive_dir`. Pods run on `runtime`;
+    making it raises RuntimeUnavailable. With `allow_privileged`, its containers may have power over this machine; with
+    `enforce_limits`, processes have limits, as containers do. With `progress`, jobs that request it can report
+    progress. `on_failure(reason)` is called, from another thread, if the operator has failed. With `make_page`, its
+    page is served too, and `on_page_link` gets each link to it, from any thread. `on_quiet` is called by `stop()` when
+    only the API server is left: no component writes any more.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ControlPlane:
     ) -> None:
         self.run_dir = run_dir
         in_containers = runtime is not RuntimeName.PROCESS
-        # A name, for it has another address in each network of containers.
+        # A name, since the address differs in each network of containers.
         host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if in_containers else LOOPBACK
         self.runtime = make_runtime(
             runtime,
@@ -101,7 +101,7 @@ class ControlPlane:
         )
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
-        """What containers use."""
+        """Measures the containers' usage."""
         self.server = EmbeddedApiServer(port=port, token=token, usage=self.meter.read)
         self.client = Client(_config(self.server))
         self.agent = NodeAgent(
@@ -113,8 +113,8 @@ class ControlPlane:
             gpus=self._gpus,
         )
         self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
-        # For processes an image is only a name: the stock parameter server runs with this machine's TensorFlow.
-        options = Options(default_ps_image=_STOCK_IMAGE)
+        # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
+        options = Options(default_ps_image=_DEFAULT_PS_IMAGE)
         if progress:
             options = msgspec.structs.replace(
                 options,
@@ -143,7 +143,7 @@ class ControlPlane:
         self._cleanup = ExitStack()
 
     def start(self) -> None:
-        """Start everything, the server first and the operator last. What was started is stopped again if one fails.
+        """Start everything, the server first and the operator last. If one fails, the started ones are stopped again.
 
         Raises OSError, RuntimeUnavailable.
         """
@@ -165,14 +165,14 @@ class ControlPlane:
             undo.callback(self._quietly, "operator", self._operator.stop)
             self._operator.start()
             if self._make_page is not None:
-                # A client of its own: it watches as long as there are pages, and ends with them.
+                # The page has its own client, which watches while the page is served, and is closed with it.
                 page = self._make_page(Client(_config(self.server)), self._on_page_link, self._archive_dir)
                 undo.callback(self._quietly, "page", page.stop)
                 page.start()
             self._cleanup = undo.pop_all()
 
     def stop(self) -> None:
-        """Stop in the opposite order: nobody restarts what is being stopped. Idempotent."""
+        """Stop in the opposite order, so that no component restarts a stopped one. Idempotent."""
         self._cleanup.close()
 
     def _progress_port(self) -> int:
@@ -184,7 +184,7 @@ class ControlPlane:
         self._operator.take_reports_at(listening)
 
     def _newest_line(self, pod: Pod) -> Seen:
-        """When the container that trains last wrote something: its log is a file here, without times in it."""
+        """Return when the training container last wrote: its log is a file here, without timestamps."""
         where = (pod.metadata.namespace, pod.metadata.name, DEFAULT_CONTAINER_NAME)
         logs = self.agent.logs.attempts(*where)
         pid = logs[-1].pid if logs else None

@@ -1,4 +1,4 @@
-"""How many files this process may have open: each container takes some six, and macOS gives a shell 256."""
+"""The limit of open files of this process: each container needs about six, and macOS gives a shell 256."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import resource
 logger = logging.getLogger(__name__)
 
 WANTED = 10_240
-"""Enough for some 1500 containers. macOS takes no more, and programs that close every possible file stay quick."""
+"""Enough for some 1500 containers. macOS allows no more, and programs that close all possible files remain fast."""
 
 
 def raised(soft: int, hard: int, wanted: int = WANTED) -> int:
-    """The limit to set instead of `soft`, within `hard`; `soft` itself if it need not, or can't, be raised. Pure."""
+    """Return the limit to set instead of `soft`, within `hard`; `soft` if it need not, or can't, be raised. Pure."""
     if soft == resource.RLIM_INFINITY:
         return soft
     most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
@@ -20,7 +20,7 @@ def raised(soft: int, hard: int, wanted: int = WANTED) -> int:
 
 
 def raise_file_limit() -> None:
-    """Let this process, and those that it starts, open as many files as the system allows, within reason."""
+    """Let this process and its children open `WANTED` files, or as many as the system allows."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     limit = raised(soft, hard)
     if limit == soft:

@@ -1,7 +1,7 @@
-"""Which process is meant: a process id alone is not enough, since the system uses it again after its end.
+"""The identity of a process: a process ID alone is not enough, since the system reuses it.
 
-The id together with the process's start time is unique for as long as the machine runs. That pair is what
-`tfoperator local up` records, so that `down` can never kill another process that inherited the id.
+The ID together with the process's start time is unique while the machine runs. `tfoperator local up` records that pair,
+so that `down` can never kill another process that has reused the ID.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ _PROC = Path("/proc/self/stat")
 
 
 class ProcessIdentity(msgspec.Struct, frozen=True):
-    """A process id and when it was started, in the units of the system (compare only)."""
+    """A process ID and its start time, in the system's units (compare only)."""
 
     pid: int
     started: str
 
 
 def identify(pid: int) -> ProcessIdentity | None:
-    """The identity of a process that runs now, None if there is none. A zombie counts as ended."""
-    if _PROC.exists():  # there psutil counts from the clock, which may be set meanwhile
+    """Return the identity of a running process, None if there is none. A zombie counts as ended."""
+    if _PROC.exists():  # psutil's start times there depend on the clock, which may be set meanwhile
         return _identify_linux(pid)
     return _identify_elsewhere(pid)
 
 
 def is_alive(identity: ProcessIdentity) -> bool:
-    """Whether this very process still runs."""
+    """Return whether this very process still runs."""
     return identify(identity.pid) == identity
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: bool = False) -> bool:
-    """Signal this process, or the process group that it leads; False if it is gone or not ours."""
+    """Signal this process, or the process group that it leads; return False if it is gone or not ours."""
     if not is_alive(identity):
         return False
     try:
@@ -51,7 +51,7 @@ def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: 
 
 def _identify_linux(pid: int) -> ProcessIdentity | None:
     try:
-        # The second field is the name in parentheses and may hold anything: count fields after the last one.
+        # The second field is the name in parentheses and may contain anything: count fields after the last one.
         fields = Path(f"/proc/{pid}/stat").read_text(errors="replace").rpartition(")")[2].split()
     except OSError:
         return None

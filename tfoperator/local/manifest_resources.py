@@ -1,4 +1,4 @@
-"""Which objects of a manifest the embedded control plane keeps, and how they get there."""
+"""The objects of a manifest that the embedded control plane stores, and their creation."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ KNOWN: Mapping[tuple[str, str], Resource] = {
         Resource("", "v1", "PersistentVolumeClaim", "persistentvolumeclaims"),
     )
 }
-"""By apiVersion and kind, what a manifest for `tfoperator run` may hold."""
+"""The kinds in a manifest for `tfoperator run`, by apiVersion and kind."""
 
 _decode = decoder(HasMetadata)
 
 
 def resource_of(obj: Mapping[str, Any]) -> Resource | None:
-    """The resource of an object, None if the embedded API server keeps no such thing."""
+    """Return the resource of an object, None if the embedded API server has no such kind."""
     return KNOWN.get((str(obj.get("apiVersion", "")), str(obj.get("kind", ""))))
 
 
 def apply(client: ApiClient, objects: Sequence[Mapping[str, Any]], namespace: str) -> None:
-    """Create objects in their order, and the namespaces that they are in. Raises KubeError for the first refused.
+    """Create objects in order, and their namespaces. Raises KubeError for the first one that is rejected.
 
-    `namespace` is for objects that don't name one.
+    `namespace` is for objects without one.
     """
     made = {"default"}
     for obj in objects:

@@ -1,6 +1,6 @@
 """Files and folders that only their owner can read, whatever the umask; none is written through a link.
 
-What a run keeps quotes Secrets: logs, volumes, the variables of a pod template.
+The files of a run quote Secrets: logs, volumes, the variables of a pod template.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def private_folder(path: Path) -> None:
-    """Have a folder that is closed to other users, also if it was there and open. Raises OSError, also for a link."""
+    """Create a private folder, or make an existing one private. Raises OSError, also for a link."""
     path.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
@@ -20,12 +20,12 @@ def private_folder(path: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(..., opener=private_opener)`: what is made is private, and a link is an error."""
+    """Open a file, as the `opener` of `open()`: a new file is private, and a link is an error."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """Write a file that only its owner can read; a reader sees the old content or the new, never a part."""
+    """Write a file that only its owner can read; a reader sees the old content or the new one, never a part."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}")
     fresh.unlink(missing_ok=True)
     with open(fresh, "xb", opener=private_opener) as stream:

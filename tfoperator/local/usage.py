@@ -1,8 +1,8 @@
-"""How much of the machine containers use: rates between two measurements, taken in a thread when somebody asks.
+"""The containers' use of the machine: rates between two measurements, taken in a thread when a reader wants them.
 
-Nobody pays for what nobody looks at: without a reader or subscriber there is one measurement in ten seconds, for the
-peaks of memory (`Runtime.peaks`), and none of it is kept but those. A container has no CPU time when it starts, so any
-two measurements make a rate, and a reader never has to wait for a second one.
+Without a reader or subscriber, there is only one measurement every ten seconds, for the memory peaks (`Runtime.peaks`),
+and only those are kept. A container has no CPU time when it starts, so any two measurements make a rate, and a reader
+never has to wait for a second one.
 """
 
 from __future__ import annotations
@@ -23,54 +23,54 @@ from tfoperator.local.runtime import ContainerName, Measurement, Runtime
 logger = logging.getLogger(__name__)
 
 PEAKS_EVERY = 10.0
-"""Seconds between two measurements when nobody looks: a peak that is shorter may be missed."""
+"""Seconds between two measurements without a reader: a shorter peak may be missed."""
 FRESH = 1.0
-"""Seconds for which a measurement answers readers, however many there are: shorter windows tell more noise than use."""
+"""Seconds for which a measurement serves all readers: shorter windows show more noise than use."""
 _READ_TIMEOUT = 5.0
 _STOP_TIMEOUT = 5.0
 
-_IDLE = ("idle", "iowait")
-"""The times of the CPUs in which they did nothing."""
-_COUNTED_ELSEWHERE = ("guest", "guest_nice")
-"""Linux counts these in `user` and `nice`, too: proc_stat(5)."""
+_IDLE_TIMES = ("idle", "iowait")
+"""The CPU times in which the CPUs were idle."""
+_DOUBLE_COUNTED_TIMES = ("guest", "guest_nice")
+"""Linux includes these in `user` and `nice`: proc_stat(5)."""
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """What there is: CPUs that this process may use, and bytes of memory."""
+    """The resources of a machine: CPUs that this process may use, and bytes of memory."""
 
     cpus: int
     memory: int
 
     @classmethod
     def this(cls) -> Machine:
-        """The machine that this process runs on."""
+        """Return the machine that this process runs on."""
         return cls(usable_cpus(), psutil.virtual_memory().total)
 
 
 class MachineUse(msgspec.Struct, frozen=True):
-    """CPU time in seconds since some beginning, of all CPUs; bytes of memory that nobody else could have now."""
+    """CPU time of all CPUs in seconds, from an arbitrary start; bytes of memory that are not available to programs."""
 
     cpu_seconds: float
     memory: int
 
 
 def usable_cpus() -> int:
-    """How many CPUs processes started from here can run on: a cpuset or `taskset` may leave fewer than there are."""
+    """Return the number of CPUs for child processes: a cpuset or `taskset` may allow fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):  # not on macOS
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
 
 
 def read_machine() -> MachineUse:
-    """What is used now."""
+    """Return the machine's current use."""
     times = psutil.cpu_times()._asdict()
-    busy = sum(seconds for name, seconds in times.items() if name not in _IDLE + _COUNTED_ELSEWHERE)
+    busy = sum(seconds for name, seconds in times.items() if name not in _IDLE_TIMES + _DOUBLE_COUNTED_TIMES)
     memory = psutil.virtual_memory()
     return MachineUse(busy, memory.total - memory.available)
 
 
 class Reading(msgspec.Struct, frozen=True):
-    """Everything that was measured at one moment; `monotonic` in seconds, for the distance between two readings."""
+    """All measurements of one moment; `monotonic` in seconds, for the time between two readings."""
 
     taken: datetime
     monotonic: float
@@ -80,7 +80,7 @@ class Reading(msgspec.Struct, frozen=True):
 
 
 class ContainerUsage(msgspec.Struct, frozen=True):
-    """What a container uses: CPUs on average over the window, bytes of memory at its end, its GPUs if it has any."""
+    """The usage of a container: average CPUs over the window, bytes of memory at its end, its GPUs if it has any."""
 
     name: ContainerName
     pod_uid: str
@@ -90,7 +90,7 @@ class ContainerUsage(msgspec.Struct, frozen=True):
 
 
 class Usage(msgspec.Struct, frozen=True):
-    """What all containers use, and the whole machine: over `window` seconds, which ended at `taken`."""
+    """The usage of all containers, and of the whole machine: over `window` seconds, ending at `taken`."""
 
     taken: datetime
     window: float
@@ -100,10 +100,10 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def usage_between(before: Reading, now: Reading) -> Usage:
-    """What was used from one reading to the next.
+    """Return the usage between two readings.
 
-    A container that is new, or started again, began with no CPU time within this window. CPU time never goes back; a
-    measurement may, when a process's children are adopted by another.
+    A new or restarted container began with no CPU time within this window. CPU time never decreases; a measurement may,
+    when a process's children are adopted by another.
     """
     window = max(now.monotonic - before.monotonic, 1e-3)
     known = {(one.name, one.attempt): one.cpu_seconds for one in before.containers}
@@ -127,7 +127,7 @@ Listener = Callable[[Usage], None]
 class UsageMeter:
     """Thread-safe; `start()` and `stop()` once each, while the runtime runs.
 
-    `gpus` says how busy the GPUs of containers are; `machine` reads the whole machine.
+    `gpus` reports the utilisation of containers' GPUs; `machine` reads the whole machine.
     """
 
     def __init__(
@@ -142,7 +142,7 @@ class UsageMeter:
         self._gpus = gpus
         self._machine = machine
         self._clock = clock or SystemClock()
-        self._wake = threading.Condition()  # guards everything below but the thread
+        self._wake = threading.Condition()  # guards all fields below but the thread
         self._wanted = False
         self._stopping = False
         self._usage: Usage | None = None
@@ -152,12 +152,12 @@ class UsageMeter:
         self._thread = threading.Thread(target=self._run, name="usage-meter", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread."""
         self._reading = self._read_now(containers=False)
         self._thread.start()
 
     def stop(self) -> None:
-        """End the thread; readers get what was known last. Idempotent."""
+        """End the thread; readers get the last known usage. Idempotent."""
         with self._wake:
             self._stopping = True
             self._wake.notify_all()
@@ -165,9 +165,9 @@ class UsageMeter:
             self._thread.join(_STOP_TIMEOUT)
 
     def read(self) -> Usage | None:
-        """What is used now, measured at most `FRESH` seconds ago. Blocks while that is measured, some seconds at most.
+        """Return the usage, measured at most `FRESH` seconds ago. Blocks for a measurement, some seconds at most.
 
-        What was known before if it takes longer; None if nothing was ever measured.
+        If that takes longer, returns the previous usage; None if there was no measurement.
         """
         with self._wake:
             end = self._clock.monotonic() + _READ_TIMEOUT
@@ -179,7 +179,7 @@ class UsageMeter:
             return self._usage
 
     def subscribe(self, listener: Listener, every: float) -> Callable[[], None]:
-        """Tell somebody what is used every so many seconds, in the meter's thread; returns what ends that."""
+        """Call `listener` with usage at least every `every` seconds, in the meter's thread; return the unsubscriber."""
         with self._wake:
             number = self._next_listener
             self._next_listener += 1
@@ -205,7 +205,7 @@ class UsageMeter:
                 logger.exception("the use of the machine can't be measured")
                 with self._wake:
                     self._wanted = False
-                    if self._reading is not None:  # try again when it is time, not at once
+                    if self._reading is not None:  # retry after the interval, not at once
                         self._reading = self._later(self._reading)
                 continue
             with self._wake:
@@ -218,7 +218,7 @@ class UsageMeter:
                 listener(usage)
 
     def _await_turn(self) -> bool:
-        """Wait until it is time for a measurement; False when it is time to stop."""
+        """Wait until the next measurement is due. Return False to stop."""
         with self._wake:
             while not self._stopping:
                 assert self._reading is not None

@@ -1,8 +1,8 @@
-"""Reports how far a training program is: to the operator that runs it, by Kubeflow Trainer's protocol.
+"""Reports a training program's progress to the operator that runs it, by Kubeflow Trainer's protocol.
 
-It needs nothing but Python's standard library, and does nothing where nobody asks for reports: programs that use it run
-unchanged on a laptop, in a notebook and in any cluster. It never raises because of the network, and never delays a
-training step: reports are sent by a thread of its own, at most one in five seconds, the newest.
+It needs only Python's standard library, and does nothing if the job does not request reports: programs that use it run
+unchanged on a laptop, in a notebook and in any cluster. It never raises network errors, and never delays a
+training step: a thread sends the newest report, at most one in five seconds.
 
     from tfoperator.progress import ProgressCallback
     model.fit(dataset, epochs=10, callbacks=[ProgressCallback()])
@@ -30,7 +30,7 @@ __all__ = ["Progress", "ProgressCallback", "flush", "report"]
 
 
 def __getattr__(name: str) -> Any:
-    # Keras is imported only by who uses it, and mostly has been by then.
+    # Keras is imported only for programs that use it, and has mostly been imported by then.
     if name == "ProgressCallback":
         from tfoperator.progress.keras_callback import ProgressCallback
 

@@ -1,4 +1,4 @@
-"""A Keras callback that reports steps, time left, loss and metrics, of whatever `fit` is given."""
+"""A Keras callback that reports steps, time left, loss and metrics of `fit`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ else:
 
 
 class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency, so its types are not known
-    """Give it to `fit(callbacks=[ProgressCallback()])`; there is nothing else to do.
+    """Reports the progress of `fit(callbacks=[ProgressCallback()])`; no other call is needed.
 
-    Steps are batches, over all epochs. Until the first epoch is over their number may be unknown (a generator); then
-    the progress is that of the epochs. A `fit` that begins at an `initial_epoch` goes on from there.
+    Steps are batches, over all epochs. Until the first epoch has ended, their number may be unknown (a generator); then
+    the progress is that of the epochs. A `fit` that begins at an `initial_epoch` continues from there.
     """
 
     def __init__(self) -> None:
@@ -33,13 +33,13 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._metrics: dict[str, object] = {}
 
     def on_train_begin(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Report 0 %, or where `initial_epoch` begins, with the first epoch."""
+        """Reset the count; the first epoch reports 0 %, or the progress at `initial_epoch`."""
         self._began = time.monotonic()
         self._metrics = dict(logs or {})
         self._first = self._step = -1
 
     def on_epoch_begin(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """Count from here."""
+        """Count steps from this epoch on."""
         del logs
         self._epoch = epoch
         begins = epoch * (self._steps_per_epoch() or 0)
@@ -50,19 +50,19 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         self._step = max(self._step, begins)
 
     def on_train_batch_end(self, batch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """One step more; with `steps_per_execution` several."""
+        """Count and report one step, or several with `steps_per_execution`."""
         self._step = max(self._step + 1, self._epoch * (self._steps_per_epoch() or 0) + batch + 1)
         self._metrics.update(logs or {})
         self._send()
 
     def on_epoch_end(self, epoch: int, logs: Mapping[str, Any] | None = None) -> None:
-        """The epoch's own metrics, those of the validation among them."""
+        """Report the epoch's own metrics, including those of the validation."""
         self._epoch = epoch + 1
         self._metrics.update(logs or {})
         self._send()
 
     def on_train_end(self, logs: Mapping[str, Any] | None = None) -> None:
-        """Report 100 %, also where training was stopped early because it had learnt enough."""
+        """Report 100 %, also after early stopping."""
         self._metrics.update(logs or {})
         self._send(percentage=100.0, remaining=0.0, at_once=True)
         flush()
@@ -83,7 +83,7 @@ class ProgressCallback(Callback):  # type: ignore[misc] # Keras is no dependency
         if percentage is None and not total and epochs:
             percentage = 100 * self._epoch / epochs
         metrics = {name: value for name, value in self._metrics.items() if isinstance(name, str)}
-        # Keras has names of metrics that are our own words, so they can't be given as keywords.
+        # Keras has metric names that are parameters of `report`, so they can't be passed as keywords.
         names = {"step", "total_steps", "percentage", "remaining_seconds", "at_once", "epoch"}
         report(
             step=self._step,

@@ -1,4 +1,4 @@
-"""`report`, for a line in somebody's loop, and `Progress`, which also computes percent and time left."""
+"""`report`, for a single call in a training loop, and `Progress`, which also computes percentage and time left."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def report(
     at_once: bool = False,
     **metrics: object,
 ) -> bool:
-    """Report how far the training is. Everything is optional; what is left out stays as it was reported last.
+    """Report the training's progress. Everything is optional; omitted values stay as last reported.
 
-    `percentage` is from 0 to 100 and follows from the steps if it is left out. `metrics` are numbers or short texts.
+    `percentage` is from 0 to 100 and is computed from the steps if omitted. `metrics` are numbers or short texts.
     Reports are sent in the background, at most one in five seconds and the newest; `at_once` sends this one now.
-    Returns whether anybody asks for reports (False on a laptop). Never raises, and never waits for the network.
+    Returns whether the job requests reports (False on a laptop). Never raises, and never waits for the network.
     """
     to = sender()
     if to is None:
@@ -43,16 +43,16 @@ def report(
 
 
 def flush(timeout: float = 5.0) -> bool:
-    """Send now what waits; whether it has arrived within `timeout` seconds. A program's end does it, too."""
+    """Send pending reports now; return whether they arrived within `timeout` seconds. Also done at a program's end."""
     return flush_all(timeout)
 
 
 class Progress:
-    """A context manager for a loop of steps: percent and time left follow from `update`.
+    """A context manager for a loop of steps: computes percentage and time left from `update`.
 
-    The time left is that which the remaining steps take at the pace since `initial_step`, where a program goes on that
-    was started again from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last
-    step was reached, or the number of steps was not known and nothing was raised.
+    The time left is that of the remaining steps at the pace since `initial_step`, which is the step at which a program
+    continues from a checkpoint. At the end of the block the last state is sent at once; 100 % only if the last step was
+    reached, or the number of steps was not known and no exception was raised.
     """
 
     def __init__(self, total_steps: int | None = None, *, initial_step: int = 0) -> None:
@@ -74,13 +74,13 @@ class Progress:
         flush_all()
 
     def update(self, step: int, **metrics: object) -> None:
-        """The training has done so many steps."""
+        """Set the number of completed steps."""
         self._step = step
         self._metrics.update(metrics)
         self._send(percentage=None, remaining=self._remaining(), at_once=False)
 
     def advance(self, steps: int = 1, **metrics: object) -> None:
-        """The training has done so many steps more."""
+        """Add to the number of completed steps."""
         self.update(self._step + steps, **metrics)
 
     def _remaining(self) -> float | None:

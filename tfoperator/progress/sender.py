@@ -1,8 +1,7 @@
-"""Sends reports from a thread of its own: the newest, at most one every few seconds, and the last one at the end.
+"""Sends reports from its own thread: the newest, at most one every few seconds, and the last one at the end.
 
-A training step must not wait for the network. So `put` only leaves the report for the thread; one that has not been
-sent when the next comes is replaced by it. Whatever goes wrong is logged once, and costs nothing
-else.
+A training step must not wait for the network. So `put` only stores the report for the thread; the next one replaces a
+report that has not been sent. Each error is logged once, and has no other effect.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ CA_VARIABLE = "KUBEFLOW_TRAINER_SERVER_CA_CERT"
 TOKEN_VARIABLE = "KUBEFLOW_TRAINER_SERVER_TOKEN"
 
 INTERVAL = 5.0
-"""Seconds between two reports of one process, as other clients of the protocol have it."""
+"""Seconds between two reports of one process, as in other clients of the protocol."""
 
 TIMEOUT = 5.0
-"""Seconds that a server may take."""
+"""Seconds that a server may take for a response."""
 
 _MAX_METRICS, _MAX_TEXT = 256, 64
-"""What a server takes: metrics in a report, and characters of a name and of a value."""
+"""The server's limits: metrics in a report, and characters of a name and of a value."""
 
 
 class Sender:
@@ -48,7 +47,7 @@ class Sender:
         self._ca_file = ca_file
         self._token_file = token_file
         self._interval = interval
-        self._changed = threading.Condition()  # guards all below but _complaint, which is the thread's
+        self._changed = threading.Condition()  # guards all fields below but _complaint, which belongs to the thread
         self._next: dict[str, Any] | None = None
         self._hurry = False
         self._sending = False
@@ -58,18 +57,18 @@ class Sender:
         self._complaint = ""
 
     def put(self, status: Mapping[str, Any], *, at_once: bool = False) -> None:
-        """Send this soon, or now, `at_once`. Returns without waiting."""
+        """Send this report soon, or now with `at_once`. Returns without waiting."""
         with self._changed:
             self._next = {**(self._next or {}), **status}
             self._hurry = self._hurry or at_once
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="progress-reports", daemon=True)
                 self._thread.start()
-                stacks.register()  # who reports can be asked, too, where it hangs
+                stacks.register()  # a program that reports can also be asked for its stacks when it hangs
             self._changed.notify_all()
 
     def flush(self, timeout: float = TIMEOUT) -> bool:
-        """Send what waits now, and once; whether that has arrived within `timeout` seconds."""
+        """Send the pending report now, once; return whether it arrived within `timeout` seconds."""
         deadline = time.monotonic() + timeout
         with self._changed:
             if self._next is None and not self._sending:
@@ -92,7 +91,7 @@ class Sender:
             problem = self._try(status)
             with self._changed:
                 if problem is not None and problem.may_pass:
-                    # Again when the interval is over, or with what comes meanwhile: what was said last must arrive.
+                    # Send it again after the interval, or with newer values: the last state must arrive.
                     self._next = {**status, **(self._next or {})}
                 self._sending, self._attempts, self._tried_at = False, self._attempts + 1, time.monotonic()
                 self._changed.notify_all()
@@ -111,7 +110,7 @@ class Sender:
     def _send(self, status: Mapping[str, Any]) -> None:
         body = json.dumps({"trainerStatus": {**status, "lastUpdatedTime": datetime.now(UTC).isoformat()}}).encode()
         try:
-            # Both files are read anew each time: tokens are renewed every hour or so.
+            # Both files are read for each report: tokens are renewed about every hour.
             token = Path(self._token_file).read_text(encoding="ascii").strip()
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
@@ -125,7 +124,7 @@ class Sender:
 
 
 class _NotSent(Exception):
-    """A report that has not arrived; `may_pass`: another attempt may help."""
+    """A report that has not arrived; `may_pass`: a retry may succeed."""
 
     def __init__(self, message: str, *, may_pass: bool) -> None:
         super().__init__(message)
@@ -134,16 +133,16 @@ class _NotSent(Exception):
 
 def _opener(ca_file: str) -> urllib.request.OpenerDirector:
     context = ssl.create_default_context(cafile=ca_file or None)
-    # Python 3.13 asks more of an authority's certificate than Go does, and than older Pythons: what suits them will do.
+    # Python 3.13 has stricter rules for an authority's certificate than Go and older Pythons: use theirs.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # No proxy: the server is in this cluster or on this machine, whatever leads to the outside.
+    # No proxy: the server is in this cluster or on this machine, whatever the environment says.
     return urllib.request.build_opener(
         urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context), _NoRedirects()
     )
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """The token is for one server, and follows nobody to another."""
+    """Does not follow redirects: the token is for one server only."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -157,7 +156,7 @@ def _message(error: urllib.error.HTTPError) -> str:
 
 
 def metric_list(metrics: Mapping[str, object]) -> list[dict[str, str]]:
-    """Metrics as the protocol has them: names and values as short texts, so many as a server takes."""
+    """Return metrics in the protocol's form: names and values as short texts, at most as many as a server accepts."""
     listed = []
     for name, value in metrics.items():
         text = _number(value)
@@ -180,7 +179,7 @@ _senders: dict[tuple[str, str, str], Sender] = {}
 
 
 def sender() -> Sender | None:
-    """The sender of this process, as the environment says; None where nobody asks for reports."""
+    """Return the sender of this process, by the environment; None if the job does not request reports."""
     key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(CA_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
     if not key[0] or not key[2]:
         return None
@@ -192,7 +191,7 @@ def sender() -> Sender | None:
 
 
 def flush_all(timeout: float = TIMEOUT) -> bool:
-    """Send what waits, of all senders of this process."""
+    """Send the pending reports of all senders of this process; return whether all arrived."""
     with _lock:
         senders = list(_senders.values())
     arrived = [one.flush(timeout) for one in senders]
@@ -200,7 +199,7 @@ def flush_all(timeout: float = TIMEOUT) -> bool:
 
 
 def _forget_senders() -> None:
-    """After a fork: the threads are gone, and their locks may be held for ever."""
+    """Remove all senders after a fork: the threads are gone, and their locks may be held forever."""
     global _lock
     _lock = threading.Lock()
     _senders.clear()

@@ -1,12 +1,12 @@
-"""Lets others see where a training program's threads are: on a signal it writes their stacks to a file.
+"""Writes the stacks of a training program's threads to a file, on a signal.
 
-`register()` asks Python's `faulthandler` to do that on SIGUSR1. It works while the program hangs, in C code too, and
+`register()` makes Python's `faulthandler` do that on SIGUSR1. It works while the program hangs, in C code too, and
 costs nothing until then. `python -m tfoperator.progress.stacks`, in the same container, sends the signal to every
-process that has registered and prints what they wrote; `tfoperator stacks` does that from outside. Standard library
+registered process and prints their stacks; `tfoperator stacks` does that from outside. Standard library
 only.
 
-The file is named by the process's id, in `$TFOPERATOR_STACKS_DIR` or in a directory of this user's own below that of
-temporary files. A signal that the program handles itself is left to it.
+The file is named by the process's ID, in `$TFOPERATOR_STACKS_DIR` or in a private directory of the user below that of
+temporary files. If the program handles the signal itself, its handler is kept.
 """
 
 from __future__ import annotations
@@ -31,19 +31,19 @@ STACKS_VARIABLE: Final = "TFOPERATOR_STACKS_DIR"
 
 _SUFFIX = ".txt"
 _TIMEOUT = 5.0  # seconds for a process to write: the handler needs milliseconds, a loaded machine more
-_QUIET = 0.2  # seconds without a new byte after which all has been written
-_POLL = 0.02
-_SLACK = 2.0  # seconds: `ps` says whole ones, and counts from when the machine was started
-_MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes 100 threads of 100 frames at most
+_QUIET_SECONDS = 0.2  # seconds without a new byte after which the output is complete
+_POLL_SECONDS = 0.02
+_SLACK = 2.0  # seconds: `ps` prints whole ones, and counts from the start of the machine
+_MAX_BYTES = 4 << 20  # of one process's stacks: faulthandler writes at most 100 threads of 100 frames
 
 _registered: dict[int, TextIO] = {}
-"""By process id, for a forked process has a copy of this: the file, which faulthandler needs open."""
+"""By process ID, since a forked process has a copy of this: the file, which faulthandler needs open."""
 
 
 def register() -> bool:
-    """Have this process's stacks written when it gets SIGUSR1. Idempotent; returns whether they will be.
+    """Write this process's stacks when it gets SIGUSR1. Idempotent; return whether they will be written.
 
-    False where there is no such signal (Windows), the program handles it itself, or no file can be made. Never raises.
+    False if there is no such signal (Windows), the program handles it itself, or no file can be made. Never raises.
     """
     if os.getpid() in _registered:
         return True
@@ -55,7 +55,7 @@ def register() -> bool:
     try:
         path = _directory() / f"{os.getpid()}{_SUFFIX}"
         path.unlink(missing_ok=True)
-        # Appended to, so that whoever reads may count on what was there before.
+        # Opened for appending, so that a reader can rely on the existing content.
         stream = os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, 0o600), "w")
         faulthandler.register(number, file=stream, all_threads=True, chain=False)
     except (OSError, ValueError, RuntimeError):
@@ -65,11 +65,11 @@ def register() -> bool:
 
 
 def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -> Iterator[tuple[int, str]]:
-    """The stacks of every process that has registered there, one after the other, with its id.
+    """Yield the ID and the stacks of every process that has registered there, one after the other.
 
-    What a process can't tell is said in its place. With `group`, processes of other process groups are left alone, for
-    a file's name is its owner's word. A signal is sent only to who handles it, because it ends any other program, and
-    has the file open, because any other program may take it for something else.
+    If a process can't write them, the reason takes their place. With `group`, processes of other process groups are
+    skipped, since any program may create a file with any name. A signal is sent only to a process that handles it,
+    because it ends any other program, and that has the file open, because to other programs it may mean something else.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
         pid = int(path.stem) if re.fullmatch("[0-9]{1,9}", path.stem) else 0
@@ -78,14 +78,14 @@ def take(folder: Path, *, group: int | None = None, timeout: float = _TIMEOUT) -
 
 
 def stacks_directory() -> Path:
-    """Where processes of this user, with this environment, have their files."""
+    """Return the directory for the files of processes of this user, with this environment."""
     named = os.environ.get(STACKS_VARIABLE, "")
     user = os.getuid() if hasattr(os, "getuid") else 0
     return Path(named) if named else Path(tempfile.gettempdir()) / f"tfoperator-stacks-{user}"
 
 
 def main() -> int:
-    """Print the stacks of the processes of this container; 1 if there are none."""
+    """Print the stacks of the processes of this container; return 1 if there are none."""
     found = 0
     try:
         folder = stacks_directory()
@@ -110,7 +110,7 @@ def main() -> int:
 
 
 def _directory() -> Path:
-    """The directory, made if it isn't there. Raises OSError if it is somebody else's."""
+    """Return the directory, made if it isn't there. Raises OSError if it belongs to another user."""
     folder = stacks_directory()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not _is_ours(folder):
@@ -146,11 +146,11 @@ def _take(pid: int, path: Path, timeout: float) -> str:
         end = time.monotonic() + timeout
         size, quiet_since = before, time.monotonic()
         while time.monotonic() < end:
-            time.sleep(_POLL)
+            time.sleep(_POLL_SECONDS)
             now = path.stat().st_size
             if now != size:
                 size, quiet_since = now, time.monotonic()
-            elif size > before and time.monotonic() - quiet_since >= _QUIET:
+            elif size > before and time.monotonic() - quiet_since >= _QUIET_SECONDS:
                 break
         with path.open("rb") as stream:
             stream.seek(before)
@@ -165,28 +165,28 @@ def _take(pid: int, path: Path, timeout: float) -> str:
 
 
 def _has_registered(pid: int, path: Path) -> bool:
-    """Whether the file is this process's own. Where that can't be seen, any but the system's first is believed."""
+    """Return whether the file is this process's own. Where that is not visible, accept any process but the first."""
     try:
         own, opened = path.stat(), _open_files(pid)
     except OSError:
-        # In a container the first process is what trains, and can be seen. A machine's first process may halt it.
+        # A container's first process is the training, and is visible. A machine's first process may halt it.
         return pid > 1 and not _is_younger(pid, path)
     return any(os.path.samestat(own, one) for one in opened)
 
 
 def _is_younger(pid: int, path: Path) -> bool:
-    """Whether a process was started after the file was made, so that another made it; False where that isn't known."""
+    """Return whether a process started after the file was made, so that another one made it; False if unknown."""
     try:
         found = path.stat()
     except OSError:
         return False
     started = _started(pid)
-    made = getattr(found, "st_birthtime", found.st_mtime)  # the first on macOS
+    made = getattr(found, "st_birthtime", found.st_mtime)  # st_birthtime on macOS
     return started is not None and started > made + _SLACK
 
 
 def _started(pid: int) -> float | None:
-    """When a process was started, in seconds since the epoch, as `ps` says; None if it does not."""
+    """Return when a process was started, in seconds since the epoch, by `ps`; None if that fails."""
     command = ["ps", "-o", "lstart=", "-p", str(pid)]
     environment = {**os.environ, "LC_ALL": "C", "TZ": "UTC"}
     try:
@@ -197,7 +197,7 @@ def _started(pid: int) -> float | None:
 
 
 def _open_files(pid: int) -> list[os.stat_result]:
-    """What a process has open, on Linux. Raises OSError if that can't be seen."""
+    """Return the open files of a process, on Linux. Raises OSError if they are not visible."""
     found = []
     for one in Path(f"/proc/{pid}/fd").iterdir():
         with suppress(OSError):  # closed meanwhile
@@ -206,7 +206,7 @@ def _open_files(pid: int) -> list[os.stat_result]:
 
 
 def _status(pid: int) -> dict[str, str]:
-    """What Linux tells of a process; empty elsewhere."""
+    """Return the fields of a process's status on Linux; empty elsewhere."""
     try:
         lines = Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines()
     except OSError:

@@ -1,9 +1,9 @@
-"""A Kubernetes API server in memory: what kube-apiserver would say, without etcd, on loopback.
+"""A Kubernetes API server in memory: kube-apiserver's behaviour without etcd, on loopback.
 
 Any client can use it (kubectl, client libraries, `tfoperator.kube.Client`). One contract suite runs against it and
-against a real kube-apiserver; a difference is a bug here. A request takes this way: `http` reads it and answers,
-`registry` carries writes out by the rules in `objects`, `storage` keeps objects and their history, `display` gives
-answers their form. `server` puts these together.
+against a real kube-apiserver; a difference is a bug here. `http` reads a request and sends its response, `registry`
+performs writes by the rules in `objects`, `storage` keeps objects and their history, `display` encodes responses.
+`server` connects these.
 """
 
 from tfoperator.local.apiserver.errors import StatusError

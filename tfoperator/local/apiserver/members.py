@@ -1,4 +1,4 @@
-"""Reading and changing members of plain JSON objects, and numbers as API servers hold them."""
+"""Reading and changing members of plain JSON objects, and numbers as API servers store them."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
 
 
 def member_at(value: Any, path: Iterable[str]) -> Any:
-    """What a path of member names leads to; None where it leads nowhere."""
+    """Return the value at a path of member names; None if there is none."""
     for part in path:
         value = value.get(part) if isinstance(value, dict) else None
     return value
 
 
 def content_of(obj: dict[str, Any]) -> dict[str, Any]:
-    """All members but metadata and status: what a user asks for, and what the generation counts changes of."""
+    """Return all members but metadata and status: the user's part, whose changes the generation counts."""
     return {field: value for field, value in obj.items() if field not in ("metadata", "status")}
 
 
 def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
-    """Make a member what it is in the old version, absent if it is absent there."""
+    """Set a member to its old value, or remove it if it is absent in the old version."""
     if name in old:
         new[name] = old[name]
     else:
@@ -30,32 +30,32 @@ def keep(new: dict[str, Any], old: dict[str, Any], name: str) -> None:
 
 
 def put_list(obj: dict[str, Any], name: str, items: list[Any]) -> None:
-    """Set a member to a list; an empty one is left out, as in Go."""
+    """Set a member to a list; if it is empty, remove the member, as Go does."""
     keep(obj, {name: items} if items else {}, name)
 
 
 def parse_int64(text: str) -> int:
-    """A whole number of 64 bits, which is what API servers take. Raises ValueError for anything else."""
+    """Return an integer of 64 bits, as API servers require. Raises ValueError for anything else."""
     if not _INTEGER.fullmatch(text) or not is_int64(number := int(text)):
         raise ValueError("not a number of 64 bits")
     return number
 
 
 def query_flag(query: Mapping[str, str], name: str) -> bool:
-    """A yes or no of a query, read as API servers do: absent, "0" and "false" (in any case) say no, all else says yes.
+    """Return a boolean of a query, parsed as API servers do: absent, "0" and "false" (in any case) are False.
 
-    So does Python's "True", and so does an empty value.
+    All other values are True, including Python's "True" and an empty value.
     """
     return name in query and query[name].lower() not in ("0", "false")
 
 
 def is_int64(number: int) -> bool:
-    """Whether a whole number has room in 64 bits."""
+    """Return whether an integer fits in 64 bits."""
     return -(2**63) <= number < 2**63
 
 
 def has_only_int64(value: Any) -> bool:
-    """Whether all whole numbers of a JSON value, at any depth, have room in 64 bits."""
+    """Return whether all integers of a JSON value, at any depth, fit in 64 bits."""
     if isinstance(value, dict):
         return all(map(has_only_int64, value.values()))
     if isinstance(value, list):

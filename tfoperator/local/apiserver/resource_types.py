@@ -1,6 +1,6 @@
-"""The resource types that the server knows, as data: names, scope and which general rules apply to each.
+"""The resource types of the server, as data: names, scope and which general rules apply to each.
 
-Everything that differs between kinds and is not plain data (defaults, validation, grace) is in `strategies`.
+The other differences between kinds (defaults, validation, grace period) are in `strategies`.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from tfoperator.kube.resources import Resource
 
 
 class ScalePaths(msgspec.Struct, frozen=True):
-    """Where an object keeps what its scale subresource shows; `selector` is empty if it has none.
+    """The paths of the scale subresource's values in an object; `selector` is empty if it has none.
 
-    What is there is a selector's text, as CRDs want it, or a LabelSelector, as Deployments have it.
+    The selector is a text, as CRDs require, or a LabelSelector, as in Deployments.
     """
 
     spec_replicas: tuple[str, ...]
@@ -24,11 +24,11 @@ class ScalePaths(msgspec.Struct, frozen=True):
 
 
 class ResourceType(Resource, frozen=True):
-    """One resource type. `fields` are the paths that field selectors may use besides name and namespace.
+    """One resource type. `fields` are the paths of field selectors besides name and namespace.
 
     `custom` marks a type defined by a CRD: no strategic merge patch, /status changes nothing but the status.
-    `generation` says that metadata.generation counts changes of anything but metadata and status.
-    `unconditional_update` allows a PUT without resourceVersion. `returns_deleted` answers a DELETE with the object
+    With `generation`, metadata.generation counts changes of all members but metadata and status.
+    `unconditional_update` allows a PUT without resourceVersion. `returns_deleted` responds to a DELETE with the object
     instead of a Status. `delete_collection` allows the whole collection, or a selection of it, to be deleted at once.
     `verbs` are those of discovery, if they aren't all.
     """
@@ -47,16 +47,16 @@ class ResourceType(Resource, frozen=True):
 
     @property
     def singular(self) -> str:
-        """The lower-case kind, by which kubectl also finds it."""
+        """The lower-case kind, which kubectl also accepts."""
         return self.kind.lower()
 
     @property
     def qualified(self) -> str:
-        """`plural.group`, as messages name it; the plural alone in the core group."""
+        """`plural.group`, as in messages; the plural alone in the core group."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def key(self, namespace: str, name: str) -> str:
-        """Where an object lies in the store."""
+        """Return an object's key in the store."""
         return f"{namespace}/{name}" if self.namespaced else name
 
 
@@ -119,4 +119,4 @@ NODE_METRICS = ResourceType(
     "metrics.k8s.io", "v1beta1", "NodeMetrics", "nodes", namespaced=False, verbs=("get", "list")
 )
 METRICS = (NODE_METRICS, POD_METRICS)
-"""What is measured, and kept in no store; served where somebody measures."""
+"""Measured and not stored; served if there is a source of measurements."""

@@ -1,7 +1,7 @@
-"""The embedded API server as a thing to start and stop: a thread with an event loop that listens on loopback.
+"""The embedded API server: a thread with an event loop that listens on loopback.
 
-It holds everything in memory and forgets it when it stops. Nothing but loopback is ever listened on, and every
-request needs the bearer token, because any user of the machine can connect to a loopback port.
+It keeps everything in memory until it stops. It listens on loopback only, and every request needs the bearer token,
+because any user of the machine can connect to a loopback port.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ from tfoperator.local.apiserver.storage import Store
 logger = logging.getLogger(__name__)
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
-_SHUTDOWN_SECONDS = 2.0  # for answers under way; watches and logs are ended first
+_SHUTDOWN_SECONDS = 2.0  # for responses in progress; watches and logs are ended first
 
 
 class EmbeddedApiServer:
     """A Kubernetes API in memory, on loopback.
 
-    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done. The address is known, and
-    reserved, from construction on.
+    Thread-safe. `start()` once; `stop()` any number of times; both wait until it is done. The address is known and
+    reserved from construction on.
     """
 
     def __init__(
@@ -67,11 +67,11 @@ class EmbeddedApiServer:
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
-        """Reserve the address. Port 0 takes a free one; no token makes a random one; no custom resources means TFJobs.
+        """Reserve the address. Port 0 selects a free one; no token: a random one; no custom resources: TFJobs.
 
-        `history_limit` is how many events of each resource type a watch can be resumed over; `bookmark_interval` is
-        in seconds. With `usage`, which says what is used, there is `metrics.k8s.io`. Raises ValueError for a host that
-        isn't loopback, OSError if the port is taken.
+        `history_limit` is the number of events of each resource type that a watch can be resumed over. The
+        `bookmark_interval` is in seconds. With `usage`, `metrics.k8s.io` is served. Raises ValueError for a host that
+        isn't loopback, OSError if the port is in use.
         """
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         if not address.is_loopback:
@@ -79,10 +79,10 @@ class EmbeddedApiServer:
         self._socket = ListeningSocket(str(address), port)
         shown = f"[{address}]" if address.version == 6 else str(address)
         self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
-        """Where it listens."""
+        """The server's URL."""
         self._certificate = make_certificate(str(address))
         self.token = token or secrets.token_urlsafe(32)
-        """The bearer token that every request needs."""
+        """The bearer token, required in every request."""
         self._clock = clock or SystemClock()
         self._usage = usage
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
@@ -94,7 +94,7 @@ class EmbeddedApiServer:
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
-        # Set by the thread before `_ready`, and used by others only through call_soon_threadsafe.
+        # Set by the thread before `_ready`; other threads use it only through call_soon_threadsafe.
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop_event: asyncio.Event | None = None
         self._requests: ResourceRequests | None = None
@@ -102,11 +102,11 @@ class EmbeddedApiServer:
 
     @property
     def certificate(self) -> bytes:
-        """The certificate (PEM) by which clients recognise this server; it is its own authority."""
+        """The certificate (PEM) by which clients verify this server; it is its own authority."""
         return self._certificate.pem
 
     def kubeconfig(self) -> dict[str, Any]:
-        """A kubeconfig that leads here, for `kubectl` and every other client."""
+        """Return a kubeconfig for this server, for `kubectl` and every other client."""
         name = USER
         authority = base64.b64encode(self._certificate.pem).decode()
         cluster = {"server": self.url, "certificate-authority-data": authority}
@@ -120,19 +120,19 @@ class EmbeddedApiServer:
         }
 
     def set_stacks_reader(self, reader: LogReader | None) -> None:
-        """Who takes the stacks of a pod's threads from now on, for `GET .../pods/NAME/stacks`, which is ours alone."""
+        """Set the reader of stacks for `GET .../pods/NAME/stacks`, which is our own addition."""
         self._pod_streams.stacks_reader = reader
 
     def set_log_reader(self, reader: LogReader | None) -> None:
-        """Who reads pod logs from now on, usually the node agent; see `LogReader`."""
+        """Set the reader of pod logs, usually the node agent; see `LogReader`."""
         self._pod_streams.log_reader = reader
 
     def set_command_opener(self, opener: CommandOpener | None) -> None:
-        """Who runs commands beside containers from now on, usually the node agent."""
+        """Set the function that runs commands beside containers, usually the node agent's."""
         self._pod_streams.beside = opener
 
     def start(self) -> None:
-        """Serve. Returns when requests are answered; raises what kept it from that."""
+        """Start to serve. Returns when requests are answered; raises the error of a failed start."""
         if self._thread is not None:
             raise RuntimeError("an embedded API server can be started only once")
         self._thread = threading.Thread(target=self._run, name="apiserver", daemon=True)
@@ -143,7 +143,7 @@ class EmbeddedApiServer:
             raise self._failure
 
     def stop(self) -> None:
-        """End all watches and logs, answer what is under way, and wait for the thread. Idempotent."""
+        """End all watches and logs, finish requests in progress, and wait for the thread. Idempotent."""
         if self._thread is None:
             self._socket.close()
             return
@@ -154,7 +154,7 @@ class EmbeddedApiServer:
         self._thread.join()
 
     def compact(self) -> None:
-        """Forget all history, as etcd's compaction does: every resourceVersion seen so far has expired (410)."""
+        """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""
         if self._store is not None:
             self._call(self._store.compact)
 
@@ -166,7 +166,7 @@ class EmbeddedApiServer:
         self.stop()
 
     def _post(self, action: Callable[[], object]) -> bool:
-        """Have the event loop do something soon; False if it has ended."""
+        """Run an action in the event loop, soon; return False if the loop has ended."""
         if self._loop is None:
             return False
         try:
@@ -176,7 +176,7 @@ class EmbeddedApiServer:
         return True
 
     def _call(self, action: Callable[[], object]) -> None:
-        """Have the event loop do something, and wait for it."""
+        """Run an action in the event loop, and wait for it."""
         done = threading.Event()
 
         def run() -> None:
@@ -209,7 +209,7 @@ class EmbeddedApiServer:
             app,
             access_log=None,
             handle_signals=False,
-            handler_cancellation=True,  # a watch whose client is gone must not wait for its next event
+            handler_cancellation=True,  # a watch must not wait for its next event when its client has disconnected
             shutdown_timeout=_SHUTDOWN_SECONDS,
             max_line_size=1 << 16,  # selectors can be long
         )
@@ -233,7 +233,7 @@ class EmbeddedApiServer:
         rng = random.Random()
         resources = (*BUILTIN, *(c.resource for c in self._custom))
         strategies = builtin_strategies(rng) | {c.resource: c.strategy for c in self._custom}
-        # Milliseconds since 1970: later than any revision of an earlier server, short of 1000 writes a second.
+        # Milliseconds since 1970: later than any revision of an earlier server, with fewer than 1000 writes a second.
         revision = int(self._clock.now().timestamp() * 1000)
         store = self._store = Store(
             resources,

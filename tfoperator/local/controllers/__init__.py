@@ -1,6 +1,6 @@
-"""What kube-controller-manager does in a cluster, as far as the embedded control plane needs it: Deployments.
+"""The part of kube-controller-manager that the embedded control plane needs: Deployments.
 
-(The garbage collector works inside the API server: `apiserver.registry`.)
+(The garbage collector is part of the API server: `apiserver.registry`.)
 """
 
 from tfoperator.local.controllers.deployment_controller import DeploymentController

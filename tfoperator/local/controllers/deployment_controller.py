@@ -1,8 +1,8 @@
-"""The deployment controller of the embedded control plane: keeps each deployment's pods, and reports how many serve.
+"""The deployment controller of the embedded control plane: creates each deployment's pods, and reports how many serve.
 
 A small version of kube-controller-manager's, for the TensorBoards of TFJobs: there are no ReplicaSets, and the pods of
-a new template are made when those of the old one have gone (Recreate), whatever the strategy says. It asks for the page
-in place of a kubelet's readiness probe, so that "available" means that the page answers, as in a cluster.
+a new template are made when those of the old one are gone (Recreate), whatever the strategy. It requests the page
+in place of a kubelet's readiness probe, so that "available" means that the page responds, as in a cluster.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from tfoperator.workqueue import DelayingQueue, Workers
 logger = logging.getLogger(__name__)
 
 PortMap = Callable[[str, str, int], int]
-"""The loopback port that stands for a port of a service: (namespace, service, port). May raise NoFreePort."""
+"""Returns the loopback port for a port of a service: (namespace, service, port). Raises NoFreePort."""
 
-_RETRY = 1.0  # seconds until a sync that failed is repeated, and between two pods of one name
-_PROBE = 0.5  # seconds between two tries to reach a page
+_RETRY_SECONDS = 1.0  # seconds until a failed sync is retried, and between two pods of one name
+_PROBE_SECONDS = 0.5  # seconds between two attempts to reach a page
 _PROBE_TIMEOUT = 1.0
 _SERVICE_PORT = 80
-_ENDED = ("Succeeded", "Failed")
+_ENDED_PHASES = ("Succeeded", "Failed")
 
 _decode_deployment = decoder(LocalDeployment)
 _decode_metadata = decoder(HasMetadata)
@@ -54,10 +54,10 @@ _decode_service = decoder(Service)
 
 
 class DeploymentController:
-    """Runs until it is stopped. Thread-safe; `start()` and `stop()` once each."""
+    """Keeps the pods of deployments until it is stopped. Thread-safe; `start()` and `stop()` once each."""
 
     def __init__(self, client: ApiClient, *, port: PortMap, publish: bool = False, clock: Clock | None = None) -> None:
-        """With `publish` pods have a network of their own, from which ports must be published on loopback."""
+        """With `publish`, pods have their own network, from which ports must be published on loopback."""
         self._client = client
         self._port = port
         self._publishes = publish
@@ -75,21 +75,21 @@ class DeploymentController:
         )
         self._queue: DelayingQueue[str] = DelayingQueue(name="deployments", clock=self._clock)
         self._workers = Workers(self._queue, self._try, 1, thread_name="deployments")
-        self._serving: set[tuple[str, int]] = set()  # (pod uid, restarts) of those that answered; the worker's alone
-        # A service has the name of its TensorBoard's deployment.
+        self._serving: set[tuple[str, int]] = set()  # (pod UID, restarts) of those that responded; for the worker only
+        # A service has the same name as its TensorBoard's deployment.
         by_name = Callbacks[HasMetadata](changed=self._enqueue_name_of, gone=self._enqueue_name_of)
         self._deployments.add_handler(by_name)
         self._services.add_handler(by_name)
         self._pods.add_handler(Callbacks(changed=self._enqueue_owner, gone=self._enqueue_owner))
 
     def start(self) -> None:
-        """Begin."""
+        """Start to watch and sync."""
         self._factory.start()
         self._workers.start()
 
     def stop(self) -> None:
-        """End, and leave everything as it is."""
-        self._factory.signal_stop()  # a worker that waits for the caches need not wait any longer
+        """Stop, and leave all objects as they are."""
+        self._factory.signal_stop()  # a worker must not wait for the caches any longer
         self._workers.stop(10.0)
         self._factory.stop()
 
@@ -101,18 +101,18 @@ class DeploymentController:
         if owner is not None and owner.kind == DEPLOYMENTS.kind:
             self._queue.add(f"{pod.metadata.namespace}/{owner.name}")
 
-    # The worker's thread.
+    # Runs in the worker's thread.
 
     def _try(self, key: str) -> None:
         if not self._factory.wait_for_sync():
-            return  # it is being stopped
+            return  # it is stopping
         try:
             self._sync(key)
         except (KubeError, NoFreePort) as error:
             logger.warning("deployment %s: %s; trying again", key, error)
-            self._queue.add_after(key, _RETRY)
+            self._queue.add_after(key, _RETRY_SECONDS)
         except Exception:
-            # The next event of the deployment is another chance; the other deployments must not wait for it.
+            # The deployment's next event retries; the other deployments must not wait for it.
             logger.exception("deployment %s: its sync failed unexpectedly", key)
 
     def _sync(self, key: str) -> None:
@@ -123,10 +123,10 @@ class DeploymentController:
         if names.LABEL_TENSORBOARD in deployment.metadata.labels:
             port = self._publish(key)
             if port is None:
-                return  # the service's arrival is an event
+                return  # the service's creation is an event
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, deployment.metadata.uid)
         wanted = {body["metadata"]["name"]: body for body in pod_bodies(deployment, port, publish=self._publishes)}
-        current = [pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in _ENDED]
+        current = [pod for pod in pods if pod.metadata.name in wanted and pod.status.phase not in _ENDED_PHASES]
         for pod in pods:
             if pod not in current and pod.metadata.deletion_timestamp is None:
                 self._delete(pod)
@@ -137,7 +137,7 @@ class DeploymentController:
         self._report(deployment, pods, [pod for pod in current if pod.metadata.deletion_timestamp is None], port)
 
     def _publish(self, key: str) -> int | None:
-        """The loopback port of a TensorBoard, which its service is made to tell; None without a service."""
+        """Return the loopback port of a TensorBoard, after writing it to its service; None without a service."""
         service = self._services.lister.find(key)
         if service is None or service.metadata.deletion_timestamp is not None:
             return None
@@ -159,21 +159,21 @@ class DeploymentController:
         try:
             self._client.create(PODS, body["metadata"]["namespace"], body, _decode_metadata)
         except AlreadyExistsError:
-            # The cache is behind, or the last one of that name is not gone yet.
-            self._queue.add_after(key, _RETRY)
+            # The cache is outdated, or the previous pod of that name still exists.
+            self._queue.add_after(key, _RETRY_SECONDS)
 
     def _delete(self, pod: Pod) -> None:
         meta = pod.metadata
         try:
             self._client.delete(PODS, meta.namespace, meta.name, uid=meta.uid)
         except (NotFoundError, ConflictError):
-            pass  # the cache is behind
+            pass  # the cache is outdated
 
     def _report(self, deployment: LocalDeployment, pods: list[Pod], current: list[Pod], port: int | None) -> None:
         meta = deployment.metadata
         available = sum(self._serves(deployment, pod, port) for pod in current)
         if available < sum(map(is_running, current)):
-            self._queue.add_after(meta.key, _PROBE)
+            self._queue.add_after(meta.key, _PROBE_SECONDS)
         since = timestamp(self._clock.now())
         status = deployment_status(deployment, pods, len(current), available, since)
         if status != deployment.status:
@@ -182,7 +182,7 @@ class DeploymentController:
                     DEPLOYMENTS, meta.namespace, meta.name, {"status": status}, _decode_metadata, subresource="status"
                 )
             except NotFoundError:
-                pass  # it has just gone
+                pass  # it was just deleted
 
     def _serves(self, deployment: LocalDeployment, pod: Pod, port: int | None) -> bool:
         if not is_running(pod):
@@ -197,7 +197,7 @@ class DeploymentController:
 
 
 def _answers(port: int, path: str) -> bool:
-    """Whether a page can be had; a redirection will do, as for a kubelet."""
+    """Return whether a page can be reached; a redirection counts, as for a kubelet."""
     connection = http.client.HTTPConnection(LOOPBACK, port, timeout=_PROBE_TIMEOUT)
     try:
         connection.request("GET", path)

@@ -1,8 +1,8 @@
-"""The pods that a deployment asks for, and its status, as values: the pure half of the deployment controller.
+"""The pods of a deployment, and its status, as values: the pure half of the deployment controller.
 
-A pod is the template with two things added. A label has the hash of all the rest, so that pods of an older template are
-told from those of the present one. And a TensorBoard's container is told to listen where its service is reached on this
-machine: its port 80 is a port of the loopback interface (see `network`), and nothing here listens beyond that.
+A pod is the template with two additions. A label has the hash of the rest, to distinguish pods of an older template
+from current ones. And a TensorBoard's container gets the address of its service on this machine: its port 80 is a port
+of the loopback interface (see `loopback_network`), and nothing here listens beyond that.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from tfoperator.kube.objects import HasMetadata, Pod
 from tfoperator.local.runtime import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"
-"""As in a cluster, where the ReplicaSets in between have it."""
+"""As in a cluster, where the ReplicaSets set it."""
 
 
 class DeploymentSpec(msgspec.Struct, frozen=True):
-    """How many pods, and what they are made from."""
+    """The number of pods, and their template."""
 
     replicas: int = 1
     template: dict[str, Any] = {}
 
 
 class LocalDeployment(HasMetadata, frozen=True):
-    """A deployment as its controller sees it."""
+    """The fields of a deployment that its controller reads."""
 
     spec: DeploymentSpec = msgspec.field(default_factory=DeploymentSpec)
     status: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool = False) -> list[dict[str, Any]]:
-    """The pods that there should be; `port` is where a TensorBoard has to listen, None if this is none.
+    """Return the pods of the deployment; `port` is the one on which a TensorBoard must listen, None if this is none.
 
-    With `publish` it listens there on every interface of its pod, and the port is published on loopback.
+    With `publish`, it listens there on every interface of its pod, and the port is published on loopback.
 
-    They have names of their own, so that making one twice is refused, whatever a cache has missed.
+    The pods' names are fixed, so that creating one twice is rejected, even if a cache is outdated.
     """
     meta, template = deployment.metadata, deployment.spec.template
     spec = template.get("spec") or {}
@@ -75,21 +75,21 @@ def pod_bodies(deployment: LocalDeployment, port: int | None, *, publish: bool =
 
 
 def probed_path(deployment: LocalDeployment) -> str:
-    """The path that the first container's readiness probe asks for; "" without one."""
+    """Return the path of the first container's readiness probe; "" without one."""
     containers = (deployment.spec.template.get("spec") or {}).get("containers") or [{}]
     probe = containers[0].get("readinessProbe") or {}
     return str((probe.get("httpGet") or {}).get("path") or "")
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether all its containers run."""
+    """Return whether the pod is ready: all its containers run."""
     return any(condition.type == "Ready" and condition.status == "True" for condition in pod.status.conditions)
 
 
 def deployment_status(
     deployment: LocalDeployment, pods: Sequence[Pod], current: int, available: int, since: str
 ) -> dict[str, Any]:
-    """The status for so many pods in all, of which so many are of the present template and serve.
+    """Return the status, given all pods, how many of them have the current template, and how many of these serve.
 
     `since` is the time for a condition that has changed.
     """

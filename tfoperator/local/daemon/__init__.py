@@ -1,6 +1,6 @@
 """`tfoperator local up`: a control plane in the background, and the files by which other commands find it.
 
-`python -m tfoperator.local.daemon` is that process (`__main__`); commands import only the files' part.
+`python -m tfoperator.local.daemon` is that process (`__main__`); commands import only the part with the files.
 """
 
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory, default_state_directory

@@ -1,7 +1,7 @@
-"""The background process of `tfoperator local up`: a control plane that stays until it is told to stop.
+"""The background process of `tfoperator local up`: a control plane that runs until it is stopped.
 
 `python -m tfoperator.local.daemon STATE_DIRECTORY PORT RUNTIME [--allow-privileged] [--enforce-limits]` starts one in
-the foreground. It holds a lock for as long as it lives, so that there can't be two in one state directory, and records
+the foreground. It holds a lock while it runs, so that a state directory can't have two, and records
 its identity once it is ready.
 """
 
@@ -41,9 +41,9 @@ def serve(
     enforce_limits: bool = False,
     make_page: PageMaker | None = None,
 ) -> int:
-    """Run a control plane until SIGTERM or SIGINT; a second one kills what is slow to stop. Returns the exit code.
+    """Run a control plane until SIGTERM or SIGINT; a second signal ends all grace periods. Return the exit code.
 
-    Whose output is the directory's log begins that anew once it has the lock, and without the lock leaves it alone.
+    If its output is the directory's log, that is truncated once it has the lock, and left alone without the lock.
 
     Raises OSError, RuntimeUnavailable if it can't start.
     """
@@ -53,14 +53,14 @@ def serve(
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if state.is_log_of(sys.stdout.fileno()):
-                return RUNS_ALREADY  # the log is the other's, and `up` waits for that
+                return RUNS_ALREADY  # the log is the other process's, and `up` waits for that
             logger.error("a control plane runs in %s already", state.root)
             return 1
         if state.is_log_of(sys.stdout.fileno()):
-            os.truncate(state.log, 0)  # it is appended to, so nobody's position is wrong now
+            os.truncate(state.log, 0)  # it is opened for appending, so all writers' positions stay right
         for name in kill_recorded(state.run / RECORDS):
             logger.info("killed %s, left behind by a crash", name)
-        # A queue, because its put is the one hand-over to the main thread that is safe in a signal handler.
+        # A queue, because only its put can be called safely in a signal handler.
         messages: queue.SimpleQueue[str] = queue.SimpleQueue()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: messages.put("stop"))
@@ -116,7 +116,7 @@ def _stop(plane: ControlPlane, messages: queue.SimpleQueue[str]) -> None:
 
 
 def main(arguments: Sequence[str], make_page: PageMaker | None = None) -> int:
-    """Run with the command line's arguments (see the module), and with a page if one can be made."""
+    """Run with the command line's arguments (see the module), and with a page if `make_page` is set."""
     configure_logging()
     directory, port, runtime, *flags = arguments
     try:

@@ -1,7 +1,7 @@
-"""The files by which `local up`, `down` and `status` find the background control plane, and no other process.
+"""The files by which `local up`, `down` and `status` find the background control plane, and not another process.
 
-Everything is in one directory that only its owner can read, for the kubeconfig in it is a key:
-`kubeconfig`, `state.json` (who runs, and where), `page-link` (opens the page once), `daemon.log`, and `run/` with logs,
+Everything is in one directory that only its owner can read, because the kubeconfig in it contains a key:
+`kubeconfig`, `state.json` (process and URL), `page-link` (opens the page once), `daemon.log`, and `run/` with logs,
 volumes, process records and the log archive.
 """
 
@@ -19,11 +19,11 @@ from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime import RuntimeName
 
 RUNS_ALREADY = 75
-"""How a background process ends that has found another one in its directory: EX_TEMPFAIL of sysexits.h."""
+"""The exit code of a background process that has found another one in its directory: EX_TEMPFAIL of sysexits.h."""
 
 
 class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
-    """The background control plane that runs, or ran until it crashed."""
+    """The background control plane that runs, or that has crashed."""
 
     process: ProcessIdentity
     url: str
@@ -34,12 +34,12 @@ class DaemonState(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def alive(self) -> bool:
-        """Whether that very process still runs."""
+        """Whether this very process still runs."""
         return is_alive(self.process)
 
 
 class StateDirectory:
-    """The files of one control plane. Reading tolerates that they are missing or broken: then there is none."""
+    """The files of one control plane. Missing or broken files read as no control plane."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -52,12 +52,12 @@ class StateDirectory:
         self._page_link = root / "page-link"
 
     def create(self) -> None:
-        """Make the directory, for its owner only."""
+        """Make the directory, accessible to its owner only."""
         self.root.mkdir(parents=True, exist_ok=True, mode=0o700)
         self.root.chmod(0o700)
 
     def is_locked(self) -> bool:
-        """Whether a control plane runs here, or is about to."""
+        """Return whether a control plane runs here, or is starting."""
         with self.lock.open("a") as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -66,44 +66,44 @@ class StateDirectory:
         return False
 
     def is_log_of(self, descriptor: int) -> bool:
-        """Whether what is written to a file descriptor comes into the log."""
+        """Return whether a file descriptor is open on the log."""
         try:
             return os.path.samestat(os.fstat(descriptor), self.log.stat())
         except OSError:
             return False
 
     def read(self) -> DaemonState | None:
-        """What is noted about the control plane, None if nothing (readable) is."""
+        """Return the recorded state of the control plane, None if it is missing or unreadable."""
         try:
             return msgspec.json.decode(self._state.read_bytes(), type=DaemonState)
         except (OSError, msgspec.DecodeError):
             return None
 
     def write(self, state: DaemonState) -> None:
-        """Note who runs."""
+        """Record the running control plane."""
         write_private(self._state, msgspec.json.encode(state))
 
     @property
     def page_link(self) -> str:
-        """A link that lets one browser see the page; empty if there is none."""
+        """A link that authorises one browser for the page; empty if there is none."""
         try:
             return self._page_link.read_text()
         except OSError:
             return ""
 
     def write_page_link(self, url: str) -> None:
-        """Note the next link."""
+        """Record the next link."""
         write_private(self._page_link, url.encode())
 
     def clear(self) -> None:
-        """Nobody runs any more: forget who did, and the key to what is gone."""
+        """Remove the state, the kubeconfig and the link of a control plane that has stopped."""
         self._state.unlink(missing_ok=True)
         self.kubeconfig.unlink(missing_ok=True)
         self._page_link.unlink(missing_ok=True)
 
 
 def default_state_directory() -> Path:
-    """`$XDG_STATE_HOME/tfoperator/local`; without that variable, `~/.local/state/tfoperator/local`."""
+    """Return `$XDG_STATE_HOME/tfoperator/local`; without that variable, `~/.local/state/tfoperator/local`."""
     base = os.environ.get("XDG_STATE_HOME", "")
     # The specification says to ignore a relative path.
     state = Path(base) if base and Path(base).is_absolute() else Path.home() / ".local" / "state"

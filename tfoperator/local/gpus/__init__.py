@@ -1,6 +1,6 @@
-"""The GPUs of this machine: which there are, which pod has which, and how busy they are.
+"""The GPUs of this machine: the list of them, their allocation to pods, and their utilisation.
 
-`GpuManager` is all that others use; `nvml` asks NVIDIA's library, `allocation` decides.
+`GpuManager` is the only entry point for others; `nvml` calls NVIDIA's library, `allocation` decides.
 """
 
 from tfoperator.local.gpus.manager import GpuManager, GpuUse, NotEnoughGpus

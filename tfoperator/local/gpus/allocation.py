@@ -1,6 +1,6 @@
-"""Which GPUs there are and how they are linked, how many a pod asks for, and who gets which.
+"""The GPUs and the links between them, the number that a pod requests, and their allocation to pods.
 
-Pure: the state is an argument, or belongs to an object without locks, clocks and files.
+Pure: the state is an argument, or in an object without locks, clocks and files.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.local.runtime import LocalPod, shown_devices
 
-_MOST_COMBINATIONS = 5_000
-"""Any part of 14 devices is fewer, which takes a tenth of a second; beyond that, a good choice has to do."""
+_MAX_COMBINATIONS = 5_000
+"""Subsets of 14 devices are always fewer, which takes a tenth of a second; beyond that, a good choice must suffice."""
 
 Links = Mapping[frozenset[str], int]
-"""How many NVLinks join two GPUs, by their UUIDs; pairs without any are left out."""
+"""The number of NVLinks between two GPUs, by their UUIDs; pairs without any are left out."""
 
 
 class Gpu(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class Gpu(msgspec.Struct, frozen=True):
 
 
 def links_between(gpus: Iterable[Gpu]) -> Links:
-    """The NVLinks of each pair: direct ones, and the ways over switches that both are joined to."""
+    """Return the NVLinks of each pair: direct ones, and the ways through switches that both are connected to."""
     found: dict[frozenset[str], int] = {}
     for one, other in combinations(gpus, 2):
         direct = one.peers.count(other.bus)
@@ -49,7 +49,7 @@ def links_between(gpus: Iterable[Gpu]) -> Links:
 
 
 def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu, ...]:
-    """Those that CUDA would show with this value of CUDA_VISIBLE_DEVICES, in its order; all if it is not set."""
+    """Return the devices that CUDA shows with this CUDA_VISIBLE_DEVICES, in its order; all if it is not set."""
     if cuda_visible_devices is None:
         return tuple(gpus)
     uuids, indexes = [gpu.uuid for gpu in gpus], [gpu.index for gpu in gpus]
@@ -57,7 +57,7 @@ def visible(gpus: Sequence[Gpu], cuda_visible_devices: str | None) -> tuple[Gpu,
 
 
 def asked_for(container: Container) -> int:
-    """How many GPUs a container asks for; what is no whole number is none, since the API server refuses it."""
+    """Return the number of GPUs that a container requests; 0 for a fraction, which the API server rejects."""
     resources = container.resources
     if resources is None:
         return 0
@@ -70,13 +70,13 @@ def asked_for(container: Container) -> int:
 
 
 def needed(pod: LocalPod) -> int:
-    """How many a pod needs: all of its containers at once, or its hungriest init container, since these run before."""
+    """Return how many a pod needs: for all its containers together, or for its largest init container, if more."""
     init = [asked_for(container) for container in pod.spec.init_containers or ()]
     return max([sum(asked_for(container) for container in pod.spec.containers), *init])
 
 
 def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[str, ...]:
-    """Those of the pod's devices that are this container's: none that another one of its containers has meanwhile."""
+    """Return this container's part of the pod's devices: no other container of the pod uses them at the same time."""
     if any(one.name == container.name for one in pod.spec.init_containers or ()):
         return tuple(devices[: asked_for(container)])
     first = 0
@@ -88,14 +88,14 @@ def share(pod: LocalPod, container: Container, devices: Sequence[str]) -> tuple[
 
 
 def choose(count: int, free: Sequence[str], links: Links) -> tuple[str, ...] | None:
-    """`count` of the free devices, those with most NVLinks among each other; None if there aren't so many.
+    """Return `count` of the free devices, those with the most NVLinks among each other; None if there aren't enough.
 
-    Of equals those whose links to the devices left over are fewest, so that neighbours stay together for whoever comes
-    next, and of these the first ones.
+    Among equals, prefer those with the fewest links to the remaining devices, so that the next pod gets neighbours, and
+    of these the first ones.
     """
     if count > len(free):
         return None
-    if math.comb(len(free), count) <= _MOST_COMBINATIONS:
+    if math.comb(len(free), count) <= _MAX_COMBINATIONS:
         candidates: Iterable[tuple[str, ...]] = combinations(free, count)
     else:
         candidates = (_grown(first, count, free, links) for first in free)
@@ -109,7 +109,7 @@ def _worth(chosen: Collection[str], free: Iterable[str], links: Links) -> tuple[
 
 
 def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[str, ...]:
-    """From one device on, the best neighbour of all before, again and again."""
+    """Return devices from a first one on, by repeatedly adding the one with the most links to those chosen."""
     chosen = [first]
     while len(chosen) < count:
         others = [one for one in free if one not in chosen]
@@ -118,7 +118,7 @@ def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[s
 
 
 class Allocations:
-    """Which owner has which devices. Not thread-safe."""
+    """The devices of each owner. Not thread-safe."""
 
     def __init__(self, devices: Sequence[str], links: Links) -> None:
         self._devices = tuple(devices)
@@ -126,18 +126,18 @@ class Allocations:
         self._held: dict[str, tuple[str, ...]] = {}  # by owner
 
     def held_by(self, owner: str) -> tuple[str, ...] | None:
-        """What an owner has; None if nothing was allocated to it."""
+        """Return the devices of an owner; None if none were allocated to it."""
         return self._held.get(owner)
 
     def free(self) -> tuple[str, ...]:
-        """The devices that nobody has."""
+        """Return the devices without an owner."""
         taken = {device for devices in self._held.values() for device in devices}
         return tuple(device for device in self._devices if device not in taken)
 
     def allocate(self, owner: str, count: int, *, available: Collection[str]) -> tuple[str, ...] | None:
-        """Give an owner `count` of the free devices that are `available`; None if there aren't so many.
+        """Allocate `count` of the free devices that are `available` to an owner; return None if there aren't enough.
 
-        An owner that has some keeps exactly these, whatever it asks for.
+        An owner with devices keeps exactly these, whatever `count` is.
         """
         held = self._held.get(owner)
         if held is not None:
@@ -148,5 +148,5 @@ class Allocations:
         return chosen
 
     def release(self, owner: str) -> tuple[str, ...]:
-        """Take back what an owner has; returns it. Nothing, if it has none."""
+        """Release the devices of an owner; return them, or none if it has none."""
         return self._held.pop(owner, ())

@@ -1,7 +1,7 @@
-"""The GPUs of this machine, given to pods and taken back.
+"""The allocation of this machine's GPUs to pods.
 
-Each has a lock, so that two control planes of a machine never give away the same one: a lock of the kernel (flock(2))
-on a file that holds nothing. A process that ends has none any more, and nothing has to be cleaned up. The folder is for
+Each GPU has a lock, so that two control planes of a machine never allocate the same one: a lock of the kernel
+(flock(2)) on an empty file. It is released when its process ends, so nothing has to be cleaned up. The folder is for
 all users of the machine, as its devices are.
 """
 
@@ -28,13 +28,13 @@ VISIBLE = "CUDA_VISIBLE_DEVICES"
 
 
 FOLDER = Path("/tmp/tfoperator-gpus")
-"""Not what TMPDIR says, which differs between users."""
-_STICKY_FOR_ALL = 0o1777
-_READABLE = 0o644  # a shared or exclusive lock needs no more than that
+"""Not in TMPDIR, which differs between users."""
+_FOLDER_MODE = 0o1777
+_LOCK_FILE_MODE = 0o644  # enough for a shared or exclusive lock
 
 
 class DeviceLocks:
-    """The locks that this process has. Not thread-safe."""
+    """The device locks of this process. Not thread-safe."""
 
     def __init__(self, folder: Path = FOLDER) -> None:
         self._folder = folder
@@ -42,18 +42,18 @@ class DeviceLocks:
         self._complained = False
 
     def try_all(self, devices: Iterable[str]) -> set[str]:
-        """Lock as many of these as nobody else has; returns which. Those that we have already are among them."""
+        """Lock those of these that no other process has locked; return them, with those already held."""
         return {device for device in devices if device in self._held or self._try(device)}
 
     def release(self, devices: Iterable[str]) -> None:
-        """Give some back."""
+        """Release the locks of these devices."""
         for device in devices:
             descriptor = self._held.pop(device, None)
             if descriptor is not None:
                 os.close(descriptor)
 
     def release_all(self) -> None:
-        """Give all back."""
+        """Release all locks."""
         self.release(tuple(self._held))
 
     def _try(self, device: str) -> bool:
@@ -73,21 +73,21 @@ class DeviceLocks:
         return True
 
     def _open(self, name: str) -> int:
-        """The file, made if it isn't there. Nobody's link is followed, and nothing but an ordinary file opened."""
+        """Return the file's descriptor, made if it isn't there. Follow no link, and open only a regular file."""
         try:
-            self._folder.mkdir(mode=_STICKY_FOR_ALL)
-            self._folder.chmod(_STICKY_FOR_ALL)  # whatever the umask says
+            self._folder.mkdir(mode=_FOLDER_MODE)
+            self._folder.chmod(_FOLDER_MODE)  # whatever the umask
         except FileExistsError:
             pass
         folder = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
         try:
             try:
-                # Without O_CREAT first: in such a folder Linux refuses it for another user's file (protected_regular).
+                # Without O_CREAT first: in such a folder Linux rejects it for another user's file (protected_regular).
                 descriptor = os.open(name, flags, dir_fd=folder)
             except FileNotFoundError:
-                descriptor = os.open(name, flags | os.O_CREAT, _READABLE, dir_fd=folder)
-                os.fchmod(descriptor, _READABLE)
+                descriptor = os.open(name, flags | os.O_CREAT, _LOCK_FILE_MODE, dir_fd=folder)
+                os.fchmod(descriptor, _LOCK_FILE_MODE)
         finally:
             os.close(folder)
         if not stat.S_ISREG(os.fstat(descriptor).st_mode):
@@ -97,7 +97,7 @@ class DeviceLocks:
 
 
 class GpuUse(msgspec.Struct, frozen=True):
-    """Use of a container's own GPUs, summed up: devices that were busy (1.5 of 2, say), and bytes of their memory."""
+    """Use of a container's own GPUs, in total: busy devices (1.5 of 2, for example), and used bytes of their memory."""
 
     devices: int
     busy: float
@@ -105,7 +105,7 @@ class GpuUse(msgspec.Struct, frozen=True):
 
 
 class NotEnoughGpus(Exception):
-    """A pod has to wait. The message is the scheduler's; `details` says how many there are."""
+    """A pod has to wait. The message is the scheduler's; `details` has the numbers of GPUs."""
 
     def __init__(self, asked: int, there: int, free: int) -> None:
         victims = "No preemption victims found for incoming pod"
@@ -116,7 +116,7 @@ class NotEnoughGpus(Exception):
 
 
 class GpuManager:
-    """Thread-safe. Nothing is asked of any library before `open()`; `close()` gives everything back."""
+    """Thread-safe. No library is called before `open()`; `close()` releases everything."""
 
     def __init__(
         self,
@@ -125,21 +125,21 @@ class GpuManager:
         environ: Mapping[str, str] | None = None,
         locks: Path = FOLDER,
     ) -> None:
-        """What `environ` says in CUDA_VISIBLE_DEVICES is left to us; by default it is this process's environment."""
+        """Use only the devices that CUDA_VISIBLE_DEVICES in `environ`, by default the process's environment, allows."""
         self._library = library
         self._visible = (os.environ if environ is None else environ).get(VISIBLE)
         self._nvml: Nvml | None = None
         self.problem = ""
-        """Why pods can't have GPUs of their own, in words; empty if they can."""
-        self._manages = False  # whether there are devices that are given, or hidden, by us
+        """Why pods can't have GPUs of their own, for the user; empty if they can."""
+        self._manages = False  # whether there are devices to be allocated, or hidden
         self._gpus: tuple[Gpu, ...] = ()
-        self._lock = threading.Lock()  # guards the three below; file locks are only tried under it, never waited for
+        self._lock = threading.Lock()  # guards the three fields below; file locks are tried under it, never awaited
         self._allocations = Allocations((), {})
-        self._pods: dict[str, LocalPod] = {}  # by uid; those that have devices
+        self._pods: dict[str, LocalPod] = {}  # by UID; those with devices
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:
-        """Find out what there is. Never fails: `problem` says why nothing is there."""
+        """Find the GPUs. Never fails: `problem` says why there are none."""
         try:
             self._nvml = self._library()
         except (NoGpus, CannotTell) as error:
@@ -157,7 +157,7 @@ class GpuManager:
         logger.info("%d GPUs: %s", len(self._gpus), ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in self._gpus))
 
     def close(self) -> None:
-        """Give back devices and library. Idempotent."""
+        """Release devices and library. Idempotent."""
         with self._lock:
             self._device_locks.release_all()
         nvml, self._nvml = self._nvml, None
@@ -166,13 +166,13 @@ class GpuManager:
 
     @property
     def count(self) -> int:
-        """How many devices there are to be given away."""
+        """The number of devices that can be allocated."""
         return len(self._gpus)
 
     def acquire(self, pod: LocalPod) -> None:
-        """Give a pod the devices that it asks for; it keeps them until `release`. Raises NotEnoughGpus.
+        """Allocate the devices that a pod requests; it keeps them until `release`. Raises NotEnoughGpus.
 
-        Where there are none, it gets none: `problem` says why.
+        If the machine has none, it gets none: `problem` says why.
         """
         asked = needed(pod)
         if not self._gpus or not asked:
@@ -191,13 +191,13 @@ class GpuManager:
             raise NotEnoughGpus(asked, len(self._gpus), len(ours))
 
     def release(self, pod: LocalPod) -> None:
-        """A pod is over. Idempotent."""
+        """Release the devices of a pod that has ended. Idempotent."""
         with self._lock:
             self._pods.pop(pod.metadata.uid, None)
             self._device_locks.release(self._allocations.release(pod.metadata.uid))
 
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
-        """The UUIDs of a container's own devices, which may be none at all; None where nothing is known of devices."""
+        """Return the UUIDs of a container's own devices, which may be none; None if no devices are managed."""
         if not self._manages:
             return None
         with self._lock:
@@ -205,7 +205,7 @@ class GpuManager:
         return share(pod, container, held)
 
     def use(self) -> dict[ContainerName, GpuUse]:
-        """How busy the devices of every container are that has some. Asks NVML."""
+        """Return the GPU use of every container with devices. Calls NVML."""
         nvml = self._nvml
         with self._lock:
             held = [(pod, self._allocations.held_by(uid) or ()) for uid, pod in self._pods.items()]

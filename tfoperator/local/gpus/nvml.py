@@ -15,29 +15,29 @@ from tfoperator.local.gpus.allocation import Gpu
 logger = logging.getLogger(__name__)
 
 _DEVICES = Path("/proc/driver/nvidia/gpus")
-"""Where the driver lists its devices, whether or not there is a library to ask."""
+"""The driver's list of devices, which exists even without the library."""
 
 
 class NoGpus(Exception):
-    """There are no GPUs that we could use. The message says why, in words for a person."""
+    """There are no usable GPUs. The message gives the user the reason."""
 
 
 class CannotTell(Exception):
-    """There are GPUs, but nothing to tell one from the other. The message says what to do."""
+    """There are GPUs, but no library to identify them. The message says what to do."""
 
 
 class Use(msgspec.Struct, frozen=True):
-    """How busy a device is: the part of the last moment in which it computed (0 to 1), and bytes that are used."""
+    """The use of a device: the fraction of the last sample period in which it computed (0 to 1), and used bytes."""
 
     busy: float
     memory: int
 
 
 class Nvml:
-    """The library, opened. Thread-safe, as NVML is."""
+    """The opened library. Thread-safe, as NVML is."""
 
     def __init__(self, module: Any = None) -> None:
-        """`module` has the functions of `pynvml`. Raises NoGpus, CannotTell."""
+        """Open the library; `module` has the functions of `pynvml`. Raises NoGpus, CannotTell."""
         if module is None:
             try:
                 module = importlib.import_module("pynvml")
@@ -55,7 +55,7 @@ class Nvml:
             raise NoGpus(f"no NVIDIA GPU can be used ({error})") from None
 
     def gpus(self) -> tuple[Gpu, ...]:
-        """Every device that answers, in NVML's order, which is that of the PCI bus."""
+        """Return every device that responds, in NVML's order, which is that of the PCI bus."""
         nvml = self._module
         found = []
         for index in range(nvml.nvmlDeviceGetCount()):
@@ -72,12 +72,12 @@ class Nvml:
                         peers=self._peers(handle),
                     )
                 )
-            except nvml.NVMLError as error:  # a device that has fallen off the bus: the others are fine
+            except nvml.NVMLError as error:  # a device may have fallen off the bus: the others are fine
                 logger.warning("GPU %d does not answer, left out: %s", index, error)
         return tuple(found)
 
     def use(self, uuids: Iterable[str]) -> dict[str, Use]:
-        """How busy some devices are; what doesn't answer is left out."""
+        """Return the use of these devices; those that don't respond are left out."""
         nvml = self._module
         found = {}
         for uuid in uuids:
@@ -90,7 +90,7 @@ class Nvml:
         return found
 
     def close(self) -> None:
-        """Give the library back."""
+        """Close the library."""
         try:
             self._module.nvmlShutdown()
         except self._module.NVMLError as error:
@@ -103,11 +103,11 @@ class Nvml:
             try:
                 if nvml.nvmlDeviceGetNvLinkState(handle, link):
                     peers.append(_text(nvml.nvmlDeviceGetNvLinkRemotePciInfo(handle, link).busId))
-            except nvml.NVMLError:  # a device without NVLink, or without so many
+            except nvml.NVMLError:  # a device without NVLink, or with fewer links
                 break
         return tuple(peers)
 
 
 def _text(value: Any) -> str:
-    """Older releases of the package give bytes."""
+    """Decode bytes, which older releases of the package return."""
     return value.decode() if isinstance(value, bytes) else str(value)

@@ -1,7 +1,7 @@
 """The node agent: scheduler and kubelet of the embedded control plane.
 
-`NodeAgent` watches pods and gives each a worker thread (`pod_worker`), which prepares volumes and environment, asks a
-runtime for containers, and reports the pod's status as a kubelet would. Logs of all containers are in its `LogStore`.
+`NodeAgent` watches pods and starts a worker thread for each (`pod_worker`), which prepares volumes and environment,
+starts containers, and reports the pod's status as a kubelet does. Logs of all containers are in its `LogStore`.
 """
 
 from tfoperator.local.node.agent import NodeAgent

@@ -1,8 +1,8 @@
 """The node agent: scheduler and kubelet of the embedded control plane.
 
 It takes every pod that has no node, or this one, and gives it to a worker thread; when the pod's object is marked for
-deletion or vanishes, it tells the worker. All that it knows of the cluster comes through the API server, as for a
-real kubelet, so it works against any API server that has no other scheduler.
+deletion or is removed, it informs the worker. Like a real kubelet, it learns about the cluster from the API server
+only, so it works against any API server that has no other scheduler.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)
 
-_NOTE_TIMES = 0.5
-"""Seconds between two looks at the sizes of logs, and so how exact the times of their lines are."""
+_SAMPLE_SECONDS = 0.5
+"""Seconds between two samples of the logs' sizes, which is also the precision of the times of their lines."""
 
 
 def default_node_name() -> str:
-    """The name of this machine as a valid node name."""
+    """Return the name of this machine as a valid node name."""
     name = "".join(c if c.isalnum() or c in "-." else "-" for c in platform.node().lower()).strip("-.")
     return name or "local"
 
@@ -47,8 +47,8 @@ def default_node_name() -> str:
 class NodeAgent:
     """Runs the pods of an API server on this machine. Thread-safe; `start()` and `stop()` once each.
 
-    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes` the volumes of a pod outlive it,
-    with `mount_volumes` containers of any user may use them.
+    `run_dir` gets `logs/` (see `LogStore`) and `volumes/`. With `keep_volumes`, volumes are kept after their pod is
+    deleted; with `mount_volumes`, containers of any user may use them.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class NodeAgent:
         self._recorder = EventRecorder(client, component="tfoperator-node", host=self.node_name, clock=self._clock)
         self._api = NodeApi(client, self._recorder, node_name=self.node_name, clock=self._clock)
         self.logs = LogStore(run_dir / "logs", clock=self._clock)
-        self._times = Repetition(self.logs.note_times, seconds=_NOTE_TIMES, clock=self._clock, name="log-times")
+        self._times = Repetition(self.logs.note_times, seconds=_SAMPLE_SECONDS, clock=self._clock, name="log-times")
         self._volumes = VolumeManager(run_dir / VOLUMES, keep=keep_volumes, mounted=mount_volumes)
         self._informers = SharedInformerFactory(client, clock=self._clock)
         self._informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=self.pod_changed, gone=self.pod_gone))
@@ -86,7 +86,7 @@ class NodeAgent:
         self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
 
     def start(self) -> None:
-        """Begin to run pods."""
+        """Start to run pods."""
         self._runtime.start()
         self._recorder.start()
         self._finaliser.start()
@@ -97,9 +97,9 @@ class NodeAgent:
         self._informers.start()
 
     def stop(self, *, grace: float | None = None, timeout: float = 60.0) -> None:
-        """Take no more pods, stop all that run, and give everything back.
+        """Accept no more pods, stop the running ones, and release all resources.
 
-        Each pod gets its own grace period, or `grace` seconds; after `timeout` seconds what is left is killed.
+        Each pod gets its own grace period, or `grace` seconds; pods still running after `timeout` seconds are killed.
         """
         with self._lock:
             self._stopping = True
@@ -116,7 +116,7 @@ class NodeAgent:
             if not worker.join(10.0):
                 logger.warning("the worker of pod %s does not end", worker.pod.metadata.key)
         self._leftovers.put(None)
-        if self._finaliser.ident is not None:  # else the runtime could not be started
+        if self._finaliser.ident is not None:  # else the runtime failed to start
             self._finaliser.join(10.0)
         self.stacks.close()
         self._informers.stop()
@@ -127,14 +127,14 @@ class NodeAgent:
         self._volumes.close()
 
     def kill_all(self) -> None:
-        """End every grace period now: for a user who has pressed Ctrl-C twice."""
+        """End every grace period now: the user has pressed Ctrl-C twice."""
         with self._lock:
             workers = tuple(self._workers.values())
         for worker in workers:
             worker.stop(0.0)
 
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> Beside:
-        """How to run a command beside a container that runs here. Raises LaunchError, whose message says why not."""
+        """Return how to run a command beside a container that runs here. Raises LaunchError with the reason."""
         with self._lock:
             workers = tuple(self._workers.values())
         for worker in workers:
@@ -143,18 +143,18 @@ class NodeAgent:
         raise LaunchError(f"pod {name} does not run on this node")
 
     def read_stacks(self, wanted: LogRequest) -> Iterator[bytes]:
-        """The stacks of the Python threads of a container, as a `LogReader` reads a log. Raises LookupError."""
+        """Yield the stacks of a container's Python threads, as a `LogReader` yields a log. Raises LookupError."""
         key = f"{wanted.namespace}/{wanted.pod}"
         with self._lock:
             found = [one for one in self._workers.values() if one.pod.metadata.key == key]
         if not found:
             raise LookupError(f"pod {key} does not run here")
-        yield b""  # the answer begins at once
+        yield b""  # the response starts at once
         told = found[-1].take_stacks(wanted.container)
         yield "".join(told.values()).encode() if told else b"No stacks: it does not run.\n"
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
-        """Take and keep the stacks of the pods with these UIDs; returns when that is done, or the time is over."""
+        """Take and keep the stacks of the pods with these UIDs; return when done, or after `timeout` seconds."""
         done = threading.Event()
         owned = [Pod(metadata=ObjectMeta(uid=uid)) for uid in pods]
         self.stacks.take(ObjectMeta(uid="all at once"), owned, done.set)
@@ -168,7 +168,7 @@ class NodeAgent:
             worker.take_stacks()
 
     def pod_changed(self, pod: LocalPod) -> None:
-        """A pod has appeared or changed. Does not block."""
+        """Handle a pod that was added or modified. Does not block."""
         if pod.spec.node_name not in ("", self.node_name):
             return
         uid = pod.metadata.uid
@@ -183,14 +183,14 @@ class NodeAgent:
             return
         if worker is not None:
             worker.limit_time(pod.spec.active_deadline_seconds)
-        # Only the node may remove a pod that is marked for deletion: also one that never ran here, or is over.
+        # Only the node may remove a pod that is marked for deletion, also one that never ran here or has ended.
         if pod.metadata.deletion_timestamp is not None:
             seconds = pod.metadata.deletion_grace_period_seconds
             if worker is None or not worker.stop(None if seconds is None else float(seconds)):
                 self._leftovers.put(pod)
 
     def pod_gone(self, pod: LocalPod) -> None:
-        """A pod's object has vanished. Does not block."""
+        """Handle the removal of a pod's object. Does not block."""
         with self._lock:
             worker = self._workers.pop(pod.metadata.uid, None)
         if worker is not None:
@@ -206,7 +206,7 @@ class NodeAgent:
         return sum(is_replica(worker.pod) and not worker.over for worker in self._workers.values())
 
     def _resources(self) -> dict[str, str]:
-        """What this machine has for pods."""
+        """Return this machine's resources for pods."""
         found = {"cpu": str(self._machine.cpus), "memory": f"{self._machine.memory // 1024}Ki"}
         return found | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
 
@@ -222,14 +222,14 @@ def _wants_running(pod: LocalPod) -> bool:
     return pod.metadata.deletion_timestamp is None and pod.status.phase not in ("Succeeded", "Failed")
 
 
-_CROWDED = "MoreReplicasThanCPUs"
-_LIMITED = ("cpu", "memory")
+_CROWDED_REASON = "MoreReplicasThanCPUs"
+_LIMITED_RESOURCES = ("cpu", "memory")
 
 
 class Notices:
-    """Says each thing once. Not thread-safe.
+    """Decides which notices a pod causes, each of them once. Not thread-safe.
 
-    `cpus` is how many this machine has, `gpu_problem` why there are no GPUs to be had, empty if there are.
+    `cpus` is the number of CPUs of this machine; `gpu_problem` is why there are no GPUs, "" if there are.
     """
 
     def __init__(self, runtime: Runtime, *, cpus: int, gpu_problem: str) -> None:
@@ -239,9 +239,9 @@ class Notices:
         self._said: set[str] = set()
 
     def about(self, pod: LocalPod, replicas: Callable[[], int]) -> list[tuple[str, str]]:
-        """(reason, message) of each thing that this pod gives cause to say for the first time.
+        """Return (reason, message) of each notice that this pod is the first to cause.
 
-        `replicas` says how many run now, this one included.
+        `replicas` returns the number of running replicas, this one included.
         """
         news = [notice for notice in self._all(pod, replicas) if notice[0] not in self._said]
         self._said.update(reason for reason, _ in news)
@@ -256,23 +256,23 @@ class Notices:
                 f"limits of {limited} are not enforced for processes: --enforce-limits does it where control groups "
                 "allow, --runtime docker everywhere",
             )
-        crowd = 0 if _CROWDED in self._said or not is_replica(pod) else replicas()
+        crowd = 0 if _CROWDED_REASON in self._said or not is_replica(pod) else replicas()
         if crowd > self._cpus:
             cpus = "1 CPU" if self._cpus == 1 else f"{self._cpus} CPUs"
-            yield _CROWDED, f"there are more replicas than the {cpus} of this machine: they slow each other down"
+            yield _CROWDED_REASON, f"there are more replicas than the {cpus} of this machine: they slow each other down"
         if self._gpu_problem and any(_names_gpus(container) for container in containers):
             yield "NoGPU", f"{self._gpu_problem}; what asks for {GPU} runs without a GPU of its own"
 
 
 def is_replica(pod: LocalPod) -> bool:
-    """Whether the pod is a replica of a TFJob."""
+    """Return whether the pod is a replica of a TFJob."""
     return LABEL_REPLICA_TYPE in pod.metadata.labels
 
 
 def _limited(containers: Sequence[Container]) -> str:
-    """Which resources any of these limits: `cpu and memory`, say."""
+    """Return the names of the resources that any of these containers limits: `cpu and memory`, for example."""
     limits = [container.resources.limits or {} for container in containers if container.resources is not None]
-    return " and ".join(name for name in _LIMITED if any(name in one for one in limits))
+    return " and ".join(name for name in _LIMITED_RESOURCES if any(name in one for one in limits))
 
 
 def _names_gpus(container: Container) -> bool:

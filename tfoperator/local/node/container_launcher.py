@@ -1,4 +1,4 @@
-"""Starts the containers of one pod: gathers what each of them needs, hands it to the runtime, renews tokens."""
+"""Starts the containers of one pod: prepares volumes and environment, calls the runtime, renews tokens."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from tfoperator.local.runtime import ContainerProcess, ContainerStart, LocalPod,
 
 logger = logging.getLogger(__name__)
 
-_RENEW_AT = 0.8
-_RETRY_AFTER = 0.05
-"""The part of a token's life after which it is renewed, as by a kubelet; and after which again, if that has failed."""
+_RENEW_FRACTION = 0.8
+_RETRY_FRACTION = 0.05
+"""Parts of a token's life: after the first it is renewed, as by a kubelet; after the second, a failure is retried."""
 
 
 class Prepared(msgspec.Struct, frozen=True):
-    """What a container finds when it starts: the paths of the pod's volumes by name, and its environment."""
+    """The inputs of a container: the paths of the pod's volumes by name, and its environment."""
 
     volumes: dict[str, Path]
     variables: dict[str, str]
@@ -36,7 +36,7 @@ class Prepared(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class NodeParts:
-    """What the workers of a node's pods have in common."""
+    """The parts that all pod workers of a node share."""
 
     api: NodeApi
     runtime: Runtime
@@ -53,23 +53,23 @@ class ContainerLauncher:
         self._pod = pod
         self._parts = parts
         self.renewal: float | None = None
-        """When the tokens in the pod's volumes are to be renewed."""
+        """When the tokens in the pod's volumes must be renewed."""
 
     def address(self, container: Container) -> str:
-        """The pod's IP address, when the runtime has what the container needs to start. Raises NotYet, LaunchError."""
+        """Return the pod's IP address, once the runtime is ready to start the container. Raises NotYet, LaunchError."""
         return self._parts.runtime.prepare(
             self._pod, container, functools.partial(self._parts.api.services_of, self._pod)
         )
 
     def prepare(self, container: Container, ip: str) -> Prepared:
-        """Make the pod's volumes, and the container's environment.
+        """Make the pod's volumes and the container's environment.
 
-        Raises ContainerConfigError for what may come yet; UnsupportedVolume and OSError otherwise.
+        Raises ContainerConfigError if something is missing that may still come; else UnsupportedVolume, OSError.
         """
         sources = self._parts.api.sources(self._pod.metadata.namespace)
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
         variables = environment(self._pod, container, sources, ip)
-        self._plan_renewal(_RENEW_AT)
+        self._plan_renewal(_RENEW_FRACTION)
         return Prepared(volumes, variables)
 
     def launch(
@@ -80,7 +80,7 @@ class ContainerLauncher:
         on_exit: OnExit,
         warn: Callable[[str, str], None],
     ) -> ContainerProcess:
-        """Start the container. Raises UnsupportedVolume, LaunchError, and OSError if it can't leave a message."""
+        """Start the container. Raises UnsupportedVolume, LaunchError, and OSError if its message file can't be made."""
         pod, container = self._pod, record.container
         mounts = self._parts.volumes.mounts(pod, container, prepared.volumes)
         record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)
@@ -98,15 +98,15 @@ class ContainerLauncher:
         return self._parts.runtime.launch(run, on_exit, warn)
 
     def renew_tokens(self) -> None:
-        """Write new tokens into the pod's volumes, and plan the next time; what fails is logged."""
+        """Write new tokens into the pod's volumes and schedule the next renewal; errors are logged."""
         api, pod = self._parts.api, self._pod
         try:
             self._parts.volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
         except (ContainerConfigError, UnsupportedVolume, OSError) as error:
             logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
-            self._plan_renewal(_RETRY_AFTER)
+            self._plan_renewal(_RETRY_FRACTION)
         else:
-            self._plan_renewal(_RENEW_AT)
+            self._plan_renewal(_RENEW_FRACTION)
 
     def _plan_renewal(self, part: float) -> None:
         seconds = token_seconds(self._pod)

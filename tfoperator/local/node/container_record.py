@@ -1,8 +1,8 @@
-"""What is known of one container of a pod, when it is started again, and its last words.
+"""The record of one container of a pod, its restart back-off, and its termination message.
 
-Those are what it writes to its `terminationMessagePath`, read as the kubelet reads it. Where containers have mounts,
-each attempt gets a file of its own at that path. A plain process has none: it writes to the path on this machine, so
-what was there before it began is not its message, and the default, one file in `/dev` for all processes, is none.
+The kubelet's rules apply to the file at `terminationMessagePath`. Where containers have mounts, each attempt gets its
+own file at that path. A plain process has none: it writes to the path on this machine, so content from before its start
+is not its message, and the default path, one file in `/dev` for all processes, is ignored.
 """
 
 from __future__ import annotations
@@ -19,54 +19,54 @@ from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime import ContainerProcess, LogFile, Mount, real_path
 
 BACKOFF_BASE = 1.0
-"""Seconds before the second restart in a row, doubled for each one after. The kubelet begins with 10; here a person
-waits for it, and no node full of crashing pods has to be protected."""
+"""Seconds before the second restart in a row, doubled for each one after. The kubelet starts at 10; here a user
+waits, and there is no node full of crashing pods to protect."""
 BACKOFF_CAP = 300.0
-"""Seconds between restarts at most, as with the kubelet."""
+"""Maximum seconds between restarts, as with the kubelet."""
 BACKOFF_RESET = 600.0
-"""A container that ran this many seconds starts again from no delay, as with the kubelet."""
+"""The delay is reset after a container has run for this many seconds, as with the kubelet."""
 
 
 MAX_MESSAGE = 4096
-"""Bytes, as with the kubelet: the last ones of the file (MaxContainerTerminationMessageLength)."""
+"""Bytes, as with the kubelet: the end of the file (MaxContainerTerminationMessageLength)."""
 MAX_LOG = 2048
-"""Bytes of the log that stand for a message with `FallbackToLogsOnError`, as with the kubelet."""
+"""Bytes at the end of the log that serve as the message with `FallbackToLogsOnError`, as with the kubelet."""
 MAX_LOG_LINES = 80
 DEFAULT_PATH = "/dev/termination-log"
 MOUNT_NAME = "termination-message"
 
-_FALLBACK = "FallbackToLogsOnError"
-_OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_FALLBACK_POLICY = "FallbackToLogsOnError"
+_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TerminationMessage:
-    """The message of one attempt. Make it before the container starts, read it once when it has ended."""
+    """The message of one attempt. Create it before the container starts; read it once, after it has ended."""
 
     def __init__(self, container: Container, path: Path | None, mount: Mount | None = None) -> None:
         self.mount = mount
-        """What the container has to see for it; None if it writes to this machine's own path."""
+        """The mount that the container needs; None if it writes to this machine's own path."""
         self._path = path
-        self._fallback = container.termination_message_policy == _FALLBACK
+        self._fallback = container.termination_message_policy == _FALLBACK_POLICY
         self._before = None if path is None else _identity(path)
 
     @classmethod
     def mounted(cls, container: Container, file: Path) -> TerminationMessage:
-        """A fresh file that is mounted into the container. Raises OSError."""
+        """Create a new file that is mounted into the container. Raises OSError."""
         private_folder(file.parent)
         file.unlink(missing_ok=True)
         file.touch()
-        file.chmod(0o666)  # whoever the container runs as; the folder is closed to everybody else
+        file.chmod(0o666)  # for any user in the container; the folder is closed to other users
         path = container.termination_message_path or DEFAULT_PATH
         return cls(container, file, Mount(MOUNT_NAME, file, path))
 
     @classmethod
     def on_this_machine(cls, container: Container, mounts: Sequence[Mount]) -> TerminationMessage:
-        """What a plain process writes to the path."""
+        """Return the message that a plain process writes to the path."""
         wanted = container.termination_message_path
         return cls(container, None if wanted in ("", DEFAULT_PATH) else Path(real_path(wanted, mounts)))
 
     def read(self, exit_code: int, log: Path | None) -> str:
-        """What the container has said, "" if nothing."""
+        """Return the container's message, "" if it wrote none."""
         said = _tail(self._path, MAX_MESSAGE, self._before) if self._path is not None else ""
         if said or exit_code == 0 or not self._fallback or log is None:
             return said
@@ -82,14 +82,14 @@ def _identity(path: Path) -> tuple[int, int, int] | None:
 
 
 def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> str:
-    """The end of a file that the container may have replaced by anything; "" if it is not there or the same as before.
+    """Return the end of a file that the container may have replaced; "" if it is missing or the same as before.
 
-    What can't be read is a message that says so, as with the kubelet.
+    If it can't be read, return a message that says so, as the kubelet does.
     """
     if before is not None and _identity(path) == before:
         return ""
     try:
-        descriptor = os.open(path, _OPEN)
+        descriptor = os.open(path, _OPEN_FLAGS)
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -104,7 +104,7 @@ def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> 
 
 
 def backoff(failures: int) -> float:
-    """Seconds to wait before a restart after this many ends in a row: 0, 1, 2, 4 ... up to `BACKOFF_CAP`."""
+    """Return the seconds before a restart after this many consecutive ends: 0, 1, 2, 4 ... up to `BACKOFF_CAP`."""
     return 0.0 if failures <= 1 else min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 2, 30))
 
 
@@ -125,7 +125,7 @@ class Running:
 
 @dataclass(frozen=True)
 class Terminated:
-    """Ended. `started` is None if it never really began."""
+    """Ended. `started` is None if it failed to start."""
 
     exit_code: int
     reason: str
@@ -136,11 +136,11 @@ class Terminated:
 
 @dataclass
 class ContainerRecord:
-    """What the agent knows of one container of a pod. Belongs to the pod's worker thread."""
+    """The agent's record of one container of a pod. Belongs to the pod's worker thread."""
 
     container: Container
     sidecar: bool = False
-    """Whether it is an init container that runs until the others have ended."""
+    """Whether it is a sidecar: an init container that runs until the others have ended."""
     state: Waiting | Running | Terminated = field(default_factory=Waiting)
     last: Terminated | None = None
     restarts: int = 0
@@ -164,18 +164,18 @@ class ContainerRecord:
 
     @property
     def initialised(self) -> bool:
-        """As an init container: whether it holds back the next one no longer."""
+        """For an init container: whether the next one may start."""
         if not self.sidecar:
             return self.succeeded
         return isinstance(self.state, Running) or (self.last is not None and self.last.started is not None)
 
     def wait(self, reason: str, message: str, until: float) -> None:
-        """It can't be started before `until`, on the monotonic clock."""
+        """Record that it can't be started before `until`, on the monotonic clock."""
         self.state = Waiting(reason, message)
         self.next_start = until
 
     def begin(self, log: LogFile) -> None:
-        """An attempt to start it begins, with a log of its own."""
+        """Record that an attempt to start it begins, with its own log."""
         if self.started_once:
             self.restarts += 1
         self.started_once = True
@@ -183,19 +183,19 @@ class ContainerRecord:
         self.log = log
 
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
-        """It has been started."""
+        """Record that it has started."""
         self.process = process
         self.state = Running(now)
         self.started_monotonic = monotonic
 
     def end(self, code: int, now: datetime, *, reason: str = "", message: str = "") -> None:
-        """It has ended, or could not be started."""
+        """Record that it has ended, or failed to start."""
         started = self.state.since if isinstance(self.state, Running) else None
         self.process = None
         self.state = Terminated(code, reason or ("Completed" if code == 0 else "Error"), started, now, message)
 
     def restart(self, monotonic: float) -> float:
-        """Start it again after its end; returns the seconds until then."""
+        """Schedule its restart; return the seconds until then."""
         assert isinstance(self.state, Terminated)
         if self.state.started is not None and monotonic - self.started_monotonic >= BACKOFF_RESET:
             self.failures = 0

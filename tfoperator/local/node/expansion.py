@@ -24,19 +24,19 @@ Sources = Callable[[str, str], Data | None]
 
 
 Tokens = Callable[[str, int], str]
-"""Gets a token of the pod's service account for an audience, valid for so many seconds. Raises ContainerConfigError."""
+"""Requests a token of the pod's service account: (audience, lifetime in seconds). Raises ContainerConfigError."""
 
 
 NO_VALUE = 125
-"""The exit code of a container whose variable can never have a value: `docker run` has it for what it can't start."""
+"""The exit code of a container whose variable can never have a value: `docker run` uses it for its own failures."""
 
 
 class ContainerConfigError(Exception):
-    """A container can't be started *now*: it refers to something that does not exist (yet). Worth another try."""
+    """A container can't be started *now*: it refers to an object that does not exist (yet). A retry may succeed."""
 
 
-_PATTERN = re.compile(r"\$(\$|\(([^)]*)\))")
-_SUBSCRIPT = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]$")
+_REFERENCE_PATTERN = re.compile(r"\$(\$|\(([^)]*)\))")
+_SUBSCRIPT_PATTERN = re.compile(r"metadata\.(labels|annotations)\['([^']*)'\]$")
 
 
 def expand(text: str, variables: Mapping[str, str]) -> str:
@@ -47,14 +47,14 @@ def expand(text: str, variables: Mapping[str, str]) -> str:
     """
     if "$" not in text:
         return text
-    return _PATTERN.sub(lambda m: "$" if m[1] == "$" else variables.get(m[2], m[0]), text)
+    return _REFERENCE_PATTERN.sub(lambda m: "$" if m[1] == "$" else variables.get(m[2], m[0]), text)
 
 
 def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> str:
-    """The value of a downward-API field. Raises LaunchError for one that no pod has."""
+    """Return the value of a downward-API field. Raises LaunchError if no pod has that field."""
     path = reference.field_path
     meta = pod.metadata
-    if match := _SUBSCRIPT.match(path):
+    if match := _SUBSCRIPT_PATTERN.match(path):
         return (meta.labels if match[1] == "labels" else meta.annotations).get(match[2], "")
     simple = {
         "metadata.name": meta.name,
@@ -78,12 +78,12 @@ def field_value(pod: LocalPod, reference: FieldRef, pod_ip: str = LOOPBACK) -> s
 def environment(
     pod: LocalPod, container: Container, sources: Sources, pod_ip: str = LOOPBACK, machine: Machine | None = None
 ) -> dict[str, str]:
-    """The variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
+    """Return the variables of a container: `envFrom` first, then `env` in order, which may refer to earlier ones.
 
-    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. `machine` is
-    what there is where nothing limits a container; by default this one.
+    As with the kubelet, `$(NAME)` in `env` sees earlier entries of `env` but not those of `envFrom`. `machine` gives
+    the resources of a container without limits; by default this machine.
 
-    Raises ContainerConfigError when something that isn't optional is missing, LaunchError for what can't ever be there.
+    Raises ContainerConfigError if a required object or key is missing, LaunchError if it can never exist.
     """
     result: dict[str, str] = {}
     for source in container.env_from or ():
@@ -101,14 +101,14 @@ def environment(
 
 
 def command_line(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """Command and arguments with variables expanded; empty when the image's own entry point would be run."""
+    """Return command and arguments with variables expanded; empty if the image's entry point would be run."""
     if not container.command:
         return ()
     return tuple(expand(part, variables) for part in (*container.command, *(container.args or ())))
 
 
 def image_arguments(container: Container, variables: Mapping[str, str]) -> tuple[str, ...]:
-    """The arguments for the image's own entry point, expanded; empty if the container has a command of its own."""
+    """Return the expanded arguments for the image's entry point; empty if the container has its own command."""
     return () if container.command else tuple(expand(part, variables) for part in container.args or ())
 
 
@@ -139,7 +139,7 @@ def _value(
 
 
 def object_data(kind: str, name: str, sources: Sources, *, optional: bool) -> Data:
-    """The content of a ConfigMap or Secret, none for an optional one that is missing. Raises ContainerConfigError."""
+    """Return the content of a ConfigMap or Secret, {} if optional and missing. Raises ContainerConfigError."""
     data = sources(kind, name)
     if data is None and not optional:
         raise ContainerConfigError(f"{kind} {name!r} not found")
@@ -159,17 +159,17 @@ def _text(value: bytes) -> str:
     return value.decode(errors="surrogateescape")
 
 
-_OFFERED = ("cpu", "memory", "ephemeral-storage")
+_RESOURCES = ("cpu", "memory", "ephemeral-storage")
 
 
 def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, machine: Machine) -> str:
-    """The limit or request, divided by the divisor and rounded up.
+    """Return the limit or request, divided by the divisor and rounded up.
 
-    Without a limit of CPU or memory it is what the machine has, and a request that isn't there is 0. Raises ValueError
-    for a reference that API servers refuse.
+    Without a limit of CPU or memory it is the machine's amount; a missing request is 0. Raises ValueError
+    for a reference that API servers reject.
     """
     kind, _, resource = reference.resource.partition(".")
-    if kind not in ("limits", "requests") or not (resource in _OFFERED or resource.startswith("hugepages-")):
+    if kind not in ("limits", "requests") or not (resource in _RESOURCES or resource.startswith("hugepages-")):
         raise ValueError(f"resourceFieldRef {reference.resource!r}: there are limits and requests of {_listed()}")
     chosen = container
     if reference.container_name not in ("", container.name):
@@ -179,7 +179,7 @@ def resource_value(pod: LocalPod, container: Container, reference: ResourceRef, 
         chosen = named[0]
     value = _quantity(chosen, kind, resource, machine)
     divisor = _number(reference.divisor) or Fraction(1)
-    if resource == "cpu":  # counted in thousandths, as the kubelet does
+    if resource == "cpu":  # in units of 0.001, as the kubelet does
         return str(math.ceil(Fraction(math.ceil(value * 1000), math.ceil(divisor * 1000))))
     return str(math.ceil(Fraction(math.ceil(value), math.ceil(divisor))))
 
@@ -195,7 +195,7 @@ def _quantity(container: Container, kind: str, resource: str, machine: Machine) 
 
 
 def _number(quantity: str | int | float | None) -> Fraction:
-    """None is 0. API servers take a fraction such as 0.5, too."""
+    """Return the quantity; None is 0. Like API servers, accept a fraction such as 0.5."""
     return parse_quantity(str(quantity) if isinstance(quantity, float) else quantity or 0)
 
 
@@ -204,4 +204,4 @@ def _containers(pod: LocalPod) -> tuple[Container, ...]:
 
 
 def _listed() -> str:
-    return ", ".join((*_OFFERED, "hugepages-*"))
+    return ", ".join((*_RESOURCES, "hugepages-*"))

@@ -1,7 +1,7 @@
 """The logs of all containers of a node: one file per container and attempt.
 
 `<root>/<namespace>/<pod>/<container>/<attempt>.log`, attempts counted from 0 over the pods of that name. Other users of
-the machine can't read them. They have no times in them, so their growth is watched instead.
+the machine can't read them. Their lines have no timestamps, so their sizes are sampled instead.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime import LogFile, LogRequest, tail_offset
 
-_POLL = 0.1
-"""Seconds between two reads of a file that is being followed: short for a person, cheap for the machine."""
+_POLL_INTERVAL = 0.1
+"""Seconds between two reads of a followed file: short for a user, cheap for the machine."""
 
 
-_CHUNK = 64 * 1024
-_LONGEST_LINE = 64 * 1024
-"""Bytes after which an unfinished line is handed on with its time, as a line of its own."""
+_CHUNK_SIZE = 64 * 1024
+_MAX_LINE_SIZE = 64 * 1024
+"""An unfinished line of more bytes is written with its time, as a line of its own."""
 
 
 _MOST = 50_000
-"""Samples of one log, 16 bytes each, after which every other growth is passed over; after as many again three of four,
-and so on: the longer a log grows, the rougher its times are."""
+"""Samples of one log, 16 bytes each, after which only every second growth is recorded; after as many again every
+fourth, and so on: the longer a log grows, the less exact its times are."""
 
 
 class LineTimes:
-    """How large one log was, and when. Thread-safe. What has been said of a line stays so: later samples lie behind it.
+    """Samples of one log's size over time. Thread-safe. The time of a line never changes: later samples are past it.
 
-    A time is that of the first sample which has seen the line, so it is late by the time between two samples at most.
+    A time is that of the first sample that includes the line, so it is late by at most the time between two samples.
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._sizes = array("q")
         self._times = array("d")
         self._every = 1
         self._passed = 0
 
     def note(self, size: int, now: datetime, *, read: bool = False) -> None:
-        """At this time the log has so many bytes. `read`: somebody reads them now, so this can't be passed over."""
+        """Record the log's size in bytes at this time. `read`: a client reads it now, so the sample must be kept."""
         with self._lock:
             if size <= (self._sizes[-1] if self._sizes else 0):
                 return
@@ -58,24 +58,24 @@ class LineTimes:
             if len(self._sizes) >= _MOST * self._every.bit_length():
                 self._every *= 2
             self._sizes.append(size)
-            # A clock that is set back does not make a line older than the one before.
+            # If the clock is set back, a line must not become older than the one before.
             self._times.append(max(now.timestamp(), self._times[-1] if self._times else 0.0))
 
     def written(self, offset: int) -> datetime:
-        """When the line that begins at this byte was written. It has to lie before the last sample."""
+        """Return when the line that starts at this byte was written. It must be before the last sample."""
         with self._lock:
             index = min(bisect_right(self._sizes, offset), len(self._sizes) - 1)
             return datetime.fromtimestamp(self._times[index] if index >= 0 else 0.0, UTC)
 
     def offset_at(self, since: datetime) -> int:
-        """How many bytes were there before this time: lines that begin behind them were written since."""
+        """Return the log's size in bytes before this time: lines that start after it were written since."""
         with self._lock:
             index = bisect_left(self._times, since.timestamp())
             return self._sizes[index - 1] if index else 0
 
 
 def start_of(path: Path, times: LineTimes, tail_lines: int | None, since: datetime | None) -> int:
-    """Where to begin: with the last so many lines, and with no line that was written before a time."""
+    """Return the offset to read from: only the last `tail_lines` lines, and none written before `since`."""
     start = 0 if tail_lines is None else tail_offset(path, tail_lines)
     if since is None:
         return start
@@ -83,26 +83,26 @@ def start_of(path: Path, times: LineTimes, tail_lines: int | None, since: dateti
 
 
 def _next_line(path: Path, offset: int) -> int:
-    """The first byte of a line that begins at this byte or behind it; the end of the file if there is none."""
+    """Return the offset of the first line that starts at or after this byte; the end of the file if there is none."""
     if offset == 0:
         return 0
     with path.open("rb") as stream:
         stream.seek(offset - 1)
-        while block := stream.readline(_CHUNK):
+        while block := stream.readline(_CHUNK_SIZE):
             if block.endswith(b"\n"):
                 break
         return stream.tell()
 
 
 def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
-    """What there is, up to where `note` sees the end."""
+    """Yield the stream's content in pieces, up to the end that `note` returns."""
     end = note()
-    while (left := end - stream.tell()) > 0 and (piece := stream.read(min(_CHUNK, left))):
+    while (left := end - stream.tell()) > 0 and (piece := stream.read(min(_CHUNK_SIZE, left))):
         yield piece
 
 
 class TimedLines:
-    """Puts its time before each line of a log that is read from `start` on. Not thread-safe."""
+    """Puts its time before each line of a log that is read from byte `start`. Not thread-safe."""
 
     def __init__(self, times: LineTimes, start: int) -> None:
         self._times = times
@@ -110,19 +110,19 @@ class TimedLines:
         self._rest = b""
 
     def add(self, piece: bytes) -> bytes:
-        """The lines that this piece completes, with their times."""
+        """Return the lines that this piece completes, with their times."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        if len(self._rest) > _LONGEST_LINE:
+        if len(self._rest) > _MAX_LINE_SIZE:
             return b"".join(map(self._timed, lines)) + self.finish()
         return b"".join(map(self._timed, lines))
 
     def finish(self) -> bytes:
-        """The last line, which has no end; nothing if there is none."""
+        """Return the last line, which has no newline; b"" if there is none."""
         rest, self._rest = self._rest, b""
         if not rest:
             return b""
         timed = self._timed(rest)
-        self._start -= 1  # it had no end
+        self._start -= 1  # it had no newline
         return timed
 
     def _timed(self, line: bytes) -> bytes:
@@ -132,28 +132,28 @@ class TimedLines:
 
 
 def size_of(stream: BinaryIO) -> int:
-    """How many bytes the file has."""
+    """Return the size of the file in bytes."""
     return os.fstat(stream.fileno()).st_size
 
 
 class LogNotFound(LookupError):
-    """There is no log (yet) for what was asked."""
+    """There is no log (yet) for the request."""
 
 
 class LogStore:
-    """All logs of one agent. Thread-safe. After `close()` every follower ends at the end of its file."""
+    """All logs of one agent. Thread-safe. After `close()`, every follower ends at the end of its file."""
 
     def __init__(self, root: Path, *, clock: Clock | None = None) -> None:
         self.root = root
         self._clock = clock or SystemClock()
         self._stopped = StopSignal()
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._latest: dict[tuple[str, str, str], list[LogFile]] = {}
         self._times: dict[LogFile, LineTimes] = {}
         self._growing: list[LogFile] = []
 
     def open(self, namespace: str, pod: str, container: str, *, owner: str = "") -> LogFile:
-        """Begin the log of the next attempt, of the pod with the UID `owner`; the file exists when this returns."""
+        """Create the log of the next attempt, for the pod with the UID `owner`; the file exists when this returns."""
         key = (namespace, pod, container)
         directory = self.root.joinpath(*key)
         private_folder(self.root)
@@ -169,12 +169,12 @@ class LogStore:
             return log
 
     def attempts(self, namespace: str, pod: str, container: str) -> tuple[LogFile, ...]:
-        """The logs of one container, oldest first."""
+        """Return the logs of one container, oldest first."""
         with self._lock:
             return tuple(self._latest.get((namespace, pod, container), ()))
 
     def written(self, namespace: str, pod: str, container: str) -> datetime | None:
-        """When something was last written to the container's log; None if there is no log, or nothing in it."""
+        """Return when the container's log was last written to; None if there is no log, or it is empty."""
         logs = self.attempts(namespace, pod, container)
         try:
             found = logs[-1].path.stat() if logs else None
@@ -183,26 +183,26 @@ class LogStore:
         return datetime.fromtimestamp(found.st_mtime, UTC) if found is not None and found.st_size else None
 
     def all(self) -> tuple[tuple[str, str, str, LogFile], ...]:
-        """Every log with its namespace, pod and container, in the order in which the containers first began."""
+        """Return every log with its namespace, pod and container, in the order of the containers' first start."""
         with self._lock:
             return tuple((*key, log) for key, logs in self._latest.items() for log in logs)
 
     def read(self, wanted: LogRequest) -> Iterator[bytes]:
-        """What is wanted, in pieces; with `follow`, until the container ends.
+        """Return the requested part of a log, in pieces; with `follow`, until the container ends.
 
-        Times are as exact as the calls of `note_times` are close. A follower gets an empty piece now and then while
-        there is nothing new, so that it can give up. `container` may be "" when the pod has only one. Raises
+        Times are as exact as the interval between calls of `note_times`. A follower gets an empty piece now and then
+        while there is nothing new, so that it can stop. `container` may be "" if the pod has only one. Raises
         LogNotFound at once, not while iterating.
         """
         return self._read(self._find(wanted), wanted)
 
     def note_times(self) -> None:
-        """Note how far each log has grown: lines that were written since the last call have this time."""
+        """Record the size of each log: lines written since the last call get this time."""
         with self._lock:
             growing = tuple(self._growing)
         ended = set()
         for log in growing:
-            closed = log.closed  # asked before the size: nothing is written after it is true
+            closed = log.closed  # read before the size: once it is true, nothing more is written
             try:
                 size = log.path.stat().st_size
             except OSError:
@@ -227,7 +227,7 @@ class LogStore:
                 raise LogNotFound(f"{where} has several containers, choose one of {', '.join(containers)}")
             name = wanted.container or (containers[0] if containers else "")
             logs = self._latest.get((wanted.namespace, wanted.pod, name), [])
-            # As a kubelet has it: what an earlier pod of that name did was not this one's previous run.
+            # As with a kubelet: the run of an earlier pod of that name is not this one's previous run.
             logs = [log for log in logs if log.owner == logs[-1].owner]
         if len(logs) < (2 if wanted.previous else 1):
             what = "previous container" if wanted.previous else "container"
@@ -249,8 +249,8 @@ class LogStore:
             while True:
                 ended = (
                     log.closed or self._stopped.is_set() or not wanted.follow
-                )  # asked before reading: no last words lost
-                if size_of(stream) < stream.tell():  # the program has emptied it, as `> /dev/stderr` does
+                )  # read before the file: the last output must not be lost
+                if size_of(stream) < stream.tell():  # the program has truncated it, as `> /dev/stderr` does
                     stream.seek(0)
                     timed = TimedLines(times, 0) if wanted.timestamps else None
                 for piece in pieces(stream, note):
@@ -259,7 +259,7 @@ class LogStore:
                     if timed is not None:
                         yield timed.finish()
                     return
-                self._stopped.wait(self._clock, _POLL)
+                self._stopped.wait(self._clock, _POLL_INTERVAL)
                 yield b""
 
 

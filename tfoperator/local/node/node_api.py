@@ -1,8 +1,8 @@
 """The node agent's requests to the API server: bind, report, finalise, look up, record events.
 
-A pod's worker must go on whatever the server says, so nothing here raises: a write that may help later is repeated
-for a few seconds, one that is pointless because the object is gone or replaced is dropped silently, and anything
-else is logged.
+A pod's worker must go on whatever the server answers, so nothing here raises: a write that may succeed later is retried
+for a few seconds, one that is pointless because the object is gone or replaced is dropped silently, and other errors
+are logged.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 NODES = Resource("", "v1", "Node", "nodes", namespaced=False)
 
 _ATTEMPTS = 8
-_PAUSE = 0.25  # seconds, doubled each time: some 30 s in all, which outlasts a restart of the API server
+_FIRST_PAUSE = 0.25  # seconds, doubled each time: some 30 s in total, longer than a restart of the API server
 
 _decode_any = msgspec.json.Decoder().decode
 _decode_metadata = decoder(HasMetadata)
@@ -39,7 +39,7 @@ class _Selection(msgspec.Struct, frozen=True):
 
 
 class _Selecting(HasMetadata, frozen=True):
-    """A service, as far as it says which pods are behind it."""
+    """A service, with only the fields that say which pods it selects."""
 
     spec: _Selection = msgspec.field(default_factory=_Selection)
 
@@ -52,7 +52,7 @@ class _TokenStatus(msgspec.Struct, frozen=True):
 
 
 class _Token(msgspec.Struct, frozen=True):
-    """A TokenRequest that was answered."""
+    """A TokenRequest with its response."""
 
     status: _TokenStatus = _TokenStatus()
 
@@ -62,7 +62,7 @@ _decode_selecting = decoder(_Selecting)
 
 
 class NodeApi:
-    """What a pod's worker asks of the API server. Thread-safe. `close()` ends all waiting for another try."""
+    """The API server requests of a pod's worker. Thread-safe. `close()` ends all waiting for a retry."""
 
     def __init__(self, client: ApiClient, recorder: EventRecorder, *, node_name: str, clock: Clock) -> None:
         self._client = client
@@ -72,13 +72,13 @@ class NodeApi:
         self._closed = StopSignal()
 
     def close(self) -> None:
-        """Repeat no request from now on."""
+        """Retry no more requests."""
         self._closed.set()
 
     def register(self, address: str, resources: Mapping[str, str]) -> None:
-        """Make this node's object, for `kubectl get nodes` and `top nodes`; nothing else depends on it.
+        """Create this node's object, for `kubectl get nodes` and `top nodes`; nothing else depends on it.
 
-        `resources` are quantities by name: all of them may be used by pods.
+        `resources` are quantities by name; pods may use all of them.
         """
         node = {
             "apiVersion": "v1",
@@ -104,7 +104,7 @@ class NodeApi:
         if pod.spec.node_name:
             return True
         meta = pod.metadata
-        # The binding subresource is the one way to set spec.nodeName on an existing pod.
+        # The binding subresource is the only way to set spec.nodeName on an existing pod.
         binding = Resource("", "v1", "Binding", f"pods/{meta.name}/binding")
         body = {
             "apiVersion": "v1",
@@ -115,7 +115,7 @@ class NodeApi:
         return self._persist(pod, "bind", lambda: self._client.create(binding, meta.namespace, body, _decode_any))
 
     def report(self, pod: LocalPod, status: dict[str, object]) -> None:
-        """Write the pod's status, if this is still the pod that it was."""
+        """Write the pod's status, unless the pod was replaced."""
         meta = pod.metadata
         patch = {"metadata": {"uid": meta.uid}, "status": status}
         self._persist(
@@ -125,7 +125,7 @@ class NodeApi:
         )
 
     def finalise(self, pod: LocalPod) -> None:
-        """Delete the pod with grace period 0: the node says that nothing of it runs any more."""
+        """Delete the pod with grace period 0, which confirms that none of its containers run."""
         meta = pod.metadata
         self._persist(
             pod,
@@ -134,7 +134,7 @@ class NodeApi:
         )
 
     def sources(self, namespace: str) -> Sources:
-        """Read ConfigMaps and Secrets of a namespace, each once."""
+        """Return a function that reads ConfigMaps and Secrets of a namespace, each once."""
         seen: dict[tuple[str, str], Data | None] = {}
 
         def look_up(kind: str, name: str) -> Data | None:
@@ -145,7 +145,7 @@ class NodeApi:
         return look_up
 
     def tokens(self, pod: LocalPod) -> Tokens:
-        """Ask the API server for tokens, bound to the pod, as a kubelet does."""
+        """Return a function that requests tokens bound to the pod, as a kubelet does."""
         meta = pod.metadata
         account = pod.spec.service_account_name or "default"
         requests = Resource("", "v1", "TokenRequest", f"serviceaccounts/{account}/token")
@@ -169,7 +169,7 @@ class NodeApi:
         return get
 
     def services(self) -> frozenset[tuple[str, str]]:
-        """Every service there is; none if the server does not answer."""
+        """Return all services as (namespace, name); empty if the server does not answer."""
         try:
             page = self._client.list(SERVICES, "", _decode_metadata)
         except KubeError as error:
@@ -178,7 +178,7 @@ class NodeApi:
         return frozenset((item.metadata.namespace, item.metadata.name) for item in page.items)
 
     def services_of(self, pod: LocalPod) -> tuple[str, ...]:
-        """The names of the services in the pod's namespace that select it. Raises NotYet if they can't be listed."""
+        """Return the names of the services that select the pod. Raises NotYet if they can't be listed."""
         try:
             page = self._client.list(SERVICES, pod.metadata.namespace, _decode_selecting)
         except KubeError as error:
@@ -221,7 +221,7 @@ class NodeApi:
         }
 
     def _persist(self, pod: LocalPod, what: str, write: Callable[[], object]) -> bool:
-        pause = _PAUSE
+        pause = _FIRST_PAUSE
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 write()

@@ -1,4 +1,4 @@
-"""What other threads tell the worker of a pod: processes have ended, a time limit, stop. One condition wakes it."""
+"""Messages from other threads to a pod's worker: a process has ended, a time limit, stop. One condition wakes it."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.node.container_record import ContainerRecord
 
 SHORTEST_TERMINATION = 0.3
-"""Seconds from the deletion of a pod that lives until its object is removed, unless its grace period is shorter.
+"""Minimum seconds from a live pod's deletion to its object's removal, unless the grace period is shorter.
 
-A kubelet takes as long. `kubectl delete` asks for the object, lists, and starts a watch, all within 120 ms; then it
+A kubelet takes as long. `kubectl delete` gets the object, lists, and starts a watch, all within 120 ms; then it
 waits for the end of the object by its name. If a successor of that name is created within this time, it waits for the
-successor's end, for ever.
+successor's end, forever.
 """
 
 
@@ -27,21 +27,21 @@ class Exit(NamedTuple):
 
 
 class PodMessages:
-    """Thread-safe. The methods of the second half are the worker's."""
+    """The messages to one worker. Thread-safe. The methods after `over` are for the worker only."""
 
     def __init__(self, clock: Clock, time_limit: int | None) -> None:
         self._clock = clock
         self._began = 0.0
-        self._changed = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the fields below
         self._exits: list[Exit] = []
-        self._stop_at: float | None = None  # when a stop was asked for: the end of the grace period
-        self._remove_at = 0.0  # when a stop was asked for: the pod's object stays until then
+        self._stop_at: float | None = None  # set by a stop: the end of the grace period
+        self._remove_at = 0.0  # set by a stop: the pod's object stays until then
         self._time_limit = time_limit
         self._abandoned = False
         self._done = False
 
     def stop(self, grace: float) -> bool:
-        """Ask for the end; a shorter grace period shortens one that runs. False if the pod is over already."""
+        """Request a stop; a shorter grace period shortens the current one. Return False if the pod has ended."""
         with self._changed:
             if self._done:
                 return False
@@ -56,20 +56,20 @@ class PodMessages:
             return True
 
     def limit_time(self, seconds: int | None) -> None:
-        """Limit the time from the pod's start on."""
+        """Limit the seconds since the pod's start."""
         with self._changed:
             if seconds != self._time_limit:
                 self._time_limit = seconds
                 self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Ask for the end at once, of which nothing is to be reported."""
+        """Request an immediate end that is not reported."""
         with self._changed:
             self._abandoned = True
         self.stop(0.0)
 
     def add_exit(self, record: ContainerRecord, code: int, reason: str = "") -> None:
-        """A process has ended."""
+        """Report that a process has ended."""
         with self._changed:
             self._exits.append(Exit(record, code, reason))
             self._changed.notify_all()
@@ -80,50 +80,50 @@ class PodMessages:
         with self._changed:
             return self._done
 
-    # What follows is for the worker.
+    # The methods below are for the worker.
 
     def begin(self) -> None:
-        """Have the time limit run from now on."""
+        """Start the time limit."""
         self._began = self._clock.monotonic()
 
     def wait_for_removal(self) -> None:
-        """Wait until the pod's object may be removed, if a stop was asked for."""
+        """Wait until the pod's object may be removed, if a stop was requested."""
         with self._changed:
             while self._stop_at is not None and self._clock.wait_until(self._changed, self._remove_at):
                 pass
 
     def finish(self) -> bool:
-        """Take no more messages; whether the pod's object is to be removed, since a stop was asked for."""
+        """Accept no more messages. Return whether to remove the pod's object, because a stop was requested."""
         with self._changed:
             self._done = True
             return self._stop_at is not None and not self._abandoned
 
     def take_exits(self) -> list[Exit]:
-        """The ends since the last call."""
+        """Return the process ends since the last call."""
         with self._changed:
             exits, self._exits = self._exits, []
         return exits
 
     @property
     def abandoned(self) -> bool:
-        """Whether nothing is to be reported any more."""
+        """Whether nothing must be reported any more."""
         return self._abandoned
 
     @property
     def stop_at(self) -> float | None:
-        """When the grace period ends, if a stop was asked for."""
+        """When the grace period ends, if a stop was requested."""
         with self._changed:
             return self._stop_at
 
     @property
     def past_limit(self) -> bool:
-        """Whether the time is over."""
+        """Whether the time limit has passed."""
         limit = self._limit()
         return limit is not None and self._clock.monotonic() >= limit
 
     @property
     def ending(self) -> bool:
-        """Whether a stop was asked for, or the time is over."""
+        """Whether a stop was requested, or the time limit has passed."""
         with self._changed:
             return self._stop_at is not None or self.past_limit
 
@@ -132,7 +132,7 @@ class PodMessages:
             return None if self._time_limit is None else self._began + self._time_limit
 
     def wait_for_stop(self, seconds: float) -> bool:
-        """Wait until a stop is asked for, for so long at most; whether it was."""
+        """Wait for a stop, at most this many seconds. Return whether it was requested."""
         end = self._clock.monotonic() + seconds
         with self._changed:
             while self._stop_at is None and self._clock.wait_until(self._changed, end):
@@ -140,7 +140,7 @@ class PodMessages:
             return self._stop_at is not None
 
     def wait(self, due: Sequence[float]) -> None:
-        """Wait until a process ends, a stop is asked for, or one of these times or the time limit comes."""
+        """Wait until a process ends, a stop is requested, or one of these times or the time limit is reached."""
         with self._changed:
             while not self._exits and self._stop_at is None:
                 limit = self._limit()
@@ -149,9 +149,9 @@ class PodMessages:
                     break
 
     def wait_for_exit(self, deadline: float, *, shorten: bool) -> bool:
-        """Wait for the end of a process; False if `deadline` has passed without one.
+        """Wait for the end of a process. Return False if `deadline` has passed without one.
 
-        With `shorten` the end of a stop's grace period is a deadline, too. Wake-ups may be spurious.
+        With `shorten`, the end of a stop's grace period is a deadline, too. Wake-ups may be spurious.
         """
         with self._changed:
             if shorten and self._stop_at is not None:

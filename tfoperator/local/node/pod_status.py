@@ -1,7 +1,7 @@
-"""A pod's status, rendered as the kubelet renders it from what is known of its containers, and reported.
+"""Renders a pod's status from the state of its containers, as the kubelet does, and reports it.
 
-The operator decides by these fields and must not be able to tell a local pod from a real one, so the shapes, reasons
-and rules (ready, phase, restart counts, last state) are the kubelet's.
+The operator decides by these fields and must not be able to distinguish a local pod from a real one, so the shapes,
+reasons and rules (ready, phase, restart counts, last state) are the kubelet's.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class StatusRenderer:
         reason: str = "",
         message: str = "",
     ) -> dict[str, Any]:
-        """The whole `status` of the pod."""
+        """Return the whole `status` of the pod."""
         initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
         serving = [*main, *(record for record in init if record.sidecar)]
@@ -66,7 +66,7 @@ class StatusRenderer:
         return status
 
     def unschedulable(self, message: str, now: datetime) -> dict[str, Any]:
-        """The whole `status` of a pod for which the node has no room, as a scheduler reports it."""
+        """Return the whole `status` of a pod that does not fit on the node, as a scheduler reports it."""
         scheduled = self._condition("PodScheduled", False, now, "Unschedulable") | {"message": message}
         return {"phase": "Pending", "conditions": [scheduled], "qosClass": "BestEffort"}
 
@@ -106,7 +106,7 @@ def _state(state: Waiting | Running | Terminated) -> dict[str, Any]:
     terminated: dict[str, Any] = {
         "exitCode": state.exit_code,
         "reason": state.reason,
-        # What could not be started has both times, too: clients show a missing one as the year 1.
+        # A container that failed to start has both times, too: clients show a missing one as the year 1.
         "startedAt": timestamp(state.started or state.finished),
         "finishedAt": timestamp(state.finished),
     }
@@ -116,9 +116,9 @@ def _state(state: Waiting | Running | Terminated) -> dict[str, Any]:
 
 
 class PodReporter:
-    """Reports the pod's status whenever that has changed, and each warning once.
+    """Reports the pod's status when it has changed, and each warning once.
 
-    Belongs to the pod's worker; `warn_once` alone may be called by the runtime's threads, too.
+    Belongs to the pod's worker; only `warn_once` may also be called by the runtime's threads.
     """
 
     def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
@@ -130,7 +130,7 @@ class PodReporter:
         self._warned: set[str] = set()
 
     def has_address(self, ip: str) -> None:
-        """The pod has got this address."""
+        """Record the pod's IP address."""
         self._renderer.pod_ip = ip
 
     def status(
@@ -146,7 +146,7 @@ class PodReporter:
         self._report(self._renderer.render(phase, init, main, now, reason=reason, message=message))
 
     def unschedulable(self, message: str, details: str) -> None:
-        """Report that there is no room for the pod."""
+        """Report that the pod does not fit on the node."""
         self._report(self._renderer.unschedulable(message, self._clock.now()))
         self.warn_once("FailedScheduling", f"{message} ({details})")
 

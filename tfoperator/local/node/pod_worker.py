@@ -1,7 +1,7 @@
-"""One pod's life, in a thread of its own: volumes, init containers, containers, restarts, and the end.
+"""One pod's life, in its own thread: volumes, init containers, containers, restarts, and the end.
 
-The thread owns everything about the pod; other threads only leave messages (`pod_messages`). So only these need a lock,
-and each status that is reported is consistent.
+The thread owns everything about the pod; other threads only send messages (`pod_messages`). So only the messages need
+a lock, and each reported status is consistent.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet
 logger = logging.getLogger(__name__)
 
 CONFIG_RETRY = 1.0
-"""Seconds until a missing ConfigMap or Secret is asked for again."""
+"""Seconds until a missing ConfigMap or Secret is requested again."""
 SCHEDULING_RETRY = 1.0
-"""Seconds until a pod that found no room tries again."""
+"""Seconds until scheduling is retried for a pod that does not fit."""
 DEFAULT_GRACE = 30.0
 """Kubernetes' default for terminationGracePeriodSeconds."""
 KILL_TIMEOUT = 10.0
-"""Seconds to wait for the end of a process after SIGKILL; only one that hangs in the kernel needs longer."""
+"""Seconds to wait for the end of a process after SIGKILL; only a process that hangs in the kernel takes longer."""
 
 
 class PodWorker:
@@ -51,23 +51,23 @@ class PodWorker:
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
         self._messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds)
         self._expired = False  # ended by its activeDeadlineSeconds
-        self._terminating = False  # what still runs is asked to end, and isn't started again
+        self._terminating = False  # running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
 
     def start(self) -> None:
-        """Begin."""
+        """Start the worker's thread."""
         self._thread.start()
 
     def stop(self, grace: float | None = None) -> bool:
         """Stop the containers (SIGTERM, the grace period, SIGKILL), then remove the pod's object.
 
-        A shorter grace period shortens one that runs. False if the pod is over already: then nothing happens, and
-        removing the object is left to the caller.
+        A shorter grace period shortens one that runs. Return False if the pod has already ended: then nothing
+        happens, and the caller must remove the object.
         """
         return self._messages.stop(self._grace if grace is None else grace)
 
     def limit_time(self, seconds: int | None) -> None:
-        """End the containers (SIGTERM, the grace period, SIGKILL) so long after the pod's start, and keep its object.
+        """End the containers (SIGTERM, the grace period, SIGKILL) `seconds` after the pod's start, and keep its object.
 
         That may be at once. API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
         """
@@ -79,13 +79,13 @@ class PodWorker:
 
     @property
     def over(self) -> bool:
-        """Whether nothing of it runs any more."""
+        """Whether the pod has ended."""
         return self._messages.over
 
     def take_stacks(self, container: str = "") -> dict[str, str]:
-        """The stacks of the Python threads of its containers that run, by container; of one, if it is named.
+        """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
 
-        They are also appended to a file beside the log. Blocks for some seconds where a process does not answer.
+        They are also appended to a file beside the log. Blocks for some seconds if a process does not respond.
         """
         told = {}
         for record in (*self._init, *self._main):
@@ -97,11 +97,11 @@ class PodWorker:
         return told
 
     def join(self, timeout: float) -> bool:
-        """Wait for the worker's end; whether it has come."""
+        """Wait for the worker to end. Return whether it has ended."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
-    # The rest runs in the worker's own thread.
+    # The methods below run in the worker's own thread.
 
     def _run(self) -> None:
         try:
@@ -113,7 +113,7 @@ class PodWorker:
             self._clean_up()
 
     def _give_up(self, error: Exception) -> None:
-        """End a pod that can't be run (its log can't be written, say): others may wait for its end."""
+        """End a pod that can't be run (its log can't be written, for example): other threads may wait for its end."""
         for record in (*self._init, *self._main):
             if record.process is not None:
                 record.process.kill()
@@ -137,7 +137,7 @@ class PodWorker:
         self._report_end()
 
     def _schedule(self) -> bool:
-        """Wait until there is room for the pod on this machine; False if it is to end before."""
+        """Wait until the pod fits on this machine. Return False if it must end first."""
         while True:
             try:
                 self._parts.gpus.acquire(self.pod)
@@ -145,14 +145,14 @@ class PodWorker:
                 self._reporter.unschedulable(str(error), error.details)
             else:
                 return True
-            # Devices come back from pods of this control plane, and from others that nobody hears of.
+            # GPUs are released by pods of this control plane, and by others that send no event.
             if self._messages.wait_for_stop(SCHEDULING_RETRY):
                 return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
-        """Start the containers of a group, and start them again as the policy says, until all are over.
+        """Start the containers of a group, and restart them as the policy says, until all have ended.
 
-        A sidecar has to be started only. Those that were are looked after, too.
+        A sidecar of the group must only have started. Sidecars started earlier are restarted, too.
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]
@@ -232,14 +232,14 @@ class PodWorker:
             self._ended(record, code, policy, reason=reason, message=said)
 
     def _terminate(self) -> None:
-        """End what still runs: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
+        """Stop all containers: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
         self._terminating = True
         self._expired = self._messages.past_limit and not all(record.over for record in self._main)
         running = [record for record in (*self._init, *self._main) if record.process is not None]
         if not running:
             return
         grace_end = self._messages.stop_at
-        if grace_end is None:  # it is the deadline of the pod, not a deletion
+        if grace_end is None:  # the pod's deadline, not a deletion
             grace_end = self._clock.monotonic() + self._grace
         self._end([record for record in running if not record.sidecar], grace_end)
         for record in reversed(running):

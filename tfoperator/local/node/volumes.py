@@ -1,8 +1,8 @@
 """Volumes as directories under the run directory, filled as the kubelet fills them.
 
 A plain process has no mount namespace, so a volume can only be *offered*: its path is in an environment variable,
-`/tmp` is taken over through TMPDIR, and elsewhere a symbolic link stands in for the mount where the machine allows
-one (see `runtime.process`). What can never be provided is refused instead of silently left empty.
+`/tmp` is replaced through TMPDIR, and other mounts are symbolic links where the machine allows
+them (see `runtime.process`). A volume that can never be provided is rejected, not left empty silently.
 """
 
 from __future__ import annotations
@@ -30,53 +30,53 @@ from tfoperator.local.node.expansion import ContainerConfigError, Sources, Token
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime import LocalPod, Mount, UnsafePath, folder_beneath, parts_beneath
 
-_MESSAGES = ".termination-messages"
-"""Beside a pod's volumes, none of which can be called so."""
+_MESSAGES_FOLDER = ".termination-messages"
+"""A folder beside a pod's volumes; no volume can have this name."""
 VOLUMES = "volumes"
-"""The folder of the run directory with all volumes."""
+"""The folder of the run directory that contains all volumes."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
-"""What can be a claim's name; API servers take any text for the name of one in a pod, since there may never be one."""
+"""Valid claim names; API servers accept any text as the name of a claim in a pod, since the claim may never exist."""
 
 
 class UnsupportedVolume(Exception):
-    """A volume of a kind that can't exist without a cluster. Trying again is of no use."""
+    """A volume of a kind that can't exist without a cluster. A retry can't succeed."""
 
 
 class VolumeManager:
     """Makes and removes the volumes of pods.
 
-    `pods` holds what lives as long as a pod, `claims` what outlives it: a PersistentVolumeClaim is a directory by
-    the claim's name, shared by all pods that use it and kept until the run directory is deleted. With `keep`,
-    `remove` does nothing. `mounted` says that containers see them through mounts, whatever user they run as: then each
-    may write to them, as with a kubelet. The folder of all volumes is closed to other users of this machine.
+    `pods` contains volumes that live as long as a pod, `claims` those that outlive it: a PersistentVolumeClaim is a
+    directory with the claim's name, shared by all pods that use it and kept until the run directory is deleted. With
+    `keep`, `remove` does nothing. With `mounted`, containers see volumes through mounts, whatever user they run as:
+    each may write to them, as with a kubelet. Other users of this machine can't open the folder of all volumes.
     """
 
     def __init__(self, root: Path, *, keep: bool = False, mounted: bool = False) -> None:
         self._keep = keep
         self._mounted = mounted
-        # Containers are told these paths, and a container starts where it likes.
+        # Containers get these paths, and their working directory may be any.
         self._root = root.absolute()
         self._pods = self._root / "pods"
         self._claims = self._root / "claims"
 
     def claims(self, namespace: str) -> Path:
-        """The folder in which each PersistentVolumeClaim of a namespace has one."""
+        """Return the folder that contains the PersistentVolumeClaims of a namespace, each a folder."""
         return self._claims / namespace
 
     def prepare(self, pod: LocalPod, sources: Sources, tokens: Tokens | None = None) -> dict[str, Path]:
-        """Make every volume of a pod; a second call repeats nothing that is there, but fills in fresh data.
+        """Make every volume of a pod; a second call keeps what exists, and writes new data.
 
-        Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may come), and
-        UnsupportedVolume if there is no hope.
+        Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
+        UnsupportedVolume for a volume that can never be provided.
         """
         if pod.spec.volumes:
             private_folder(self._root)
         return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in pod.spec.volumes or ()}
 
     def mounts(self, pod: LocalPod, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
-        """The mounts of one container. Raises UnsupportedVolume for a mount of a volume that the pod lacks."""
+        """Return the mounts of one container. Raises UnsupportedVolume for a mount of a volume that the pod lacks."""
         result = []
-        # As in a cluster, nobody writes to what an object of the API says.
+        # As in a cluster, containers can't write to volumes made from API objects.
         from_objects = {volume.name for volume in pod.spec.volumes or () if _is_rendered(volume)}
         for mount in container.volume_mounts or ():
             source = volumes.get(mount.name)
@@ -99,25 +99,25 @@ class VolumeManager:
     def termination_message(
         self, pod: LocalPod, container: Container, mounts: Sequence[Mount], attempt: int
     ) -> TerminationMessage:
-        """Where one attempt of a container leaves its message. Raises OSError."""
+        """Return where one attempt of a container writes its termination message. Raises OSError."""
         path = container.termination_message_path
         if not self._mounted or any(mount.mount_path == path for mount in mounts):
             return TerminationMessage.on_this_machine(container, mounts)
         private_folder(self._root)
         name = f"{container.name}-{attempt}"
-        return TerminationMessage.mounted(container, self._pods / pod.metadata.uid / _MESSAGES / name)
+        return TerminationMessage.mounted(container, self._pods / pod.metadata.uid / _MESSAGES_FOLDER / name)
 
     def remove(self, pod: LocalPod) -> None:
-        """Delete what lived as long as the pod."""
+        """Delete the volumes that live as long as the pod."""
         if not self._keep:
             shutil.rmtree(self._pods / pod.metadata.uid, ignore_errors=True)
 
     def close(self) -> None:
-        """Leave no empty directories behind. When no pod is left: one that starts could need them."""
+        """Remove empty directories. Call it when no pod is left: one that starts could need them."""
         for directory in (self._pods, self._pods.parent):
             try:
                 directory.rmdir()
-            except OSError:  # something is kept in it, or it was never made
+            except OSError:  # it is not empty, or was never made
                 return
 
     def _prepare(self, pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | None) -> Path:
@@ -161,7 +161,7 @@ def _is_rendered(volume: Volume) -> bool:
 
 
 def token_seconds(pod: LocalPod) -> int | None:
-    """The shortest life of a token in the pod's volumes, in seconds; None if there is none."""
+    """Return the shortest life of a token in the pod's volumes, in seconds; None if there is none."""
     parts = [part for volume in pod.spec.volumes or () if volume.projected for part in volume.projected.sources]
     tokens = [part.service_account_token for part in parts]
     return min((token.expiration_seconds for token in tokens if token is not None), default=None)
@@ -180,7 +180,7 @@ def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | Non
             wanted = part.service_account_token
             if tokens is None:
                 raise UnsupportedVolume(f"volume {volume.name!r}: there are no tokens of service accounts here")
-            # Read by the container's user, whoever that is; the folder of all volumes keeps other users out.
+            # Readable for any user in the container; the folder of all volumes keeps other users out.
             yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
 
 
@@ -215,8 +215,8 @@ def _host_path(name: str, source: HostPathSource) -> Path:
 
 
 def _write(directory: Path, path: str, content: bytes, mode: int) -> None:
-    # A new file by its side, then a rename: a running process never sees half of the content, and the file has
-    # its final mode before it has any content.
+    # Write a new file beside it, then rename it: a running process never sees half of the content, and the file has its
+    # final mode before it has any content.
     *folders, name = parts_beneath(path) or (".",)
     fresh = f".{name}.new"
     with folder_beneath(directory, folders) as folder:

@@ -1,6 +1,6 @@
-"""`tfoperator run`: TFJobs of a manifest from their creation to their end, on a control plane of their own.
+"""`tfoperator run`: TFJobs of a manifest from their creation to their end, on their own control plane.
 
-`JobRun` runs them and tells a `RunListener` what happens; `RunResult` says how it ended. Nothing here prints.
+`JobRun` runs them and reports events to a `RunListener`; `RunResult` says how the run ended. Nothing here prints.
 """
 
 from tfoperator.local.run.container_output import LogChunk

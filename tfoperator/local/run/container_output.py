@@ -1,7 +1,7 @@
-"""Reads the logs of all containers of a node while they are written, for people who watch.
+"""Reads the logs of all containers of a node while they are written, for users who watch.
 
-Whoever shows the lines asks for them, so nothing piles up: a slow terminal, or a reader that doesn't read, leaves
-them where they are, in the files. Containers write into those and are never slowed down.
+The terminal's side requests the lines, so none queue up: with a slow terminal, or a reader that stops reading, they
+stay in the files. Containers write to the files and are never slowed down.
 """
 
 from __future__ import annotations
@@ -23,51 +23,51 @@ from tfoperator.local.usage import Usage
 
 logger = logging.getLogger(__name__)
 
-_AHEAD = 2 * 1024 * 1024
-"""Bytes of one log that are read ahead of what has been shown."""
+_READ_AHEAD = 2 * 1024 * 1024
+"""Bytes of one log that may be read ahead of the lines shown."""
 
-_AHEAD_OF_ALL = 32 * 1024 * 1024
-_LEAST_AHEAD = 64 * 1024
-_BLOCK = 256 * 1024
-"""Bytes of one log that are read in a round where every line is shown."""
+_TOTAL_AHEAD = 32 * 1024 * 1024
+_MIN_AHEAD = 64 * 1024
+_BLOCK_SIZE = 256 * 1024
+"""Bytes of one log that are read per round if every line is shown."""
 
 
 LEAST = 50
-"""Lines in a round that are shown on the slowest terminal."""
+"""Lines per round on the slowest terminal."""
 
 MOST = 2000
-"""Lines in a round that are shown on the fastest: more than anybody reads, and ten redraws a second."""
+"""Lines per round on the fastest terminal: more than a user can read, and ten redraws a second."""
 
-_SLOW = 0.1
-"""Seconds for a round after which the next one is shorter: a person waits that long for an answer without noticing."""
+_SLOW_ROUND = 0.1
+"""If a round takes more seconds, the next one is shorter: users do not notice this delay of a response."""
 
-_FAST = 0.03
-"""Seconds for a round below which the next one may be longer."""
+_FAST_ROUND = 0.03
+"""If a round takes fewer seconds, the next one may be longer."""
 
-_BEHIND = 10
-"""Rounds that it may take to show what is waiting; if it took more, lines are passed over."""
+_MAX_ROUNDS_BEHIND = 10
+"""Rounds that it may take to show the waiting lines; if it would take more, lines are skipped."""
 
 K = TypeVar("K")
 
 
 class Pace(msgspec.Struct, frozen=True):
-    """How many lines the next round may have."""
+    """The maximum number of lines in the next round."""
 
     lines: int = MOST // 2
 
     def after(self, shown: int, seconds: float) -> Pace:
-        """The pace after a round that has shown so many lines in that time."""
-        if seconds > _SLOW:
+        """Return the pace after a round that has shown this many lines in this time."""
+        if seconds > _SLOW_ROUND:
             return Pace(max(LEAST, self.lines // 2))
-        if shown >= self.lines and seconds < _FAST:
+        if shown >= self.lines and seconds < _FAST_ROUND:
             return Pace(min(MOST, self.lines * 2))
         return self
 
 
 def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
-    """How many lines each log gets in a round: all that it has, or as many as any other; one at least, if it has any.
+    """Return how many lines each log gets in a round: all of its lines or an equal share, at least one if it has any.
 
-    The sum is `lines` at most, or one for each log if those are more.
+    The sum is at most `lines`, or one for each log if there are more logs.
     """
     shares: dict[K, int] = {}
     left = lines
@@ -80,15 +80,15 @@ def fair_shares(waiting: Mapping[K, int], lines: int) -> dict[K, int]:
 
 
 def is_behind(waiting: int, share: int) -> bool:
-    """Whether a log with so many lines to show, and that share of a round, must pass over some."""
-    return waiting > _BEHIND * share
+    """Return whether a log with this many waiting lines, and this share of a round, must skip some."""
+    return waiting > _MAX_ROUNDS_BEHIND * share
 
 
 class LogChunk(msgspec.Struct, frozen=True):
-    """What is new in one container's log: lines without their ends.
+    """New content of one container's log: lines without their ends.
 
-    Before them, `skipped` lines were passed over; the file `path` has them. `bar` is how an unfinished last line looks
-    that is written over again and again, as progress bars are; "" if there is none.
+    `skipped` is the number of lines skipped before them; the file `path` has them. `bar` is an unfinished last line
+    that is rewritten with carriage returns, as progress bars are; "" if there is none.
     """
 
     namespace: str
@@ -102,19 +102,19 @@ class LogChunk(msgspec.Struct, frozen=True):
 
 
 class OutputReader:
-    """Reads what has been appended to any log since the last time. Not thread-safe."""
+    """Reads what was appended to any log since the last call. Not thread-safe."""
 
     def __init__(self, store: LogStore) -> None:
         self._store = store
         self._tails: dict[LogFile, UnreadLog] = {}
         self._bars: dict[LogFile, str] = {}
         self.more = False
-        """Whether there was more than was asked for."""
+        """Whether there was more than was requested."""
 
     def read(self, lines: int | None) -> list[LogChunk]:
-        """One round: of each log its share of so many lines, or the next block with None, which passes over nothing.
+        """Read one round: `lines` shared among the logs; with None the next block of each log, skipping nothing.
 
-        A log that is too far behind passes over lines, and goes on with its newest.
+        A log that is too far behind skips lines, and continues with its newest.
         """
         known = {log: (namespace, pod, container) for namespace, pod, container, log in self._store.all()}
         for log in known:
@@ -140,8 +140,8 @@ class OutputReader:
             tail.close()
 
     def _fill(self, tails: Sequence[UnreadLog], may_skip: bool) -> dict[LogFile, int]:
-        """Read ahead in each log; how many lines of it can be taken now."""
-        ahead = max(_LEAST_AHEAD, min(_AHEAD, _AHEAD_OF_ALL // max(len(tails), 1))) if may_skip else _BLOCK
+        """Read ahead in each log. Return how many lines of it can be taken now."""
+        ahead = max(_MIN_AHEAD, min(_READ_AHEAD, _TOTAL_AHEAD // max(len(tails), 1))) if may_skip else _BLOCK_SIZE
         waiting = {}
         for tail in tails:
             try:
@@ -154,46 +154,46 @@ class OutputReader:
 
 
 class RunListener(Protocol):
-    """Is told of every change. All calls come from the thread that runs the job; what they raise ends the run."""
+    """Receives every change. All calls come from the thread that runs the job; an exception ends the run."""
 
     def job_changed(self, job: TFJob) -> None:
-        """A job has been created or its status has changed."""
+        """Handle a job that was created or whose status has changed."""
         ...
 
     def pod_changed(self, pod: Pod) -> None:
-        """A pod has been created or its status has changed."""
+        """Handle a pod that was created or whose status has changed."""
         ...
 
     def pod_gone(self, pod: Pod) -> None:
-        """A pod has been removed."""
+        """Handle a pod that was removed."""
         ...
 
     def event(self, event: Event) -> None:
-        """An event was recorded."""
+        """Handle a recorded event."""
         ...
 
     shows_every_line: bool
-    """Whether it wants each line that containers write, however long that takes; else lines are passed over."""
+    """Whether it needs every line that containers write, however long that takes; else lines are skipped."""
 
     def logged(self, chunks: Sequence[LogChunk]) -> None:
-        """Containers have written something."""
+        """Handle new output of containers."""
         ...
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """The run is over, or is to be; what still runs is being stopped."""
+        """Handle the end of the run, or its cause; running containers are being stopped."""
         ...
 
     def page_link(self, url: str) -> None:
-        """The page can be opened with this link, once."""
+        """Handle a new link to the page, which can be opened once."""
         ...
 
     shows_usage: bool
-    """Whether it wants to know what containers use, every other second; nobody measures for one that doesn't."""
+    """Whether it wants the containers' usage every two seconds; if not, that isn't measured for it."""
 
     def used(self, usage: Usage) -> None:
-        """What containers use now."""
+        """Handle the current usage of the containers."""
         ...
 
     def tick(self) -> None:
-        """Some time has passed."""
+        """Handle the passing of time."""
         ...

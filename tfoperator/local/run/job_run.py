@@ -1,8 +1,8 @@
-"""One run: TFJobs from a manifest, from their creation to their end, on an embedded control plane of their own.
+"""One run: TFJobs from a manifest, from their creation to their end, on their own embedded control plane.
 
-Two threads share the work. `JobLifecycle` decides, in one of its own; the caller's shows: it reads the logs, takes
-what the other has to tell out of a queue, and calls the listener. So a listener needs no locks, sees changes in their
-order, and a slow terminal delays only itself.
+Two threads share the work. `JobLifecycle` decides, in its own thread; the caller's thread shows: it reads the logs,
+takes the other's news out of a queue, and calls the listener. So a listener needs no locks, sees changes in order, and
+a slow terminal delays only itself.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime import Mount, RuntimeName, real_path
 
-_POLL = 0.1  # seconds between two looks at the logs
+_POLL_SECONDS = 0.1  # seconds between two reads of the logs
 
 
 class JobRun:
     """Runs the objects of a manifest to their end. Use once: `execute()`.
 
     `timeout` is in seconds, None for no limit. Processes start in `work_dir`, by default the current directory.
-    `interrupt()` may be called from a signal handler. With `make_page` a page is served until the end.
+    `interrupt()` may be called from a signal handler. With `make_page`, a page is served until the end.
     """
 
     def __init__(
@@ -62,14 +62,14 @@ class JobRun:
         self._pace = Pace()
 
     def interrupt(self) -> None:
-        """End the run in order; at once when called again. Safe in a signal handler."""
+        """End the run gracefully; at once when called again. Safe in a signal handler."""
         self._lifecycle.send(Interrupt())
 
     def execute(self) -> RunResult:
-        """Run, and return how it ended.
+        """Run the objects, and return how the run ended.
 
-        Raises KubeError if the control plane refuses an object, OSError or RuntimeUnavailable if it can't start,
-        ControlPlaneFailed if the operator breaks down, and what the listener raises. In every case no process, thread
+        Raises KubeError if the control plane rejects an object, OSError or RuntimeUnavailable if it can't start,
+        ControlPlaneFailed if the operator fails, and the exceptions of the listener. In every case no process, thread
         or port is left.
         """
         began = time.monotonic()
@@ -101,7 +101,7 @@ class JobRun:
 
     @property
     def final_jobs(self) -> tuple[bytes, ...]:
-        """Each job as JSON, as it was last seen."""
+        """The last seen state of each job, as JSON."""
         return tuple(seen.raw for seen in self._lifecycle.jobs.values())
 
     @property
@@ -110,12 +110,12 @@ class JobRun:
         return tuple(self._lifecycle.events)
 
     def _show_all(self, reader: OutputReader) -> None:
-        """Show what happens until everything has been stopped and shown."""
+        """Show changes and lines until everything has been stopped and shown."""
         ended = False
         while not ended or reader.more or not self._news.empty():
-            ended = self._lifecycle.ended  # asked before reading: nothing is written or told after it is true
-            news = self._take_news(0.0 if ended or (reader.more and self._shows_all_lines) else _POLL)
-            # What a container has written before its end is shown before the news of its end.
+            ended = self._lifecycle.ended  # read before the news: once it is true, nothing more is written or sent
+            news = self._take_news(0.0 if ended or (reader.more and self._shows_all_lines) else _POLL_SECONDS)
+            # A container's output before its end is shown before the news of its end.
             self._show_lines(reader)
             for call in news:
                 call()
@@ -132,7 +132,7 @@ class JobRun:
 
     @property
     def _shows_all_lines(self) -> bool:
-        # Who has pressed Ctrl-C waits for the end, and not for a million lines before it.
+        # After Ctrl-C, the user wants the end, and not a million lines before it.
         return self._listener.shows_every_line and not self._lifecycle.interrupted
 
     def _show_lines(self, reader: OutputReader) -> None:
@@ -158,15 +158,15 @@ class JobRun:
 
 
 def _reports_progress(obj: Mapping[str, Any]) -> bool:
-    """Whether a manifest's object is a job that asks for the reporting of progress: without one, nobody serves it."""
+    """Return whether a manifest's object is a job that reports progress: without one, the service is not started."""
     spec = obj.get("spec")
     return obj.get("kind") == TFJOBS.kind and isinstance(spec, Mapping) and isinstance(spec.get("progress"), Mapping)
 
 
 def tensorboard_log_dir(job: TFJob, run_dir: Path, *, in_container: bool = False) -> str:
-    """Where the log directory of a job's TensorBoard lies when the run is over; "" without one, or if it is gone.
+    """Return the log directory of a job's TensorBoard after the run; "" if it has none, or it was removed.
 
-    What it has seen `in_container`, outside of all mounts, is gone with that.
+    A directory `in_container`, outside of all mounts, was removed with the container.
     """
     tensorboard = job.spec.tensor_board
     if tensorboard is None:

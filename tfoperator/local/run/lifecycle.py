@@ -1,7 +1,7 @@
-"""The life of a run's jobs: created, watched until they have ended or are to end, and stopped. In a thread of its own.
+"""The life of a run's jobs, in its own thread: created, watched until they have ended or must end, and stopped.
 
-It decides, and shows nothing: what a person should hear of goes into a queue, which another thread reads. So neither a
-slow terminal nor millions of log lines delay the answer to Ctrl-C, a timeout, or the end of a job.
+It decides, and shows nothing: news for the user goes into a queue, which another thread reads. So neither a slow
+terminal nor millions of log lines delay the response to Ctrl-C, a timeout, or the end of a job.
 """
 
 from __future__ import annotations
@@ -33,38 +33,38 @@ from tfoperator.local.usage import Usage
 
 logger = logging.getLogger(__name__)
 
-_USAGE_EVERY = 2.0  # seconds between two measurements for the listener
-_TICK = 0.25  # seconds after which a deadline is looked at again
-_STACKS_TIMEOUT = 15.0  # seconds for all stacks of a run whose time is over
-_STOP_MARGIN = 15.0  # seconds beyond the longest grace period until a run stops waiting for pods to end
+_USAGE_SECONDS = 2.0  # seconds between two measurements for the listener
+_TICK_SECONDS = 0.25  # maximum seconds between two checks of a deadline
+_STACKS_TIMEOUT = 15.0  # seconds for all stacks of a run that has timed out
+_STOP_MARGIN = 15.0  # seconds after the longest grace period until a run stops waiting for pods to end
 
 
 class ControlPlaneFailed(Exception):
-    """The operator could not go on, so the run had to end."""
+    """The operator has failed, so the run had to end."""
 
 
 class OperatorFailed(msgspec.Struct, frozen=True):
-    """The operator can't go on."""
+    """The operator has failed."""
 
     reason: str
 
 
 class PageLink(msgspec.Struct, frozen=True):
-    """A link that lets a browser in."""
+    """A link that authorises a browser."""
 
     url: str
 
 
 class Interrupt(msgspec.Struct, frozen=True):
-    """The user wants the run to end: the first time in order, the second time at once."""
+    """The user wants the run to end: the first time gracefully, the second time at once."""
 
 
 class _Abandon(msgspec.Struct, frozen=True):
-    """Nobody listens any more."""
+    """The caller no longer listens."""
 
 
 class JobWithJson(HasMetadata, frozen=True):
-    """A TFJob with the JSON it came as, to be kept as the server had it."""
+    """A TFJob with its original JSON, which is kept as the server had it."""
 
     job: TFJob = msgspec.field(default_factory=TFJob)
     raw: bytes = b""
@@ -84,10 +84,10 @@ class _Abandoned(Exception):
 
 
 class JobLifecycle:
-    """Runs objects on a control plane until their jobs have ended. Once: `start`, then `join`.
+    """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    `send` may be called from any thread and in a signal handler. `news` gets calls of the listener, to be made by
-    whoever owns it. What the attributes say is settled when `join` has returned.
+    `send` may be called from any thread and in a signal handler. `news` gets calls of the listener, to be made by its
+    owner's thread. The attributes are final when `join` has returned.
     """
 
     def __init__(
@@ -104,29 +104,29 @@ class JobLifecycle:
         self._news = news
         self._namespace = namespace
         self._timeout = timeout
-        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, as handlers need it
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, for signal handlers
         self.jobs: dict[str, JobWithJson] = {}
-        """By UID, as they were last seen."""
+        """The last seen state of each job, by UID."""
         self.pods: dict[str, Pod] = {}
-        """By UID, every pod that there ever was."""
+        """Every pod of the run, by UID."""
         self.events: list[Event] = []
         """Every event."""
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
         self._interrupts = 0
-        self._last: tuple[Event, ...] = ()  # all events that the server had in the end
-        self._over = False  # the jobs' end has been noted: what happens to them now is clean-up
+        self._last: tuple[Event, ...] = ()  # all events that the server had at the end
+        self._over = False  # the jobs' end was recorded: later changes are clean-up
         self._error: Exception | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, plane: ControlPlane) -> None:
-        """Begin: the plane is started, and stopped in the end."""
+        """Start the thread, which starts the plane and stops it at the end."""
         self._thread = threading.Thread(target=self._run, args=(plane,), name="run-lifecycle")
         self._thread.start()
 
     def send(self, message: Message) -> None:
-        """Tell it what has happened."""
+        """Send it a message."""
         self._messages.put(message)
 
     @property
@@ -140,16 +140,16 @@ class JobLifecycle:
         return self._thread is not None and not self._thread.is_alive()
 
     def look_back(self, client: Client) -> None:
-        """See which events there are, when no more will come. In the thread of this."""
+        """List the final events, when no more will come. Called in the lifecycle's thread."""
         events = client.list(EVENTS, "", decode_event).items
         self._last = tuple(sorted(events, key=lambda event: int(event.metadata.resource_version)))
 
     def abandon(self) -> None:
-        """Stop everything without further words, if it isn't over yet."""
+        """Stop everything without further news, unless it has ended."""
         self._messages.put(_Abandon())
 
     def join(self) -> None:
-        """Wait for the end. Raises what ended it: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed."""
+        """Wait for the end. Raises its cause: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed."""
         if self._thread is not None:
             self._thread.join()
         if self._error is not None:
@@ -174,7 +174,7 @@ class JobLifecycle:
         informers = self._watch(plane)
         try:
             if self._listener.shows_usage:
-                plane.meter.subscribe(self.send, _USAGE_EVERY)
+                plane.meter.subscribe(self.send, _USAGE_SECONDS)
             apply(plane.client, self._objects, self._namespace)
             expected = sum(1 for obj in self._objects if obj.get("kind") == TFJOBS.kind)
             self.outcome = self._until_finished(expected, deadline)
@@ -205,10 +205,10 @@ class JobLifecycle:
                 return RunOutcome.SUCCEEDED if succeeded else RunOutcome.FAILED
             if deadline is not None and time.monotonic() >= deadline:
                 return RunOutcome.TIMED_OUT
-            self._next(_TICK if deadline is None else min(_TICK, max(0.0, deadline - time.monotonic())))
+            self._next(_TICK_SECONDS if deadline is None else min(_TICK_SECONDS, max(0.0, deadline - time.monotonic())))
 
     def _stop_jobs(self, plane: ControlPlane) -> None:
-        """Delete the jobs, which takes their pods along, and wait until those have ended."""
+        """Delete the jobs, which also deletes their pods, and wait until those have ended."""
         for seen in tuple(self.jobs.values()):
             meta = seen.metadata
             try:
@@ -223,7 +223,7 @@ class JobLifecycle:
             if self._interrupts > 1 and not hurried:
                 hurried = True
                 plane.agent.kill_all()
-            self._next(_TICK)
+            self._next(_TICK_SECONDS)
 
     def _longest_grace(self) -> float:
         return max((pod.metadata.deletion_grace_period_seconds or 0.0 for pod in self._alive.values()), default=0.0)
@@ -244,7 +244,7 @@ class JobLifecycle:
                 return
 
     def _handle_missing(self) -> None:
-        """Take the events that the watch has not brought in time: the end of the jobs does not wait for it."""
+        """Send the events that the watch has not delivered in time: the end of the jobs does not wait for it."""
         known = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
         for event in self._last:
             if (event.metadata.uid, event.metadata.resource_version) not in known:

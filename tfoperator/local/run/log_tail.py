@@ -1,4 +1,4 @@
-"""The position in one log that somebody follows: complete lines, lines that are passed over, and a progress bar."""
+"""The read position in one log: complete lines, skipped lines, and a progress bar."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import BinaryIO
 from tfoperator.base.controlchars import shown_line
 from tfoperator.local.runtime import LogFile
 
-_CHUNK = 1024 * 1024
-_LONGEST_LINE = 64 * 1024
-"""Bytes after which an unfinished line is handed on as it is: a program may write without line ends for ever."""
+_CHUNK_SIZE = 1024 * 1024
+_MAX_LINE_SIZE = 64 * 1024
+"""An unfinished line of more bytes is handed on as it is: a program may write without line ends forever."""
 
 
-_EMPTIED = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
-"""Shown where a log has become shorter: what was in it is nowhere any more."""
+_TRUNCATED_LINE = b"... the program has emptied its log, as `> /dev/stderr` does: `>&2` would not\n"
+"""Shown where a log has become shorter: its earlier content is lost."""
 
 
 class UnreadLog:
-    """What has been read of a log and not been taken yet. Not thread-safe."""
+    """The content of a log that was read and not yet taken. Not thread-safe."""
 
     def __init__(self, log: LogFile) -> None:
         self.log = log
         self._stream: BinaryIO | None = None
-        self._position = 0  # up to where the file has been read
+        self._position = 0  # the file has been read up to here
         self._complete = b""  # whole lines, with their ends
-        self._rest = b""  # what follows the last line end
+        self._rest = b""  # the content after the last line end
         self._skipped = 0
         self._ended = False
         self.more = False
-        """Whether the log had more than was asked for, when it was read last."""
+        """Whether the log had more than was requested, at the last read."""
 
     @property
     def finished(self) -> bool:
@@ -38,17 +38,17 @@ class UnreadLog:
 
     @property
     def bar(self) -> str:
-        """How the last line looks, if it has no end yet and is written over by carriage returns; else ""."""
+        """The last line as shown, if it has no end yet and is rewritten with carriage returns; else ""."""
         return _text(self._rest).rstrip("\b ") if b"\r" in self._rest[:-1] else ""
 
     def fill(self, most: int, *, may_skip: bool) -> int:
         """Read up to `most` bytes ahead, and return how many lines can be taken.
 
-        What lies before the last `most` bytes of the log as it is now is counted and passed over, if that `may_skip`.
+        With `may_skip`, lines before the last `most` bytes of the log are counted and skipped.
         """
         if self._ended:
             return self._complete.count(b"\n")
-        closed = self.log.closed  # asked before reading: nothing is written after it is true
+        closed = self.log.closed  # read before the file: once it is true, nothing more is written
         if self._stream is None:
             self._stream = self.log.path.open("rb")
         waiting = os.fstat(self._stream.fileno()).st_size - self._position
@@ -65,7 +65,7 @@ class UnreadLog:
         return self._complete.count(b"\n")
 
     def take(self, most: int, *, newest: bool = False) -> tuple[int, list[str]]:
-        """How many lines have been passed over before, and up to `most` lines: the next ones, or only the newest."""
+        """Return how many lines were skipped before, and up to `most` lines: the next ones, or only the newest."""
         if newest:
             cut = self._complete.count(b"\n") - most
             if cut > 0:
@@ -77,7 +77,7 @@ class UnreadLog:
         return skipped, [_text(line) for line in lines]
 
     def give_up(self) -> None:
-        """There is nothing more to be read: the file is gone, or broken."""
+        """Read nothing more: the file is gone, or broken."""
         self._end()
 
     def close(self) -> None:
@@ -94,7 +94,7 @@ class UnreadLog:
         assert self._stream is not None
         self._stream.seek(0)
         self._position = 0
-        self._complete += (self._rest + b"\n" if self._rest else b"") + _EMPTIED
+        self._complete += (self._rest + b"\n" if self._rest else b"") + _TRUNCATED_LINE
         self._rest = b""
 
     def _end(self) -> None:
@@ -115,26 +115,26 @@ class UnreadLog:
         self._complete += whole + end
         state = rest.rstrip(b"\r")
         if b"\r" in state:
-            # Only the last state of a bar counts; the return before it says that it is one.
+            # Only the last state of a bar counts; the carriage return before it marks it as one.
             state = b"\r" + state.rpartition(b"\r")[2]
         rest = state + rest[len(rest.rstrip(b"\r")) :][:1]
-        if len(rest) > _LONGEST_LINE:
+        if len(rest) > _MAX_LINE_SIZE:
             self._complete += rest + b"\n"
             rest = b""
         self._rest = rest
 
     def _pass_over(self, target: int) -> None:
-        """Count the lines that end before `target`, and keep what there is of the one in which it lies."""
+        """Count the lines that end before `target`, and keep the part read of the line that contains it."""
         self._skipped += self._complete.count(b"\n")
         self._complete = b""
         while self._position < target:
-            block = self._read(min(_CHUNK, target - self._position))
+            block = self._read(min(_CHUNK_SIZE, target - self._position))
             if not block:
                 return
             passed = block.count(b"\n")
             self._skipped += passed
             begun = block.rpartition(b"\n")[2] if passed else self._rest + block
-            self._rest = begun[-_LONGEST_LINE:]
+            self._rest = begun[-_MAX_LINE_SIZE:]
 
 
 def _text(line: bytes) -> str:

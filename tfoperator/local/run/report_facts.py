@@ -1,4 +1,4 @@
-"""What the logs and pods of a run, the kernel and the disk say, as the facts of a report."""
+"""The facts of a report: from the logs and pods of a run, the kernel's log and the disk."""
 
 from __future__ import annotations
 
@@ -24,18 +24,18 @@ from tfoperator.report import (
     facts_of_replica,
 )
 
-_RUNS_READ = 20  # of one replica, the last ones: a crash loop has thousands
+_MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 
 
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
-    """What is known of the replica of a pod, of whose decisive container these are the logs, and how it ended."""
+    """Return the facts of a pod's replica, given the logs of its decisive container and its final state."""
     logs, state = found
     stacks = [kept_stacks(log.path) for log in logs]
     return facts_of_replica(
         job,
         pod,
         state=state,
-        runs=[_run(log) for log in logs[-_RUNS_READ:]],
+        runs=[_run(log) for log in logs[-_MAX_RUNS:]],
         restarts=max(len(logs) - 1, 0),
         stacks=next((file for file, _ in reversed(stacks) if file), ""),
         no_stacks=next((why for _, why in reversed(stacks) if why), ""),
@@ -43,12 +43,12 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
 
 
 def job_facts(job: TFJob, outcome: str, replicas: Iterable[ReplicaFacts]) -> JobFacts:
-    """What is known of a job."""
+    """Return the facts of a job."""
     return msgspec.structs.replace(facts_of_job(job), outcome=outcome, replicas=tuple(replicas))
 
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:
-    """The facts with what the kernel says of processes that were killed; it is asked only where one was."""
+    """Return the facts with the kernel's messages about killed processes; the log is read only if one was killed."""
     killed = {str(log.path): log.pid for log in logs if log.exit_code == 137 and log.pid is not None}
     if not killed:
         return facts
@@ -76,14 +76,14 @@ def _run(log: LogFile) -> RunFacts:
     )
 
 
-_NONE_LEFT = 256 * 1024
-"""Bytes that count as none: a file system may have some left, but not enough for what was to be written."""
+_MIN_FREE = 256 * 1024
+"""Free bytes below which a disk counts as full: some may be left, but not enough for the write that failed."""
 
 
 def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
-    """The first of these folders on a disk without room for this user; "" if there is none, or it can't be asked.
+    """Return the first of these folders on a disk without space for this user; "" if none is, or that can't be read.
 
-    `root` may use what is kept back from others; by default it is as this process is.
+    `root` may use the space reserved for it; by default, whether this process is root.
     """
     root = os.geteuid() == 0 if root is None else root
     for folder in folders:
@@ -93,34 +93,34 @@ def full_disk(folders: Iterable[Path], *, root: bool | None = None) -> str:
             continue
         free = (found.f_bfree if root else found.f_bavail) * found.f_frsize
         files = found.f_ffree if root else found.f_favail
-        # Some file systems count no files at all: those say 0 of 0.
-        if free < _NONE_LEFT or (found.f_files > 0 and files == 0):
+        # Some file systems do not count files: they report 0 of 0.
+        if free < _MIN_FREE or (found.f_files > 0 and files == 0):
             return str(folder) if folder != Path() else "the current directory"
     return ""
 
 
 _KMSG = Path("/dev/kmsg")
-_RECORD_BYTES = 8192  # of one record, as the kernel bounds them
+_RECORD_BYTES = 8192  # maximum size of one record in the kernel
 _MAX_RECORDS = 100_000
-_KILLED = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill(?:ed)? process (\d+) ")
+_KILL_PATTERN = re.compile(r"(?:Out of memory|Memory cgroup out of memory): Kill(?:ed)? process (\d+) ")
 
 
 def out_of_memory_kills(records: Iterable[str], pids: Collection[int]) -> dict[int, str]:
-    """The kernel's last sentence about each of these processes that it killed for memory. Pure.
+    """Return the kernel's last sentence about each of these processes that it killed for memory. Pure.
 
-    A record is `priority,number,microseconds,flags;text`, as /dev/kmsg has it, with lines of its context after it.
+    A record is `priority,number,microseconds,flags;text`, as in /dev/kmsg, followed by lines with its context.
     """
     found = {}
     for record in records:
         text = record.partition(";")[2].partition("\n")[0]
-        match = _KILLED.search(text)
+        match = _KILL_PATTERN.search(text)
         if match is not None and int(match[1]) in pids:
             found[int(match[1])] = text.strip()
     return found
 
 
 def read_kernel_log(path: Path = _KMSG) -> list[str]:
-    """Every record that there is; empty where there is no such log, or it is not for this user."""
+    """Return all records; empty if there is no such log, or this user may not read it."""
     records: list[str] = []
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -130,9 +130,9 @@ def read_kernel_log(path: Path = _KMSG) -> list[str]:
         while len(records) < _MAX_RECORDS:
             try:
                 data = os.read(descriptor, _RECORD_BYTES)
-            except BrokenPipeError:  # overwritten while we read: the next read goes on behind it
+            except BrokenPipeError:  # overwritten while being read: the next read continues after it
                 continue
-            except OSError:  # BlockingIOError: that was the last one
+            except OSError:  # BlockingIOError: no more records
                 break
             if not data:
                 break

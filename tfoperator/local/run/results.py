@@ -1,7 +1,7 @@
-"""How a run ended, as values: for the summary on the terminal, for `-o json`, and for the exit code.
+"""The result of a run, as values: for the summary on the terminal, for `-o json`, and for the exit code.
 
-What each replica did is read from its logs' records, not from pods: pods are gone when the job has been cleaned up,
-and a pod that was stopped at the end (exit code 143) has not failed.
+The result of each replica is read from its logs' records, not from pods: pods are gone when the job has been cleaned
+up, and a pod that was stopped at the end (exit code 143) has not failed.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfoperator.local.runtime import LogFile, PeakMemory, last_lines
 from tfoperator.report import FinalState, Report, make_report
 
 LAST_LINES = 20
-"""How many of the last log lines of a failed replica are shown."""
+"""How many lines at the end of a failed replica's log are shown."""
 
 
 class RunOutcome(StrEnum):
@@ -35,17 +35,17 @@ class RunOutcome(StrEnum):
 
     @property
     def exit_code(self) -> int:
-        """The process's exit code: 124 as of `timeout`, 130 as shells say it of an interrupted program."""
+        """The process's exit code: 124 as for `timeout`, 130 as in shells for an interrupted program."""
         return {RunOutcome.SUCCEEDED: 0, RunOutcome.FAILED: 1, RunOutcome.TIMED_OUT: 124, RunOutcome.INTERRUPTED: 130}[
             self
         ]
 
 
 class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one replica. `exit_code` and `last_lines` are those of its last attempt (if it failed).
+    """The result of one replica. `exit_code` and `last_lines` are those of its last attempt (if it failed).
 
-    `peak_memory` is the most that its containers were seen with, in bytes: each at its own worst moment, over all
-    attempts. None if they were gone before anybody could look.
+    `peak_memory` is the largest amount of memory measured for its containers, in bytes: the sum of each container's
+    peak, over all attempts. None if they were gone before a measurement.
     """
 
     name: str  # e.g. worker-0
@@ -59,10 +59,10 @@ class ReplicaResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class JobResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of one TFJob. `condition` is empty if it had not ended.
+    """The result of one TFJob. `condition` is empty if it had not ended.
 
-    `log_dir` is what its TensorBoard showed, as `tensorboard --logdir` takes it; empty if it had none, or all is gone.
-    `report` says why it did not succeed, and what went wrong on the way.
+    `log_dir` is the directory its TensorBoard showed, for `tensorboard --logdir`; empty if it had none, or it is gone.
+    `report` says why the job did not succeed, and what else went wrong.
     """
 
     namespace: str
@@ -81,12 +81,12 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def failed_replicas(self) -> tuple[ReplicaResult, ...]:
-        """Those that failed."""
+        """The replicas that failed."""
         return tuple(replica for replica in self.replicas if replica.state is FinalState.FAILED)
 
 
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """What became of a run. `seconds` is its duration."""
+    """The result of a run. `seconds` is its duration."""
 
     outcome: RunOutcome
     seconds: float
@@ -95,7 +95,7 @@ class RunResult(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def exit_code(self) -> int:
-        """What the command's exit code has to be."""
+        """The exit code for the command."""
         return self.outcome.exit_code
 
 
@@ -110,11 +110,11 @@ def job_result(
     kernel_log: Callable[[], Iterable[str]] = tuple,
     full_disk: Callable[[], str] = str,
 ) -> JobResult:
-    """Sum up a job from its last state, the pods that it ever had, their logs, and its `log_dir` on this machine.
+    """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
-    `peaks` knows how much memory their containers had. `outcome` is the run's, which is a job's own if it has not
-    ended. `kernel_log` is asked where a process was killed, and `full_disk`, which folder's disk is full, where
-    a replica has failed.
+    `peaks` has the peak memory of their containers. `outcome` is the run's; it counts for a job that has not ended.
+    `kernel_log` is called if a process was killed, and `full_disk`, which returns the folder whose disk is full, if a
+    replica has failed.
     """
     peaks = peaks or PeakMemory()
     end = final_condition(job)
@@ -154,9 +154,9 @@ class _Attempt(NamedTuple):
 
 
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
-    """The logs of the container that matters, in their order, and how the replica ended."""
+    """Return the logs of the container that matters, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
-    # Several containers have a log each: the one that failed is the one that is reported.
+    # Each container has its own log: the one that failed is reported.
     failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
     main = [attempt.log for attempt in attempts if not attempt.init]
     chosen = failed[0] if failed else latest[main[0].path.parent] if main else None

@@ -1,7 +1,7 @@
-"""What runs containers: the `Runtime` protocol, its two implementations, and what both of them need.
+"""The container runtimes: the `Runtime` protocol, its two implementations, and their common parts.
 
-`process` makes a process group of this machine of each container, `docker` a container. `docker` is not imported
-here, for its library is an extra: `make_runtime` loads it when it is asked for.
+`process` runs each container as a process group of this machine, `docker` as a Docker container. `docker` is not
+imported here, because its library is an extra: `make_runtime` loads it when it is requested.
 """
 
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath

@@ -1,8 +1,8 @@
-"""Paths below a directory whose content others write: no link there is ever followed.
+"""Paths below a directory to which untrusted programs write: links are never followed there.
 
-A container may put a link where we, or the engine, are about to go. So each component is opened by itself, below the
-one before, and none may be a link. What is found holds for as long as nobody moves one of these components: see
-`docker.quiet_volumes` for those who look again.
+A container may put a link on a path that we, or the engine, are about to open. So each component is opened by itself,
+relative to the one before, and none may be a link. The result is valid until a program moves one of these components:
+`docker.quiet_volumes` prevents that for an engine that resolves the path again.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path, PurePosixPath
 
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_LINK = (errno.ELOOP, errno.ENOTDIR)
-"""What systems answer when `_FOLDER` meets a link; the second also for a file."""
+_FOLDER_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_LINK_ERRORS = (errno.ELOOP, errno.ENOTDIR)
+"""The errors of opening a link with `_FOLDER_FLAGS`; the second also occurs for a file."""
 
 
 class UnsafePath(Exception):
-    """A path leads out of its volume, through a link, or nowhere. The message says which, and begins with the path."""
+    """A path leaves its volume, contains a link, or is unusable. The message starts with the path and says which."""
 
 
 def parts_beneath(relative: str) -> tuple[str, ...]:
-    """The components of a path below a volume. Raises UnsafePath if it is absolute or goes upwards."""
+    """Return the components of a path below a volume. Raises UnsafePath if it is absolute or contains `..`."""
     path = PurePosixPath(relative)
     if path.is_absolute() or ".." in path.parts or "\0" in relative:
         raise UnsafePath(f"{relative!r} leads out of its volume")
@@ -33,9 +33,9 @@ def parts_beneath(relative: str) -> tuple[str, ...]:
 
 @contextmanager
 def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterator[int]:
-    """A descriptor of the folder `parts` below `root`; what is missing is made, with the permissions of `root`.
+    """Yield a descriptor of the folder `parts` below `root`; missing folders get the permissions of `root`.
 
-    Raises UnsafePath, also for what the system refuses; it names `shown`, by default the parts.
+    Raises UnsafePath, also for errors of the system; it names `shown`, by default the parts.
     """
     descriptor = _open(root, parts, shown or "/".join(parts))
     try:
@@ -45,7 +45,7 @@ def folder_beneath(root: Path, parts: Sequence[str], shown: str = "") -> Iterato
 
 
 def make_beneath(root: Path, relative: str) -> None:
-    """Have a file or folder at `relative` below `root`: a folder is made if there is nothing. Raises UnsafePath."""
+    """Ensure that a file or folder exists at `relative` below `root`: if not, make a folder. Raises UnsafePath."""
     parts = parts_beneath(relative)
     *folders, last = parts or (".",)
     with folder_beneath(root, folders, relative) as folder:
@@ -62,7 +62,7 @@ def make_beneath(root: Path, relative: str) -> None:
 
 def _open(root: Path, parts: Sequence[str], shown: str) -> int:
     try:
-        current = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the volume itself may be a link of yours
+        current = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)  # the volume itself may be a user's link
     except OSError as error:
         raise UnsafePath(f"{shown!r}: {root}: {error.strerror}") from None
     try:
@@ -76,19 +76,19 @@ def _open(root: Path, parts: Sequence[str], shown: str) -> int:
 
 
 def _step(folder: int, name: str, mode: int, shown: str) -> int:
-    """Open a folder in a folder, which is closed; make it if there is none."""
+    """Open a subfolder, made if it does not exist, and close `folder`."""
     try:
         made = not _exists(folder, name)
         if made:
             with suppress(FileExistsError):
                 os.mkdir(name, 0o700, dir_fd=folder)
-        below = os.open(name, _FOLDER, dir_fd=folder)
+        below = os.open(name, _FOLDER_FLAGS, dir_fd=folder)
     except OSError as error:
-        if error.errno in _LINK and _exists(folder, name, link=True):
+        if error.errno in _LINK_ERRORS and _exists(folder, name, link=True):
             raise UnsafePath(f"{shown!r} leads through a link") from None
         raise UnsafePath(f"{shown!r}: {name}: {error.strerror}") from None
     if made:
-        os.fchmod(below, mode)  # whatever the umask: the container may run as anybody
+        os.fchmod(below, mode)  # whatever the umask: the container may run as any user
     os.close(folder)
     return below
 

@@ -1,4 +1,4 @@
-"""The near end of a guardian: a small process that removes what this process started, if this process is killed."""
+"""The client of a guardian: a small process that removes what this process started, if this process is killed."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ from collections.abc import Mapping, Sequence
 logger = logging.getLogger(__name__)
 
 CONTAINER_VARIABLE = "TFOPERATOR_CONTAINER"
-"""In the environment of each process of a container that is a process: the mark of its run, a dot, and a number. One
-that has left its process group is found by it."""
+"""Set in the environment of each process of a container of the process runtime: the mark of its run, a dot, and a
+number. It identifies a process that has left its process group."""
 
 
 class Guardian:
     """Starts the guardian process, and stops it. Thread-safe; `start()` before anything else.
 
-    `arguments` are those of this Python: options, the program's path, its own arguments. The program reads its standard
-    input; when that ends, this process is gone, in order or not.
+    `arguments` are for this Python: options, the program's path, its own arguments. The program reads its standard
+    input; when that ends, this process is gone, cleanly or not.
     """
 
     def __init__(self, arguments: Sequence[str], *, environment: Mapping[str, str] | None = None) -> None:
         self._arguments = arguments
-        # It outlives a container in which this process may run, and so it doesn't carry that one's mark.
+        # It outlives a container in which this process may run, so it must not carry that container's mark.
         known = os.environ if environment is None else environment
         self._environment = {name: value for name, value in known.items() if name != CONTAINER_VARIABLE}
-        self._lock = threading.Lock()  # guards writes to the pipe, which are far smaller than its buffer
+        self._lock = threading.Lock()  # guards writes to the pipe; they are far smaller than its buffer
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
@@ -42,17 +42,17 @@ class Guardian:
                     stderr=subprocess.DEVNULL,
                     cwd="/",
                     env=self._environment,
-                    start_new_session=True,  # a Ctrl-C at the terminal is not for it
+                    start_new_session=True,  # it must not get a Ctrl-C of the terminal
                 )
 
     @property
     def pid(self) -> int | None:
-        """The guardian's process id, None if it does not run."""
+        """The guardian's process ID, None if it is not running."""
         with self._lock:
             return None if self._process is None else self._process.pid
 
     def tell(self, message: bytes) -> None:
-        """Write to its standard input. Nothing happens if it does not run."""
+        """Write to its standard input. Does nothing if it is not running."""
         with self._lock:
             if self._process is None or self._process.stdin is None:
                 return

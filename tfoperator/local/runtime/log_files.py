@@ -1,6 +1,6 @@
 """One container's log as a file, and its last lines.
 
-The process writes straight into the file: nothing is lost when the agent dies, and nothing here can slow it down.
+The process writes directly to the file: nothing is lost if the agent dies, and the agent can't slow it down.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _CHUNK = 64 * 1024
 class LogFile:
     """One attempt's log. Thread-safe.
 
-    Once `closed`, `exit_code` is how the container ended, None if it never ran to an end, `reason` is what its runtime
-    says of that (OOMKilled), `ended` is when, and `stopped` says that it had been asked to end: its exit code then says
-    nothing about its work. `owner` is the UID of the pod. Of a process `pid` is known while it runs, and at its end
+    Once `closed`, `exit_code` is how the container ended, None if it never ran to an end; `reason` is its runtime's
+    reason (OOMKilled); `ended` is the time; `stopped` says that it had been asked to end: then its exit code says
+    nothing about its work. `owner` is the UID of the pod. For a process, `pid` is set while it runs, and at its end
     `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has.
     """
 
@@ -39,7 +39,7 @@ class LogFile:
 
     @property
     def attempt(self) -> int:
-        """Which attempt, from 0."""
+        """The number of the attempt, from 0."""
         return int(self.path.stem)
 
     @property
@@ -55,22 +55,22 @@ class LogFile:
         reason: str = "",
         ended: datetime | None = None,
     ) -> None:
-        """Tell followers that this is all. Only the first call counts."""
+        """Mark the log as complete, for its followers. Only the first call has an effect."""
         if not self._closed.is_set():
             self.exit_code, self.stopped, self.reason, self.ended = exit_code, stopped, reason, ended
             self._closed.set()
 
     def append(self, line: str, end: str = "\n") -> None:
-        """Write a line of the agent's own: why the container did not start, for example."""
+        """Write a line of the agent: why the container did not start, for example."""
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(line + end)
 
 
 class LogRequest(msgspec.Struct, frozen=True):
-    """What a client wants to read of a container's latest attempt, or of the one before (`previous`).
+    """A request for the log of a container's latest attempt, or of the one before (`previous`).
 
-    Only the last `tail_lines`, and none that was written before `since`; with `timestamps` each begins with its time
-    (RFC 3339). `limit_bytes` is for who sends it. None is no limit, or the beginning.
+    Only the last `tail_lines`, and none that was written before `since`; with `timestamps`, each begins with its time
+    (RFC 3339). The HTTP server applies `limit_bytes`. None is no limit, or the beginning.
     """
 
     namespace: str
@@ -85,11 +85,11 @@ class LogRequest(msgspec.Struct, frozen=True):
 
 
 def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str]:
-    """The last lines of a log, as a terminal shows them, without line ends; undecodable bytes are replaced.
+    """Return the last lines of a log, as a terminal shows them, without line ends; undecodable bytes are replaced.
 
     Empty if there is no file.
 
-    With `max_bytes` no more than these are read: what is left of a first line that was longer stands first.
+    With `max_bytes`, at most that many bytes are read, so the first line may lack its beginning.
     """
     try:
         with path.open("rb") as stream:
@@ -105,7 +105,7 @@ def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str
 
 
 def tail_offset(path: Path, lines: int) -> int:
-    """Where the last `lines` lines begin. Reads backwards: a log may be far larger than its end."""
+    """Return where the last `lines` lines begin. Reads backwards: a log may be far larger than its end."""
     with path.open("rb") as stream:
         end = position = stream.seek(0, os.SEEK_END)
         if lines <= 0:
@@ -117,7 +117,7 @@ def tail_offset(path: Path, lines: int) -> int:
             stream.seek(position)
             block = stream.read(size)
             if position + size == end and block.endswith(b"\n"):
-                block = block[:-1]  # the line end of the last line begins no other line
+                block = block[:-1]  # the end of the last line starts no other line
             found = block.count(b"\n")
             if found < wanted:
                 wanted -= found

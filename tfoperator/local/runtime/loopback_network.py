@@ -1,13 +1,13 @@
 """Service names for pods that share the loopback interface: `service:port` becomes `127.0.0.1:<a free port>`.
 
-Without a network of their own, pods can't have a port 2222 each, and nobody resolves `digits-ps-0.default.svc`. So
+Without networks of their own, pods can't each have a port 2222, and no DNS resolves `digits-ps-0.default.svc`. So
 each port of each service gets one loopback port, for as long as the service exists, and every mention of it in a
-pod's environment and arguments is replaced, in the pod that listens as in those that connect. So it is with the names
-that pods have within a service of several, such as `digits-ps-0.digits.default.svc`: each has ports of its own.
+pod's environment and arguments is replaced, in the pod that listens and in those that connect. The same applies to the
+names that pods have within a service of several, such as `digits-ps-0.digits.default.svc`: each has its own ports.
 
-A port is kept from others in three ways. It lies outside the range from which the kernel serves outgoing
-connections. It is free for TCP when chosen. And its *UDP* twin stays bound as long as it is held, which is how two
-agents on one machine avoid each other while the TCP port remains free for the pod; the kernel lets go of it when the
+Three rules keep other programs off a port. It is outside the range that the kernel uses for outgoing
+connections. It is free for TCP when chosen. And its *UDP* twin stays bound until it is released, which is how two
+agents on one machine avoid each other while the TCP port remains free for the pod; the kernel releases it when the
 agent dies, however it dies.
 """
 
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 LOOPBACK = "127.0.0.1"
 
-_CANDIDATES = range(20000, 30000)
+_PORT_RANGE = range(20000, 30000)
 """Below the ephemeral ranges of Linux (32768-60999) and of macOS and IANA (49152-65535)."""
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -37,7 +37,7 @@ _ADDRESS = re.compile(
 
 
 class NoFreePort(Exception):
-    """No loopback port could be had; the machine is out of ports, or something listens on all of them."""
+    """There is no free loopback port: every port of the range is in use."""
 
 
 class LoopbackNetwork:
@@ -45,11 +45,11 @@ class LoopbackNetwork:
 
     def __init__(self, *, rng: random.Random | None = None) -> None:
         self._rng = rng or random.Random()
-        self._lock = threading.Lock()  # guards _ports; binding a socket is quick enough to do under it
+        self._lock = threading.Lock()  # guards _ports; binding a socket is fast enough to be done under it
         self._ports: dict[tuple[str, str, int], tuple[int, socket.socket]] = {}
 
     def port(self, namespace: str, service: str, port: int, host: str = "") -> int:
-        """The loopback port that stands for a service's port, or for that of one host in it, until it is released.
+        """Return the loopback port for a service's port, or for that of one host in it, until it is released.
 
         Raises NoFreePort.
         """
@@ -63,11 +63,11 @@ class LoopbackNetwork:
             return held[0]
 
     def release(self, namespace: str, service: str) -> None:
-        """Forget a service that is gone, and the hosts in it; its ports may be used for something else."""
+        """Release the ports of a deleted service and of its hosts."""
         self._forget(lambda key: key[0] == namespace and (key[1] == service or key[1].endswith(f".{service}")))
 
     def close(self) -> None:
-        """Forget every service."""
+        """Release all ports."""
         self._forget(lambda _: True)
 
     def _forget(self, which: Callable[[tuple[str, str, int]], bool]) -> None:
@@ -79,8 +79,8 @@ class LoopbackNetwork:
     def rewrite(self, text: str, namespace: str, services: Collection[tuple[str, str]]) -> str:
         """Replace every service address in a text, as seen by a pod in `namespace`.
 
-        `[host.]name.namespace.svc[.domain]:port` is always one. What is shorter looks like much else, so it counts only
-        if `services`, pairs of namespace and name, has such a service, and if the name of a host begins with that of
+        `[host.]name.namespace.svc[.domain]:port` is always one. A shorter form is ambiguous, so it counts only
+        if `services`, pairs of namespace and name, contains the service, and if the name of a host begins with that of
         its service, as those of a TFJob's pods do.
         """
         if ":" not in text:
@@ -98,7 +98,7 @@ class LoopbackNetwork:
 
     def _reserve(self) -> tuple[int, socket.socket]:
         low, high = _ephemeral_range()
-        candidates = [port for port in _CANDIDATES if not low <= port <= high] or list(_CANDIDATES)
+        candidates = [port for port in _PORT_RANGE if not low <= port <= high] or list(_PORT_RANGE)
         for port in self._rng.sample(candidates, k=min(200, len(candidates))):
             reservation = _try_reserve(port)
             if reservation is not None:
@@ -107,7 +107,7 @@ class LoopbackNetwork:
 
 
 def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:
-    """The host ("" for none), service and namespace that an address means; None if it is none of a service."""
+    """Return the host ("" for none), service and namespace of an address; None if it is not an address of a service."""
     first, second, third = match["first"], match["second"], match["third"]
     if match["svc"] is not None:
         return (first, second, third) if third else ("", first, second)
@@ -122,7 +122,7 @@ def _try_reserve(port: int) -> socket.socket | None:
     reservation = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
     try:
         reservation.bind((LOOPBACK, port))
-        # No SO_REUSEADDR, and every interface: the strictest test there is, since pods often listen on all.
+        # No SO_REUSEADDR, and every interface: the strictest test, since pods often listen on all.
         with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
             probe.bind(("", port))
     except OSError:

@@ -1,4 +1,4 @@
-"""What containers have used, as a runtime measures it, and the most memory that each of them ever had."""
+"""The usage of containers, as measured by a runtime, and the peak memory of each of them."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import msgspec
 from cachetools import LRUCache
 
 _REMEMBERED = 10_000
-"""Containers whose peaks are kept; a control plane that stays up for months forgets the others."""
+"""Containers whose peaks are kept; without a limit, a control plane that runs for months would keep too many."""
 
 
 class ContainerName(msgspec.Struct, frozen=True):
-    """Which container of which pod. Attempts of a container, and pods of one name after each other, share it."""
+    """A container of a pod, by name. Attempts of a container, and successive pods of one name, share it."""
 
     namespace: str
     pod: str
@@ -21,11 +21,11 @@ class ContainerName(msgspec.Struct, frozen=True):
 
 
 class Measurement(msgspec.Struct, frozen=True):
-    """What one attempt of a container has used so far, all of its processes together.
+    """The usage of one attempt of a container so far, of all its processes together.
 
-    `attempt` tells attempts of a container apart. `cpu_seconds` counts from its start and includes children that have
-    ended; `memory` is in bytes, now. For processes it is their resident memory, in which pages that several of them
-    share count for each; for Docker it is the control group's, without page cache that can be dropped at once.
+    `attempt` identifies an attempt of a container. `cpu_seconds` counts from its start and includes children that have
+    ended; `memory` is in bytes, now. For processes it is their resident memory, in which shared pages count for each
+    process; for Docker it is the control group's, without page cache that can be reclaimed at once.
     """
 
     name: ContainerName
@@ -36,31 +36,31 @@ class Measurement(msgspec.Struct, frozen=True):
 
 
 class PeakMemory:
-    """The most memory, in bytes, that containers were seen with. Thread-safe."""
+    """The most memory, in bytes, measured for each container. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _peaks
         self._peaks: LRUCache[ContainerName, int] = LRUCache(_REMEMBERED)
 
     def note(self, name: ContainerName, memory: int) -> None:
-        """A container was seen with so many bytes; none or less is no news."""
+        """Record a container's memory in bytes; a value of 0 or below the peak changes nothing."""
         if memory <= 0:
             return
         with self._lock:
             self._peaks[name] = max(memory, self._peaks.get(name, 0))
 
     def note_all(self, measurements: Iterable[Measurement]) -> None:
-        """Containers were measured."""
+        """Record the memory of measured containers."""
         for one in measurements:
             self.note(one.name, one.memory)
 
     def of(self, name: ContainerName) -> int | None:
-        """The most that this container ever had, over all of its attempts; None if it was never seen with any."""
+        """Return the peak memory of this container over all of its attempts; None if it was never measured."""
         with self._lock:
             return self._peaks.get(name)
 
     def of_pod(self, namespace: str, pod: str) -> dict[str, int]:
-        """The same for each container of a pod that is known."""
+        """Return the peak memory of each known container of a pod."""
         with self._lock:
             names = [name for name in self._peaks if (name.namespace, name.pod) == (namespace, pod)]
             return {name.container: self._peaks[name] for name in names}

@@ -1,4 +1,4 @@
-"""What the node agent asks of a container runtime: of processes (`process`) or of Docker (`docker`)."""
+"""The interface between the node agent and a container runtime: of processes (`process`) or of Docker (`docker`)."""
 
 from __future__ import annotations
 
@@ -18,34 +18,34 @@ from tfoperator.local.runtime.measurements import Measurement, PeakMemory
 
 
 class LocalPod(HasMetadata, frozen=True):
-    """A pod with all of its spec that a runtime can honour."""
+    """A pod with all fields of its spec that a runtime supports."""
 
     spec: FullPodSpec = msgspec.field(default_factory=FullPodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
 decode_pod = msgspec.json.Decoder(LocalPod).decode
-"""Decodes one pod from JSON; raises msgspec.DecodeError if it isn't one."""
+"""Decodes one pod from JSON; raises msgspec.DecodeError if it is invalid."""
 
 
 class Mount(msgspec.Struct, frozen=True):
-    """One volume of one container: where its content lies, and where the container wants to see it."""
+    """One volume of one container: the path of its content, and the path in the container."""
 
     name: str
     source: Path
     mount_path: str
     read_only: bool = False
     volume: Path | None = None
-    """With a `subPath`: the whole volume, below which containers may have put links on the way to `source`."""
+    """With a `subPath`: the whole volume, below which containers may have put links on the path to `source`."""
 
     def make_source(self) -> None:
-        """Have something at `source`, if it is a part of a volume, and no link on the way. Raises UnsafePath."""
+        """Ensure that `source` exists if it is a part of a volume, and isn't behind a link. Raises UnsafePath."""
         if self.volume is not None:
             make_beneath(self.volume, str(self.source.relative_to(self.volume)))
 
 
 def real_path(path: str, mounts: Sequence[Mount]) -> str:
-    """Where a path of a container lies on this machine: in the innermost mount that it is below, else where it says."""
+    """Return the path on this machine of a container's path: within the innermost mount above it, else unchanged."""
     wanted = PurePosixPath(path)
     for mount in sorted(mounts, key=lambda one: len(PurePosixPath(one.mount_path).parts), reverse=True):
         if wanted.is_relative_to(mount.mount_path):
@@ -54,11 +54,11 @@ def real_path(path: str, mounts: Sequence[Mount]) -> str:
 
 
 class HostService(msgspec.Struct, frozen=True):
-    """Containers know it as `https://{name}:{port()}`.
+    """A service of this process that containers reach as `https://{name}:{port()}`.
 
-    A runtime whose containers have networks of their own makes a socket that only one of these networks can reach, at
-    this port, and gives it to `accept`, whose it is from then on. Both are called from any thread, once a pod runs that
-    has been told of the service.
+    A runtime whose containers have their own networks makes a socket that only one of these networks can reach, at this
+    port, and passes it to `accept`, which then owns it. Both are called from any thread, once a pod runs that uses the
+    service.
     """
 
     name: str
@@ -70,15 +70,14 @@ class OnExit(Protocol):
     """Called once, from a thread of the runtime, when a container has ended."""
 
     def __call__(self, code: int, reason: str = "") -> None:
-        """`code` is 128 + the signal's number for a killed process; `reason` is given if it says more (OOMKilled)."""
+        """`code` is 128 + the signal's number for a killed process; `reason` is set if it says more (OOMKilled)."""
         ...
 
 
 class NotYet(Exception):
-    """A container can't be started now: its image is being pulled, say. Ask again in `delay` seconds.
+    """A container can't be started now: its image is being pulled, for example. Retry in `delay` seconds.
 
-    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `warn` it is worth an
-    event.
+    `reason` and the message are those of a kubelet's waiting state, e.g. `ErrImagePull`. With `warn`, record an event.
     """
 
     def __init__(self, reason: str, message: str, delay: float, *, warn: bool = False) -> None:
@@ -91,7 +90,7 @@ class NotYet(Exception):
 class LaunchError(Exception):
     """A container can't be started, now or later. `exit_code` follows the shell: 126 not executable, 127 not found.
 
-    Both are below 128: the policy `ExitCode` rightly takes them as permanent.
+    Both are below 128: the policy `ExitCode` rightly treats them as permanent.
     """
 
     def __init__(self, message: str, exit_code: int = 127) -> None:
@@ -100,56 +99,56 @@ class LaunchError(Exception):
 
 
 class RuntimeUnavailable(Exception):
-    """The runtime can't be had on this machine. The message says what to do."""
+    """The runtime is not available on this machine. The message says what to do."""
 
 
 class ContainerStart(msgspec.Struct, frozen=True):
-    """Everything that is needed to start a container once."""
+    """All inputs of one start of a container."""
 
     pod: LocalPod
     container: Container
     command: tuple[str, ...]
-    """Command and arguments, expanded; empty when only the image knows its entry point."""
+    """Command and arguments, expanded; empty when the image's entry point is used."""
     environment: dict[str, str]
     mounts: tuple[Mount, ...]
     log: LogFile
     services: Collection[tuple[str, str]] = frozenset()
     """(namespace, name) of the services that exist."""
     args: tuple[str, ...] = ()
-    """Arguments for the image's own entry point, expanded, where `command` is empty."""
+    """Arguments for the image's entry point, expanded, if `command` is empty."""
     gpus: tuple[str, ...] | None = None
-    """The UUIDs of the GPUs that are this container's alone; None where nothing is known of devices."""
+    """The UUIDs of the GPUs that only this container uses; None if the devices are unknown."""
 
 
 class Beside(msgspec.Struct, frozen=True):
-    """A command that is to run beside a container: what to start, and whom to tell of it."""
+    """A command to run beside a container: how to start it, and the callbacks for its process."""
 
     program: str
-    """Its path."""
+    """The program's path."""
     command: tuple[str, ...]
     environment: dict[str, str]
     directory: str
     alive: Callable[[], bool]
-    """Whether the container still runs. Any thread may ask."""
+    """Whether the container still runs. May be called from any thread."""
     adopt: Callable[[int], None]
-    """Called with the process id of what was started, which leads a group: now it is ended whatever happens."""
+    """Called with the ID of the started process, which leads a group: from then on the runtime ensures that it ends."""
     release: Callable[[int], None]
-    """Called with it when that has ended."""
+    """Called with the ID when the process has ended."""
 
 
 class ContainerProcess(Protocol):
-    """A started container. Thread-safe; once it has ended, nothing can be done to it, and there are no stacks."""
+    """A started container. Thread-safe; once it has ended, calls have no effect, and there are no stacks."""
 
     def terminate(self) -> None:
-        """Ask it to end (SIGTERM)."""
+        """Send SIGTERM to the container."""
         ...
 
     def kill(self) -> None:
-        """End it, with everything that it has started (SIGKILL)."""
+        """Send SIGKILL to all processes of the container."""
         ...
 
     def stacks(self) -> str:
-        """The stacks of the threads of its Python processes, or a sentence that says why there are none; may block."""
+        """Return the stacks of the threads of its Python processes, or a sentence why there are none; may block."""
         ...
 
 
@@ -157,51 +156,51 @@ class Runtime(Protocol):
     """Starts containers. Thread-safe."""
 
     network: LoopbackNetwork
-    """The ports of this machine that stand for those of services."""
+    """The ports of this machine that replace those of services."""
     peaks: PeakMemory
-    """The most memory that containers had, as far as the kernel or a measurement has told."""
+    """The peak memory of containers, as far as the kernel or a measurement has reported it."""
 
     enforces_limits: bool
-    """Whether containers get no more CPU and memory than their limits say."""
+    """Whether containers get no more CPU and memory than their limits."""
     may_have_gpus: bool
-    """Whether it may have GPUs that this machine's NVML doesn't show, as an engine elsewhere may."""
+    """Whether it may have GPUs that are invisible to this machine's NVML, as a remote engine may."""
 
     def start(self) -> None:
-        """Acquire what it needs. Called once, before any launch. Raises RuntimeUnavailable."""
+        """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable."""
         ...
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Have what a start of the container needs; returns the pod's IP address. Raises NotYet, LaunchError.
+        """Ensure the requirements for the container's start; return the pod's IP address. Raises NotYet, LaunchError.
 
-        `services` are the names of those that select the pod.
+        `services` returns the names of the services that select the pod.
         """
         ...
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.
 
-        `warn(reason, message)` is called for what the container wants and can't have, but may do without.
+        `warn(reason, message)` is called for each optional feature that the container asks for and can't have.
         """
         ...
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """How to run a command beside a container of the pod. Raises LaunchError, whose message says what to do."""
+        """Return how to run a command beside a container. Raises LaunchError, whose message says what to do."""
 
     def measure(self) -> Sequence[Measurement]:
-        """What every container that runs has used so far. One that can't be measured, or has ended, is left out.
+        """Return the usage of all running containers so far, except those that can't be measured or have ended.
 
-        Never raises. May take a moment, for it reads files or asks an engine. One thread calls it at a time.
+        Never raises. May block, since it reads files or calls an engine. Only one thread may call it at a time.
         """
         ...
 
     def release_service(self, namespace: str, name: str) -> None:
-        """A service is gone: give back what was held for it."""
+        """Release the ports of a deleted service."""
         ...
 
     def release_pod(self, pod: LocalPod) -> None:
-        """A pod is over: give back what was held for it."""
+        """Release the resources of a pod that has ended."""
         ...
 
     def stop(self) -> None:
-        """Give everything back; whatever still runs is killed. Idempotent."""
+        """Release all resources; running containers are killed. Idempotent."""
         ...

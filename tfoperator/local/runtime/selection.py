@@ -1,4 +1,4 @@
-"""The runtimes by name. Docker's is loaded only when it is asked for: its library is an extra."""
+"""The runtimes by name. Docker's is loaded only when it is requested: its library is an extra."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfoperator.local.runtime.protocol import HostService, Runtime, RuntimeUnava
 
 
 class RuntimeName(StrEnum):
-    """What pods run as."""
+    """The runtime of pods."""
 
     PROCESS = "process"
     DOCKER = "docker"
@@ -25,10 +25,10 @@ def make_runtime(
     enforce_limits: bool = False,
     host_service: HostService | None = None,
 ) -> Runtime:
-    """A runtime that has not been started. Raises RuntimeUnavailable.
+    """Return a runtime that has not been started. Raises RuntimeUnavailable.
 
-    `records`, `work_dir` and `enforce_limits` are for processes, which have your rights; containers always have limits.
-    `allow_privileged` is for containers: those of Docker could have root's. `host_service` is what they are to reach.
+    `records`, `work_dir` and `enforce_limits` are for processes, which have your rights; Docker always enforces limits.
+    `allow_privileged` is for Docker containers, which could get root's. `host_service` must be reachable for them.
     """
     if name is RuntimeName.PROCESS:
         return ProcessRuntime(records=records, work_dir=work_dir, enforce_limits=enforce_limits)

@@ -1,5 +1,5 @@
-"""How objects are shown: as JSON, as metadata alone or as a table, and what discovery and OpenAPI say of their kinds.
-Pure, but for a file of this package (`builtin_schemas.json`).
+"""The representations of objects (JSON, metadata or a table), and their kinds' discovery and OpenAPI documents.
+Pure, except for a file of this package (`builtin_schemas.json`).
 """
 
 from tfoperator.local.apiserver.display.discovery import VERSION, Discovery

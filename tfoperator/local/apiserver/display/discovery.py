@@ -1,6 +1,6 @@
-"""Discovery: which groups, versions and resources there are, in the classic and the aggregated form.
+"""Discovery: the groups, versions and resources of the server, in the classic and the aggregated form.
 
-kubectl asks for the aggregated form (one request for everything) and other clients walk the classic documents.
+kubectl requests the aggregated form (one request for everything); other clients read the classic documents.
 """
 
 from __future__ import annotations
@@ -46,23 +46,23 @@ VERSION = {
     "compiler": "",
     "platform": "",
 }
-"""What /version answers: the release of Kubernetes whose behaviour is mirrored. Clients choose features by it."""
+"""The response of /version: the Kubernetes release that this server behaves like. Clients select features by it."""
 
-_AGGREGATED = "APIGroupDiscoveryList"
+_AGGREGATED_KIND = "APIGroupDiscoveryList"
 
 
 class Discovery:
     """The discovery documents, built once for a fixed set of resources."""
 
     def __init__(self, resources: Sequence[ResourceType]) -> None:
-        """`resources` in the order in which they are listed."""
+        """List `resources` in this order."""
         self._by_group: dict[str, dict[str, list[ResourceType]]] = {}
         for resource in resources:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
 
     def document(self, path: str, accept: str) -> tuple[_Dict, str] | None:
-        """The document at a path and its content type; None if there is none."""
-        wants_aggregated = f"as={_AGGREGATED}" in accept
+        """Return the document at a path and its content type; None if there is none."""
+        wants_aggregated = f"as={_AGGREGATED_KIND}" in accept
         parts = path.strip("/").split("/")
         match parts:
             case ["api"] if wants_aggregated:
@@ -83,7 +83,7 @@ class Discovery:
         return None
 
     def paths(self) -> list[str]:
-        """All discovery paths, for `/`."""
+        """Return all discovery paths, for `/`."""
         grouped = [f"/apis/{group}/{version}" for group in self._groups() for version in self._by_group[group]]
         return ["/api", "/api/v1", "/apis", *(f"/apis/{group}" for group in self._groups()), *grouped]
 
@@ -138,12 +138,12 @@ class Discovery:
             for group in groups
         ]
         document = {
-            "kind": _AGGREGATED,
+            "kind": _AGGREGATED_KIND,
             "apiVersion": f"apidiscovery.k8s.io/{version}",
             "metadata": {},
             "items": items,
         }
-        return document, f"application/json;g=apidiscovery.k8s.io;v={version};as={_AGGREGATED}"
+        return document, f"application/json;g=apidiscovery.k8s.io;v={version};as={_AGGREGATED_KIND}"
 
 
 _JSON = "application/json"

@@ -27,7 +27,7 @@ _TOKEN = re.compile(
 
 
 def compile_path(path: str) -> JSONPath:
-    """Compile once. The result returns every match, none where the path leads nowhere; ValueError if unreadable."""
+    """Return the compiled path. It returns all matches, none if the path does not exist; ValueError if invalid."""
     steps: list[_Step] = []
     position = 0
     while position < len(path):

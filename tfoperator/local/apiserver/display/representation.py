@@ -1,7 +1,7 @@
-"""The forms in which a client can ask for objects: whole, metadata only, or as a table; for one, a list or a watch.
+"""The representations that a client can request: whole objects, metadata only, or a table; as object, list or watch.
 
-Whole objects are never encoded here: their stored JSON is joined into the answer as it is. A client that asks for
-protobuf gets JSON, which client libraries accept; only one that accepts nothing we have is refused (406).
+Whole objects are never encoded here: their stored JSON is copied into the response. A client that requests protobuf
+gets JSON, which client libraries accept; only one that accepts none of our types is refused (406).
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ _Dict = dict[str, Any]
 
 
 class Wanted(msgspec.Struct, frozen=True):
-    """What the Accept header asks for: `form` is "", "Table", "PartialObjectMetadata" or its list."""
+    """The representation requested by the Accept header: `form` is "", "Table", "PartialObjectMetadata" or its list."""
 
     form: str = ""
     version: str = "v1"
 
 
-_WHOLE = Wanted()
+_WHOLE_OBJECT = Wanted()
 _FORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
 _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "application/vnd.kubernetes.protobuf"})
 
 
 def negotiate(accept: str) -> Wanted:
-    """The first clause of an Accept header that can be served; StatusError 406 if there is none."""
+    """Return the first clause of an Accept header that can be served. Raises StatusError 406 if there is none."""
     if not accept:
-        return _WHOLE
+        return _WHOLE_OBJECT
     for clause in accept.split(","):
         media_type, *pairs = (part.strip() for part in clause.split(";"))
         parameters = dict(pair.partition("=")[::2] for pair in pairs)
@@ -42,7 +42,7 @@ def negotiate(accept: str) -> Wanted:
             continue
         form, version = parameters.get("as", ""), parameters.get("v", "v1")
         if not form:
-            return _WHOLE
+            return _WHOLE_OBJECT
         known = form in _FORMS and parameters.get("g", "meta.k8s.io") == "meta.k8s.io"
         if known and version in ("v1", "v1beta1"):
             return Wanted(form, version)
@@ -57,26 +57,26 @@ class Representation(Protocol):
     """Encodes objects in one form."""
 
     def one(self, stored: StoredObject) -> bytes:
-        """A single object."""
+        """Return a single object."""
         ...
 
     def many(self, page: StoredPage) -> bytes:
-        """A list."""
+        """Return a list."""
         ...
 
     def event(self, type_: str, stored: StoredObject) -> bytes:
-        """A line of a watch."""
+        """Return a line of a watch."""
         ...
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        """A BOOKMARK line of a watch."""
+        """Return a BOOKMARK line of a watch."""
         ...
 
 
 def representation(
     wanted: Wanted, resource: ResourceType, table: TableFormat, clock: Clock, include_object: str = "Metadata"
 ) -> Representation:
-    """The encoder for one request; `include_object` says what table rows carry (None, Metadata, Object)."""
+    """Return the encoder for one request; `include_object` is None, Metadata or Object, for table rows."""
     if wanted.form == "Table":
         return _Tables(resource, wanted.version, table, clock, include_object)
     if wanted.form:
@@ -188,7 +188,7 @@ class _Tables:
         return self._wrap(list_metadata(page), [self._row(stored) for stored in page.items])
 
     def event(self, type_: str, stored: StoredObject) -> bytes:
-        columns, self._first = self._first, False  # a watch defines its columns in the first event only
+        columns, self._first = self._first, False  # a watch sends its columns with the first event only
         metadata = {"resourceVersion": str(stored.revision)}
         return _line(type_, self._wrap(metadata, [self._row(stored)], columns=columns))
 

@@ -1,6 +1,6 @@
-"""The columns that `kubectl get` shows: for custom kinds those of their CRD, for built-in ones kube-apiserver's.
+"""The columns of `kubectl get`: of custom kinds those of their CRD, of built-in ones kube-apiserver's.
 
-Rows are computed here, not by kubectl, because that is how the protocol has it (`as=Table`). Pure.
+Rows are computed here, not by kubectl, as the protocol requires (`as=Table`). Pure.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Cell = Callable[[_Dict, datetime], Any]
 
 
 class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column's definition as clients get it; priority 1 is shown by `-o wide` only."""
+    """A column definition for clients; priority 1 is shown by `-o wide` only."""
 
     name: str
     type: str = "string"
@@ -32,17 +32,17 @@ class Column(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class TableFormat(msgspec.Struct, frozen=True):
-    """The columns of one resource type and how to fill them."""
+    """The columns of one resource type and the functions for their cells."""
 
     columns: tuple[Column, ...]
     cells: tuple[Cell, ...]
 
     def definitions(self) -> list[_Dict]:
-        """`columnDefinitions`, with every member present."""
+        """Return `columnDefinitions` with all members."""
         return [{name: getattr(column, name) for name in Column.__struct_fields__} for column in self.columns]
 
     def row(self, obj: _Dict, now: datetime) -> list[Any]:
-        """The cells of one object."""
+        """Return the cells of one object."""
         return [cell(obj, now) for cell in self.cells]
 
 
@@ -97,7 +97,7 @@ def _restarts(pod: _Dict, now: datetime) -> str:
 
 
 def _pod_status(pod: _Dict, _now: datetime) -> str:
-    """The one word for a pod: the most telling reason that any of its containers gives, else the phase."""
+    """Return the status column of a pod: the most informative reason of any of its containers, else the phase."""
     status = pod.get("status") or {}
     word = status.get("reason") or status.get("phase") or "Unknown"
     for container in reversed(_statuses(pod)):
@@ -233,7 +233,7 @@ _BUILTIN: Mapping[str, TableFormat] = {
     "ServiceAccount": _format(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
     "Lease": _format(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
 }
-_PLAIN = _format(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))
+_PLAIN_FORMAT = _format(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))
 
 
 def _custom(custom: CustomResource) -> TableFormat:
@@ -264,7 +264,7 @@ def _json_path_cell(path: str, kind: str) -> Cell:
 def table_formats(
     resources: Sequence[ResourceType], custom: Sequence[CustomResource]
 ) -> dict[ResourceType, TableFormat]:
-    """How to print each resource type."""
-    formats = {resource: _BUILTIN.get(resource.kind, _PLAIN) for resource in resources}
+    """Return the table format of each resource type."""
+    formats = {resource: _BUILTIN.get(resource.kind, _PLAIN_FORMAT) for resource in resources}
     formats.update({c.resource: _custom(c) for c in custom})
     return formats

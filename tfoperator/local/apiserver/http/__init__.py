@@ -1,7 +1,7 @@
-"""How a request comes in and how its answer goes out: connections, paths, bodies, watches and logs.
+"""The HTTP side of the server: connections, paths, bodies, watches and logs.
 
-`Api` sees each request first and hands those for resources to `ResourceRequests`. What may be written, what is stored
-and how it looks is decided in other rooms. All but the readers of logs runs in the server's event loop.
+`Api` gets each request first and passes those for resources to `ResourceRequests`. Other packages have the rules
+for writes, storage and encoding. All of it runs in the server's event loop, except the readers of logs.
 """
 
 from tfoperator.local.apiserver.http.api import Api

@@ -1,4 +1,4 @@
-"""The first to see a request: authentication, health, documents, and every failure as a Status."""
+"""The entry point of requests: authentication, health, documents, and every error as a Status."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from tfoperator.local.apiserver.storage import encode
 
 logger = logging.getLogger(__name__)
 
-_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_HEALTH_PATHS = frozenset({"/healthz", "/livez", "/readyz"})
 
 
 class Api:
@@ -47,7 +47,7 @@ class Api:
         tokens: TokenIssuer,
         metrics: MetricsRequests | None = None,
     ) -> None:
-        """Every request but a health check has to carry `token`; `trust` hears the address of a client that has it."""
+        """Require `token` in all requests but health checks; call `trust` with the address of each client with it."""
         self._metrics = metrics
         self._trust = trust
         self._token = token
@@ -68,14 +68,14 @@ class Api:
         except RecursionError:
             return status_answer(errors.bad_request("the object provided is nested too deeply"))
         except (ConnectionError, web.HTTPException):
-            raise  # the client is gone, or aiohttp has its own answer
+            raise  # the client is gone, or aiohttp has its own response
         except Exception:
             logger.exception("%s %s failed", request.method, request.path)
             return status_answer(StatusError(500, "InternalError", "Internal error occurred: see the server's log"))
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:
         path = request.rel_url.raw_path
-        if path in _HEALTH:
+        if path in _HEALTH_PATHS:
             return web.Response(text="ok")
         self._authenticate(request)
         place = parse_path(path)
@@ -103,7 +103,7 @@ class Api:
         if request.method not in ("GET", "HEAD"):
             raise no_such_path()
         accept = request.headers.get("Accept", "")
-        if path in ("/version", "/version/"):  # generated clients ask for the second
+        if path in ("/version", "/version/"):  # generated clients request the second
             return json_answer(encode(VERSION))
         if path == "/":
             return json_answer(encode({"paths": [*self._discovery.paths(), "/healthz", "/openapi/v3", "/version"]}))

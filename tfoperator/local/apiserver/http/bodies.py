@@ -1,4 +1,4 @@
-"""Bodies: of requests JSON (or YAML) objects, patches and delete options; of answers JSON, and Kubernetes' statuses."""
+"""Bodies: of requests JSON (or YAML) objects, patches and delete options; of responses JSON, Kubernetes' statuses."""
 
 from __future__ import annotations
 
@@ -18,40 +18,40 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage import StoredObject, encode
 
 MAX_BODY = 3 * 1024 * 1024
-"""Bytes of a request body, kube-apiserver's own limit."""
+"""Maximum bytes of a request body, as in kube-apiserver."""
 
-_MANAGER_LENGTH = 128  # as in kube-apiserver
+_MAX_MANAGER_LENGTH = 128  # as in kube-apiserver
 
 _decode_json = msgspec.json.Decoder().decode
 _decode_delete_options = msgspec.json.Decoder(DeleteOptions).decode
 JSON = "application/json"
-_JSON = ("", JSON, "application/octet-stream")
-_YAML = ("application/yaml", "application/x-yaml", "text/yaml")
+_JSON_TYPES = ("", JSON, "application/octet-stream")
+_YAML_TYPES = ("application/yaml", "application/x-yaml", "text/yaml")
 
 
 def content_type(request: web.Request) -> str:
-    """The media type that the client gave, lower-case and without parameters; empty if it gave none."""
+    """Return the request's media type, lower-case and without parameters; empty if it has none."""
     return request.headers.get("Content-Type", "").partition(";")[0].strip().lower()
 
 
 async def read_object(request: web.Request) -> dict[str, Any]:
-    """The object in a request's body; StatusError 400 or 415."""
+    """Return the object in a request's body. Raises StatusError 400 or 415."""
     return decode_object(content_type(request), await request.read())
 
 
 def too_large_body() -> StatusError:
-    """413."""
+    """Return a 413."""
     return StatusError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {MAX_BODY}")
 
 
 def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
-    """The object in a POST or PUT; StatusError 400 or 415."""
+    """Return the object in a POST or PUT. Raises StatusError 400 or 415."""
     if content_type == protobuf.MEDIA_TYPE:
         return _decode_protobuf(body)
-    if content_type not in (*_JSON, *_YAML):
+    if content_type not in (*_JSON_TYPES, *_YAML_TYPES):
         raise unsupported_media_type(("application/json", "application/yaml"))
     try:
-        obj = _decode_yaml(body) if content_type in _YAML else _decode_json(body)
+        obj = _decode_yaml(body) if content_type in _YAML_TYPES else _decode_json(body)
     except (*UNDECODABLE, YamlError) as error:
         raise bad_request(f"the object provided is unrecognized: couldn't read the body: {error}") from error
     if not isinstance(obj, dict):
@@ -60,7 +60,7 @@ def decode_object(content_type: str, body: bytes) -> dict[str, Any]:
 
 
 def _decode_yaml(body: bytes) -> Any:
-    # What the body means is bounded like a body in JSON. Kubernetes' reader lets the last of two equal keys count.
+    # The decoded value is limited like a JSON body. Kubernetes' parser uses the last of two equal keys.
     return read_value(body, "body", max_bytes=MAX_BODY, unique_keys=False)
 
 
@@ -68,11 +68,11 @@ def _decode_protobuf(body: bytes) -> dict[str, Any]:
     try:
         return protobuf.decode(body)
     except protobuf.ProtobufError as error:
-        raise unsupported_media_type(_JSON[1:2], str(error)) from error
+        raise unsupported_media_type(_JSON_TYPES[1:2], str(error)) from error
 
 
 def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, str]) -> DeleteOptions:
-    """DeleteOptions from the body or, if it is empty, from the query; `dryRun` counts in both."""
+    """Return the DeleteOptions from the body or, if it is empty, from the query; `dryRun` counts in both."""
     dry_run = ["All"] if "dryRun" in query else None
     if not body.strip():
         grace = query.get("gracePeriodSeconds")
@@ -89,7 +89,7 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
         )
     if content_type == protobuf.MEDIA_TYPE:
         body = msgspec.json.encode(_decode_protobuf(body))
-    elif content_type not in _JSON:
+    elif content_type not in _JSON_TYPES:
         raise unsupported_media_type(("application/json",))
     try:
         options = _decode_delete_options(body)
@@ -101,12 +101,12 @@ def decode_delete_options(content_type: str, body: bytes, query: Mapping[str, st
 
 
 def decode_configuration(body: bytes) -> dict[str, Any]:
-    """What a server-side apply wants, in YAML or JSON; StatusError 400."""
-    return decode_object(_YAML[0], body)
+    """Return the configuration of a server-side apply, in YAML or JSON. Raises StatusError 400."""
+    return decode_object(_YAML_TYPES[0], body)
 
 
 def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOptions:
-    """What a query says about a write; the program, as its User-Agent names it, is the `fieldManager` by default."""
+    """Return a query's write options; the default `fieldManager` is the program named in the User-Agent."""
     dry_run, validation = query.get("dryRun", ""), query.get("fieldValidation", "")
     if dry_run not in ("", "All"):
         raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
@@ -115,13 +115,13 @@ def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOption
             f'fieldValidation: Unsupported value: "{validation}": supported values: "Ignore", "Warn", "Strict"'
         )
     manager = query.get("fieldManager", "")
-    if len(manager) > _MANAGER_LENGTH:
-        raise bad_request(f"fieldManager: Too long: may not be more than {_MANAGER_LENGTH} bytes")
+    if len(manager) > _MAX_MANAGER_LENGTH:
+        raise bad_request(f"fieldManager: Too long: may not be more than {_MAX_MANAGER_LENGTH} bytes")
     return WriteOptions(
         dry_run=bool(dry_run),
         strict=validation == "Strict",
         silent=validation == "Ignore",
-        manager=manager or user_agent.partition("/")[0][:_MANAGER_LENGTH],
+        manager=manager or user_agent.partition("/")[0][:_MAX_MANAGER_LENGTH],
         force=query_flag(query, "force"),
     )
 
@@ -129,7 +129,7 @@ def write_options(query: Mapping[str, str], user_agent: str = "") -> WriteOption
 def json_answer(
     data: bytes, *, status: int = 200, content_type: str = JSON, warnings: Iterable[str] = ()
 ) -> web.Response:
-    """An answer with this body. Each warning becomes a header that clients print."""
+    """Return a response with this body. Each warning becomes a header, which clients print."""
     response = web.Response(body=data, status=status, headers={"Content-Type": content_type})
     for warning in warnings:
         quoted = warning.replace("\\", "\\\\").replace('"', '\\"')
@@ -138,7 +138,7 @@ def json_answer(
 
 
 def status_answer(error: StatusError) -> web.Response:
-    """A refusal."""
+    """Return the response for an error."""
     response = json_answer(encode(error.body()), status=error.code)
     response.headers.update(error.headers)
     if error.headers.get("Connection") == "close":
@@ -147,18 +147,18 @@ def status_answer(error: StatusError) -> web.Response:
 
 
 def created() -> web.Response:
-    """201 for a subresource whose creation leaves no object of its own."""
+    """Return a 201 for a subresource whose creation stores no object of its own."""
     return json_answer(encode(_success(code=201)), status=201)
 
 
 def deleted(resource: ResourceType, stored: StoredObject) -> web.Response:
-    """200 for a DELETE that names what is gone instead of showing it."""
+    """Return a 200 for a DELETE that names the deleted object instead of showing it."""
     details = details_of(resource, stored.metadata["name"], uid=stored.metadata["uid"])
     return json_answer(encode(_success(details=details)))
 
 
 def no_such_path() -> StatusError:
-    """404 for a path that leads to no resource."""
+    """Return a 404 for a path that is not a resource's."""
     return StatusError(404, "NotFound", "the server could not find the requested resource")
 
 

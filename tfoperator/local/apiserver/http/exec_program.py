@@ -1,4 +1,4 @@
-"""A command that runs beside a container, for `exec`: its input, output and terminal."""
+"""A command run beside a container, for `exec`: its input, output and terminal."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ import msgspec
 from tfoperator.local.runtime import Beside
 
 STDOUT, STDERR = 1, 2
-"""Channels of the client for its output."""
+"""The client's channels for output."""
 
-# Makes the terminal the controlling one, which only a child can do for itself, and becomes the command.
+# Sets the controlling terminal, which only the child process can do for itself, and then executes the command.
 _IN_TERMINAL = """
 import os, sys
 os.login_tty(0)
@@ -37,7 +37,7 @@ class _Size(msgspec.Struct, rename="pascal"):
 
 
 class ExecProgram:
-    """A running command, with pipes or in a terminal of its own. Belongs to the event loop."""
+    """A running command, with pipes or in its own terminal. Belongs to the event loop."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class ExecProgram:
 
     @classmethod
     async def with_pipes(cls, beside: Beside, *, stdin: bool) -> ExecProgram:
-        """Start it. Raises OSError, ValueError."""
+        """Start the command with pipes. Raises OSError, ValueError."""
         process = await asyncio.create_subprocess_exec(
             *beside.command,
             executable=beside.program,
@@ -70,7 +70,7 @@ class ExecProgram:
 
     @classmethod
     async def in_terminal(cls, beside: Beside) -> ExecProgram:
-        """Start it in a terminal of its own. Raises OSError, ValueError."""
+        """Start the command in its own terminal. Raises OSError, ValueError."""
         ours, theirs = os.openpty()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -88,7 +88,7 @@ class ExecProgram:
         return cls(process, {STDOUT: reader}, ours, (transport,))
 
     async def write(self, data: bytes) -> None:
-        """Hand it input; waits until it has room for it."""
+        """Write to the command's input; wait until it has room."""
         if self._terminal is not None:
             await self._type(self._terminal, data)
         elif self.process.stdin is not None:
@@ -98,7 +98,7 @@ class ExecProgram:
 
     @staticmethod
     async def _type(terminal: int, data: bytes) -> None:
-        """Write all of it: a terminal holds some KiB, and a person may paste more than the program has read."""
+        """Write all of it: a terminal buffers some KiB, and a user may paste more than the program has read."""
         loop = asyncio.get_running_loop()
         while data:
             try:
@@ -110,34 +110,34 @@ class ExecProgram:
                     await room.wait()
                 finally:
                     loop.remove_writer(terminal)
-            except OSError:  # its programs have all ended
+            except OSError:  # all programs of the terminal have ended
                 return
 
     def end_of_input(self) -> None:
-        """No more input comes."""
+        """Close the command's input."""
         if self.process.stdin is not None:
             self.process.stdin.close()
 
     def resize(self, size: bytes) -> None:
-        """Set the size of its terminal, if it has one, to what the client says."""
+        """Set the size of the command's terminal, if it has one, to the client's."""
         if self._terminal is None:
             return
         try:
             wanted = msgspec.json.decode(size, type=_Size)
             fcntl.ioctl(self._terminal, termios.TIOCSWINSZ, struct.pack("HHHH", wanted.height, wanted.width, 0, 0))
         except (msgspec.DecodeError, struct.error, OSError):
-            pass  # no size, or nobody who sees it
+            pass  # invalid size, or the terminal has no program any more
 
     def kill(self) -> None:
-        """End it with everything that it has started in its group."""
+        """End the command and all processes of its group."""
         if self.process.returncode is None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             with suppress(ProcessLookupError):
-                self.process.kill()  # before it had a group of its own
+                self.process.kill()  # before it had its own group
 
     def close(self) -> None:
-        """Give its terminal back."""
+        """Close the terminal."""
         for transport in self._opened:
             transport.close()
         if self._terminal is not None:

@@ -1,16 +1,16 @@
-"""The listening socket: who may stay connected, and for how long.
+"""The listening socket: which clients may stay connected, and for how long.
 
-Any user of the machine can connect. A connection is unauthenticated while no request with the token has come on it.
-There may be so many of these, each for so many seconds, whatever it does meanwhile: nothing, a handshake, or half a
-request. When there are too many the one that came first goes; all have the same address here, so there is no telling
-whose they are. One connection is accepted in each round of the event loop, in which the others get on as well: whoever
-has the token shows it long before enough others have come after it.
+Any user of the machine can connect. A connection is unauthenticated until a request with the token has come on it. The
+number of these and the time of each are limited, whatever it does meanwhile: nothing, a handshake, or half a
+request. When there are too many, the oldest is closed; all have the same address here, so their users can't be
+distinguished. One connection is accepted in each round of the event loop, in which the others proceed as well: a client
+with the token sends it long before enough others follow.
 
 asyncio ends a TLS connection by a close notification and waits up to half a minute for the client's. A client with an
-idle connection in its pool doesn't read, so it never answers. Therefore a stop shuts what is open still.
+idle connection in its pool doesn't read, so it never responds. Therefore a stop shuts down open connections.
 
-Client libraries send a bearer token over TLS only, also on loopback, so each run has a certificate of its own. A
-kubeconfig carries its authority as `certificate-authority-data`: nothing on the machine has to trust it.
+Client libraries send a bearer token over TLS only, also on loopback, so each run has its own certificate. A kubeconfig
+contains its authority as `certificate-authority-data`: the machine's trust store is not changed.
 """
 
 from __future__ import annotations
@@ -33,30 +33,30 @@ from tfoperator.servers import certificates
 logger = logging.getLogger(__name__)
 
 MAX_UNAUTHENTICATED = 128
-"""More than clients that begin at once; with the connections of these, fewer than the 1024 files of most processes."""
+"""More than the clients that connect at once; with their connections, fewer than the 1024 files of most processes."""
 PATIENCE = 10.0
-"""Seconds for a client to show the token."""
-_BACKLOG = 1024  # a client that finds it full tries again only after a second
-_CLOSE_SECONDS = 0.1  # for a client on the same machine to read what it was sent, and to answer
+"""Seconds for a client to send the token."""
+_BACKLOG = 1024  # a client that finds it full retries only after a second
+_CLOSE_SECONDS = 0.1  # for a client on the same machine to read its data, and to respond
 _HANG_UP_SECONDS = 1.0
-_EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_EXHAUSTED_ERRORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _BACK_OFF_SECONDS = 0.2  # for files to be closed
-_SILENCE_SECONDS = 60.0  # between two complaints
+_WARNING_SECONDS = 60.0  # between two warnings
 
 
-_VALIDITY = timedelta(days=365)  # far beyond the life of a process that keeps all its state in memory
+_VALIDITY = timedelta(days=365)  # far longer than the life of a process that keeps its state in memory
 
 
 class ServerCertificate(msgspec.Struct, frozen=True):
-    """What a server presents (`context`) and the authority that its clients have to trust (`pem`)."""
+    """A server's certificate (`context`) and the authority that its clients must trust (`pem`)."""
 
     pem: bytes
     context: ssl.SSLContext
 
 
 def make_certificate(address: str) -> ServerCertificate:
-    """A fresh certificate for a loopback address and `localhost`."""
-    # The system's time, whatever clock the server runs on: it is what TLS libraries compare with.
+    """Return a new certificate for a loopback address and `localhost`."""
+    # The system's time, whatever the server's clock: TLS libraries compare with it.
     now = datetime.now(UTC)
     authority = certificates.make_authority("tfoperator embedded API server", now, _VALIDITY)
     pair = certificates.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
@@ -70,12 +70,12 @@ class _Unauthenticated:
 
 
 class ListeningSocket(socket.socket):
-    """A TCP socket that listens. It is closed like any socket; all else is for the event loop that serves it."""
+    """A TCP socket that listens. Close it like any socket; its other methods are for the event loop that serves it."""
 
     def __init__(
         self, host: str, port: int, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE
     ) -> None:
-        """Bind and listen; OSError, which names the address, if it is taken. `patience` is in seconds."""
+        """Bind and listen; raises OSError, which names the address, if it is in use. `patience` is in seconds."""
         super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._max_unauthenticated = max_unauthenticated
@@ -95,7 +95,7 @@ class ListeningSocket(socket.socket):
             raise
 
     async def serve(self, protocols: Callable[[], asyncio.Protocol], context: ssl.SSLContext) -> None:
-        """Accept until cancelled. What is wrong with one connection does not keep others waiting."""
+        """Accept until cancelled. An error of one connection does not delay others."""
         loop = asyncio.get_running_loop()
         handshakes: set[asyncio.Task[None]] = set()
         try:
@@ -105,7 +105,7 @@ class ListeningSocket(socket.socket):
                 except ConnectionAbortedError:
                     continue
                 except OSError as error:
-                    if error.errno not in _EXHAUSTED:
+                    if error.errno not in _EXHAUSTED_ERRORS:
                         raise
                     await self._back_off(error)
                     continue
@@ -123,20 +123,20 @@ class ListeningSocket(socket.socket):
                 client.patience.cancel()
 
     def trust(self, peer: Any) -> None:
-        """The client at this address has shown the token: it may stay."""
+        """Let the client at this address stay: it has sent the token."""
         client = self._unauthenticated.pop(peer, None)
         if client is not None:
             client.patience.cancel()
 
     async def hang_up(self) -> None:
-        """Wait a moment for connections that are being closed, then shut those that are still open."""
+        """Wait a moment for connections that are being closed, then shut down those that are still open."""
         await self._wait_closed(_CLOSE_SECONDS)
         for connection in self._open():
             _shut(connection)
         await self._wait_closed(_HANG_UP_SECONDS)
 
     def _admit(self, loop: asyncio.AbstractEventLoop, connection: socket.socket, peer: Any) -> None:
-        self.trust(peer)  # an earlier one from there has ended, else there could not be this one
+        self.trust(peer)  # an earlier connection from this address has ended, else this one could not exist
         patience = loop.call_later(self._patience, self._send_away, peer)
         self._unauthenticated[peer] = _Unauthenticated(connection, patience)
         if len(self._unauthenticated) > self._max_unauthenticated:
@@ -150,10 +150,10 @@ class ListeningSocket(socket.socket):
         self.trust(peer)
 
     async def _back_off(self, error: OSError) -> None:
-        """There is no room for one more file: make some."""
+        """Close all unauthenticated connections: no file descriptor is free."""
         now = asyncio.get_running_loop().time()
         if now >= self._quiet_until:
-            self._quiet_until = now + _SILENCE_SECONDS
+            self._quiet_until = now + _WARNING_SECONDS
             logger.warning(
                 "can't accept a connection: %s; %d unauthenticated clients go",
                 error.strerror,
@@ -181,7 +181,7 @@ async def _shake_hands(
 ) -> None:
     try:
         await loop.connect_accepted_socket(protocols, connection, ssl=context)
-    except OSError as error:  # those of TLS are, too
+    except OSError as error:  # includes TLS errors
         connection.close()
         logger.debug("a client did not get as far as a request: %s", error)
         # Its traceback refers to it, and to the connection's buffers of 256 KiB, which would stay until a full garbage
@@ -190,7 +190,7 @@ async def _shake_hands(
 
 
 def _shut(connection: socket.socket) -> None:
-    """End a connection; whoever serves it notices, and closes it."""
+    """Shut down a connection; its server notices, and closes it."""
     try:
         connection.shutdown(socket.SHUT_RDWR)
     except OSError:

@@ -1,7 +1,7 @@
-"""Requests for `metrics.k8s.io/v1beta1`: answered from a measurement, in the form in which metrics-server says it.
+"""Requests for `metrics.k8s.io/v1beta1`: answered from a measurement, in metrics-server's format.
 
-GPUs are ours to add: metrics-server knows none, and clients add up the resources that they know. `nvidia.com/gpu` is
-how many of the container's devices are busy, `nvidia.com/gpu-memory` what of their memory is used.
+GPUs are our addition: metrics-server has none, and clients sum only resources that they know. `nvidia.com/gpu` is the
+number of busy devices of the container, `nvidia.com/gpu-memory` the used memory of its devices.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from tfoperator.local.apiserver.storage import Store, encode, parse_selector
 from tfoperator.local.usage import ContainerUsage, Usage
 
 UsageSource = Callable[[], Usage | None]
-"""Says what is used now. May block for a measurement; None if there is none yet."""
+"""Returns the current usage. May block for a measurement; None if there is none yet."""
 
 _RESOURCES = {resource.plural: resource for resource in METRICS}
 
 
 class MetricsRequests:
-    """Answers them. Confined to the server's event loop; the source is asked in threads of the loop's executor."""
+    """Answers metrics requests. Confined to the server's event loop; threads of its executor call the source."""
 
     def __init__(self, store: Store, source: UsageSource) -> None:
         self._store = store
@@ -36,7 +36,7 @@ class MetricsRequests:
 
     @staticmethod
     def concerns(path: ResourcePath) -> bool:
-        """Whether a path is in this API group."""
+        """Return whether a path is in this API group."""
         return (path.group, path.version) == (POD_METRICS.group, POD_METRICS.version)
 
     async def answer(self, request: web.Request, path: ResourcePath) -> web.StreamResponse:
@@ -60,7 +60,7 @@ class MetricsRequests:
         return json_answer(encode(found[0]))
 
     def _metrics(self, usage: Usage, path: ResourcePath) -> list[dict[str, Any]]:
-        """What is known of the objects that the path names."""
+        """Return the metrics of the objects that the path names."""
         of = PODS if path.plural == POD_METRICS.plural else NODES
         objects = [stored.obj for stored in self._store.objects(of, path.namespace)]
         if path.name:
@@ -69,7 +69,7 @@ class MetricsRequests:
 
 
 def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
-    """Whether the path has a namespace where there are some, and only there: a list may be of all namespaces."""
+    """Return whether the path has a namespace exactly if it needs one: a list may be of all namespaces."""
     if not resource.namespaced:
         return not path.namespace
     return bool(path.namespace) or not path.name
@@ -79,7 +79,7 @@ _Dict = dict[str, Any]
 
 
 def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[_Dict]:
-    """One for each of these pods that has a container that was measured, in their order."""
+    """Return the metrics of each pod with a measured container, in the order of `pods`."""
     by_uid: dict[str, list[ContainerUsage]] = {}
     for one in usage.containers:
         by_uid.setdefault(one.pod_uid, []).append(one)
@@ -94,13 +94,13 @@ def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[_Dict]:
 
 
 def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[_Dict]:
-    """One for each node, of which there is one: this machine, with all that runs on it."""
+    """Return the metrics of each node; there is one: this machine, with all that runs on it."""
     used = {"cpu": _cpu(usage.machine_cpu), "memory": _memory(usage.machine_memory)}
     return [{**_head(NODE_METRICS, node, usage), "usage": used} for node in nodes]
 
 
 def metrics_list(resource: ResourceType, items: list[_Dict]) -> _Dict:
-    """A list of them."""
+    """Return the list object of metrics."""
     return {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}, "items": items}
 
 

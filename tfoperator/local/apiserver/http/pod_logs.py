@@ -1,8 +1,8 @@
-"""`pods/{name}/log`: finds out which container is meant and streams what the node agent's reader yields.
+"""`pods/{name}/log`: selects the container and streams the chunks of the node agent's reader.
 
-A reader is a plain blocking iterator (it reads files), so each runs in a thread of its own and hands its chunks to the
-event loop. While it follows a log it must yield at least every second or so, `b""` if there is nothing new: only then
-can a client that has gone, or a server that stops, end it.
+A reader is a plain blocking iterator (it reads files), so each runs in its own thread and sends its chunks to the event
+loop. While it follows a log it must yield at least about every second, `b""` if there is nothing new: only then can it
+be stopped when the client has gone, or the server stops.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ from tfoperator.local.runtime import LogRequest
 logger = logging.getLogger(__name__)
 
 LogReader = Callable[[LogRequest], Iterator[bytes]]
-"""What is wanted -> chunks. LookupError: there is no such log (yet)."""
+"""Yields the chunks of a request. Raises LookupError if there is no such log (yet)."""
 
 _LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
-_CHUNKS_AHEAD = 16  # how far a reader may run ahead of its client
+_CHUNKS_AHEAD = 16  # the number of chunks that a reader may be ahead of its client
 
 
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
-    """Read the query and choose the container; StatusError 400 if it isn't clear or has not started."""
+    """Read the query and select the container. Raises StatusError 400 if it is ambiguous or has not started."""
     container = choose_container(stored.obj, query.get("container", ""))
     previous = query_flag(query, "previous")
     if not previous:
@@ -50,7 +50,7 @@ def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -
 
 
 def _since(query: Mapping[str, str], now: datetime) -> datetime | None:
-    """The time from which on lines are wanted; StatusError 400 for one that makes no sense, or two."""
+    """Return the time of the first wanted lines. Raises StatusError 400 for an invalid time, or two."""
     seconds, text = _number(query, "sinceSeconds", least=1), query.get("sinceTime", "")
     if seconds is not None and text:
         raise bad_request("sinceSeconds: Forbidden: at most one of `sinceTime` or `sinceSeconds` may be specified")
@@ -81,7 +81,7 @@ def _number(query: Mapping[str, str], name: str, *, least: int = 0) -> int | Non
 
 
 def choose_container(pod: Mapping[str, Any], wanted: str) -> str:
-    """The container that a client means; StatusError 400 if there is none of that name, or several without one."""
+    """Return the requested container. Raises StatusError 400 if it doesn't exist, or if one must be named."""
     spec, name = pod["spec"], pod["metadata"]["name"]
     containers = [c["name"] for c in spec.get("containers") or ()]
     init = [c["name"] for c in spec.get("initContainers") or ()]
@@ -106,7 +106,7 @@ def _check_started(pod: Mapping[str, Any], container: str) -> None:
 
 
 class _End:
-    """Put behind the last chunk, with the exception that ended the reader, if one did."""
+    """Sent after the last chunk, with the exception that ended the reader, if any."""
 
     def __init__(self, error: Exception | None) -> None:
         self.error = error
@@ -116,13 +116,13 @@ class LogThreads:
     """Runs readers in threads; `stop` ends and joins them. Use from the event loop, `stop` from outside of it."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
+        """Start no thread yet."""
         self._lock = threading.Lock()  # guards _threads
         self._threads: set[threading.Thread] = set()
         self._stopping = threading.Event()
 
     def stop(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds in all for the readers to notice; one that doesn't is left behind and logged."""
+        """Wait up to `timeout` seconds in total for the readers to end; one that doesn't is logged and left behind."""
         self._stopping.set()
         with self._lock:
             threads = tuple(self._threads)
@@ -132,7 +132,7 @@ class LogThreads:
                 logger.warning("%s did not end within %s s", thread.name, timeout)
 
     async def open(self, reader: LogReader, wanted: LogRequest) -> LogChunks:
-        """Open a log and wait for its first chunk, while a log that isn't there can still be refused."""
+        """Open a log and wait for its first chunk, so that a missing log can still be refused."""
         stream = LogChunks(self, reader, wanted)
         try:
             await stream.wait_for_first()
@@ -142,23 +142,23 @@ class LogThreads:
         return stream
 
     def add(self, thread: threading.Thread) -> None:
-        """Remember a thread to be joined."""
+        """Add a thread to be joined."""
         with self._lock:
             self._threads.add(thread)
 
     def discard(self, thread: threading.Thread) -> None:
-        """It is about to end."""
+        """Remove a thread that is about to end."""
         with self._lock:
             self._threads.discard(thread)
 
     @property
     def stopping(self) -> bool:
-        """Whether readers have to end."""
+        """Whether readers must end."""
         return self._stopping.is_set()
 
 
 class LogChunks:
-    """One log on its way to a client."""
+    """One log that is being sent to a client."""
 
     def __init__(self, readers: LogThreads, reader: LogReader, wanted: LogRequest) -> None:
         """Start the reader's thread."""
@@ -197,16 +197,16 @@ class LogChunks:
         try:
             self._loop.call_soon_threadsafe(self._chunks.put_nowait, item)
         except RuntimeError:
-            self._gone.set()  # the loop is closed, and with it every client's connection
+            self._gone.set()  # the loop is closed, and so is every client's connection
 
     async def wait_for_first(self) -> None:
-        """Wait for the first chunk; raise what the reader raised, as a status."""
+        """Wait for the first chunk; raise the reader's exception, as a status."""
         self._head = await self._chunks.get()
         if isinstance(self._head, _End) and self._head.error is not None:
             raise _status(self._head.error, self._wanted)
 
     async def send(self, sink: LineSink) -> None:
-        """Write everything to the client, until the end of the log or of the client."""
+        """Send all chunks to the client, until the log ends or the client has gone."""
         left = self._wanted.limit_bytes
         item = self._head
         while not isinstance(item, _End):
@@ -223,7 +223,7 @@ class LogChunks:
             logger.warning("log of %s/%s broke off: %s", self._wanted.namespace, self._wanted.pod, item.error)
 
     def close(self) -> None:
-        """Tell the reader to stop: the client has gone. Idempotent."""
+        """Stop the reader: the client has gone. Idempotent."""
         self._gone.set()
 
 

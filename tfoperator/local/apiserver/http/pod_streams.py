@@ -1,8 +1,8 @@
-"""What a node agent streams of a pod: its log, its stacks, and a command beside a container, or its output.
+"""The node agent's streams of a pod: its log, its stacks, a command beside a container, and a container's output.
 
-The last two, `exec` and `attach`, go over a WebSocket. Messages are those of Kubernetes' `v5.channel.k8s.io` and
-`v4.channel.k8s.io`: the first byte names the channel. A client that goes away ends the command and all that it has
-started; so does the end of the container. All runs in the server's event loop.
+The last two, `exec` and `attach`, use a WebSocket. Messages are those of Kubernetes' `v5.channel.k8s.io` and
+`v4.channel.k8s.io`: the first byte is the channel. A client that disconnects ends the command and all processes that it
+has started; so does the end of the container. All of it runs in the server's event loop.
 """
 
 from __future__ import annotations
@@ -25,23 +25,23 @@ from tfoperator.local.runtime import Beside, LaunchError, LogRequest
 
 T = TypeVar("T")
 
-_ENDS = {"Connection": "close"}
-"""With a refused upgrade: what the client has sent since is in no protocol that is spoken here."""
+_CLOSE_HEADER = {"Connection": "close"}
+"""Sent with a refused upgrade: the client's next bytes may be in another protocol."""
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
 _STDIN, _ERROR, _RESIZE, _CLOSE = 0, 3, 4, 255
-_PIECE = 32 * 1024
+_PIECE_SIZE = 32 * 1024
 _MAX_MESSAGE = 4 * 1024 * 1024  # bytes; kubectl sends 32 KiB
-_LOOK_SECONDS = 0.5  # between two looks whether the container still runs
+_CHECK_SECONDS = 0.5  # between two checks whether the container still runs
 _HEARTBEAT_SECONDS = 30.0
 
 
 CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
-"""(namespace, pod, container, command) -> how to run it. LaunchError: why not, and what to do."""
+"""(namespace, pod, container, command) -> how to run it. Raises LaunchError with the reason and what to do."""
 
 
 class PodStreams:
-    """Answers with what the node agent reads or runs. For the server's event loop; the agent may come and go."""
+    """Serves the streams of the node agent. For the server's event loop; the agent may come and go."""
 
     def __init__(self, logs: LogThreads, clock: Clock) -> None:
         self._logs = logs
@@ -50,7 +50,7 @@ class PodStreams:
         self.log_reader: LogReader | None = None
         self.stacks_reader: LogReader | None = None
         self.beside: CommandOpener | None = None
-        """How commands are run beside containers."""
+        """Returns how to run a command beside a container."""
 
     async def close(self) -> None:
         """End every command that runs beside a container."""
@@ -58,11 +58,11 @@ class PodStreams:
             await socket.close()
 
     async def send_log(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
-        """Answer with a container's log. Raises StatusError."""
+        """Send a container's log. Raises StatusError."""
         return await self._send(request, pod, self.log_reader, "log")
 
     async def send_stacks(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
-        """Answer with the stacks of a container's threads. Raises StatusError."""
+        """Send the stacks of a container's threads. Raises StatusError."""
         return await self._send(request, pod, self.stacks_reader, "stacks")
 
     async def _send(
@@ -81,7 +81,7 @@ class PodStreams:
         return response
 
     async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
-        """Send what a container prints from now on. Raises StatusError."""
+        """Send a container's output from now on. Raises StatusError."""
         container = choose_container(pod.obj, _StreamRequest.parse(request).container)
         reader = _served(self.log_reader, "no node agent serves logs")
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
@@ -120,7 +120,7 @@ def _served(part: T | None, otherwise: str) -> T:
 
 
 class _StreamRequest(msgspec.Struct, frozen=True):
-    """What a client wants of a pod."""
+    """A client's request for streams of a pod."""
 
     container: str
     command: tuple[str, ...]
@@ -140,14 +140,14 @@ class _StreamRequest(msgspec.Struct, frozen=True):
 
 
 async def _open_socket(request: web.Request) -> web.WebSocketResponse:
-    """Accept a WebSocket; StatusError 400 for a client that has none."""
+    """Accept a WebSocket. Raises StatusError 400 for a client that sends none."""
     upgrade = request.headers.get("Upgrade", "").lower()
     if upgrade != "websocket":
         if not upgrade:
             raise bad_request("Upgrade request required")
         spoken = upgrade.partition("/")[0].upper()[:20]
         message = f"{spoken} is not spoken here: use kubectl 1.31 or later, or another client that speaks WebSockets"
-        raise StatusError(400, "BadRequest", message, headers=_ENDS)
+        raise StatusError(400, "BadRequest", message, headers=_CLOSE_HEADER)
     socket = web.WebSocketResponse(
         protocols=PROTOCOLS, max_msg_size=_MAX_MESSAGE, heartbeat=_HEARTBEAT_SECONDS, compress=False
     )
@@ -156,7 +156,7 @@ async def _open_socket(request: web.Request) -> web.WebSocketResponse:
 
 
 async def _attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
-    """Send what the container prints from now on, until it ends or the client goes."""
+    """Send the container's output from now on, until it ends or the client disconnects."""
     try:
         await _first_of(stream.send(_Channel(socket, STDOUT)), _until_closed(socket))
         await _end(socket, _SUCCESS)
@@ -165,7 +165,7 @@ async def _attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
 
 
 async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool, tty: bool) -> None:
-    """Run a command beside a container, and tell its outcome, unless the client goes or the container ends before."""
+    """Run a command beside a container, and send its result, unless the client or the container has gone first."""
     try:
         program = await (ExecProgram.in_terminal(beside) if tty else ExecProgram.with_pipes(beside, stdin=stdin))
     except (OSError, ValueError) as error:
@@ -184,7 +184,7 @@ async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool,
 
 
 async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError | ValueError) -> None:
-    """It can't be started, as one sees only after the upgrade: tell it as a shell does."""
+    """Report a failed start as a shell does: it is noticed only after the upgrade."""
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
     with suppress(ConnectionError):
@@ -193,7 +193,7 @@ async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError 
 
 
 class _Channel:
-    """A channel to the client as a place to write to."""
+    """A channel to the client as a writer."""
 
     def __init__(self, socket: web.WebSocketResponse, number: int) -> None:
         self._socket = socket
@@ -211,8 +211,8 @@ async def _run(socket: web.WebSocketResponse, program: ExecProgram) -> None:
 async def _copy(reader: asyncio.StreamReader, channel: _Channel) -> None:
     while True:
         try:
-            data = await reader.read(_PIECE)
-        except OSError:  # a terminal whose programs have all ended
+            data = await reader.read(_PIECE_SIZE)
+        except OSError:  # all programs of the terminal have ended
             return
         if not data:
             return
@@ -220,7 +220,7 @@ async def _copy(reader: asyncio.StreamReader, channel: _Channel) -> None:
 
 
 async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | None = None) -> None:
-    """Hand the client's messages on until it has gone."""
+    """Forward the client's messages until it has disconnected."""
     async for message in socket:
         if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT) or not message.data or program is None:
             continue
@@ -237,11 +237,11 @@ async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | No
 
 async def _until_over(beside: Beside) -> None:
     while beside.alive():
-        await asyncio.sleep(_LOOK_SECONDS)
+        await asyncio.sleep(_CHECK_SECONDS)
 
 
 async def _first_of(*waiting: Awaitable[None]) -> int:
-    """Wait for the first to end, and end the others; which it was. What it raised is raised."""
+    """Wait for the first to end, and cancel the others; return its index. Raises its exception."""
     tasks = [asyncio.ensure_future(one) for one in waiting]
     try:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -280,11 +280,11 @@ def _failure(code: int) -> Mapping[str, Any]:
 
 
 def no_ports() -> StatusError:
-    """Why ports are not forwarded, and what to do instead."""
+    """Return the error of port-forward, with its reason and the alternative."""
     return StatusError(
         501,
         "NotImplemented",
         "ports are not forwarded here, for there is nothing to cross: connect to the port itself, at the address that "
         "`kubectl get pods -o wide` shows for the pod",
-        headers=_ENDS,
+        headers=_CLOSE_HEADER,
     )

@@ -1,7 +1,7 @@
 """Requests for resources: collections, objects and their subresources.
 
-A write happens between two awaits (its body is read before, its answer is sent after), so no lock is needed and a
-client that hangs up can't leave half of one behind.
+A write happens between two awaits (its body is read before, its response is sent after), so no lock is needed and a
+client that disconnects can't leave half a write.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two ti
 
 
 class _Call(NamedTuple):
-    """One request, and what its path names."""
+    """One request, and the objects that its path names."""
 
     request: web.Request
     resource: ResourceType
@@ -89,7 +89,7 @@ class ResourceRequests:
         rng: random.Random,
         bookmark_interval: float,
     ) -> None:
-        """`bookmark_interval` is in seconds."""
+        """Take `bookmark_interval` in seconds."""
         self._store = store
         self._registry = registry
         self._tokens = tokens
@@ -102,7 +102,7 @@ class ResourceRequests:
         self._watchers: set[Watcher] = set()
 
     async def close_streams(self) -> None:
-        """End every watch cleanly, and every command that runs beside a container."""
+        """End all watches cleanly, and all commands that run beside containers."""
         for watcher in tuple(self._watchers):
             watcher.close()
         await self._pod_streams.close()
@@ -154,7 +154,7 @@ class ResourceRequests:
     async def _subresource(self, call: _Call) -> web.StreamResponse:
         request, resource, path = call
         if (path.subresource, request.method) == ("stacks", "GET") and resource is PODS:
-            # Ours alone, and in no discovery: an API server of Kubernetes has no such thing.
+            # Our own addition, not in discovery: Kubernetes' API server has no such subresource.
             return await self._pod_streams.send_stacks(request, self._registry.get(*call.key))
         if path.subresource not in resource.subresources:
             raise no_such_path()
@@ -193,7 +193,7 @@ class ResourceRequests:
         raise call.unsupported
 
     async def _update(self, call: _Call) -> web.StreamResponse:
-        """PUT or PATCH of an object, its status or its Scale."""
+        """Handle PUT or PATCH of an object, its status or its Scale."""
         request, resource, path = call
         body, media_type = await request.read(), content_type(request)
         if request.method == "PATCH" and media_type == APPLY and not path.subresource:
@@ -212,7 +212,7 @@ class ResourceRequests:
     def _apply(self, call: _Call, body: bytes) -> web.Response:
         options = call.options
         if "fieldManager" not in call.request.query:
-            options = msgspec.structs.replace(options, manager="")  # here it has to be said
+            options = msgspec.structs.replace(options, manager="")  # an apply must name its manager
         written, created = apply_configuration(self._registry, *call.key, decode_configuration(body), options)
         return self._written(call, written, 201 if created else 200)
 
@@ -260,7 +260,7 @@ class ResourceRequests:
             await serve(watcher, response, timeout=timeout, bookmark_interval=self._bookmark_interval)
             return response
         except ConnectionError:
-            return response  # the client is gone, as clients of watches go
+            return response  # the client has disconnected, which is normal for a watch
         finally:
             watcher.close()
             self._watchers.discard(watcher)

@@ -1,6 +1,6 @@
-"""Reviews: what a client may do, and who it is. Whoever has the token may do everything.
+"""Reviews: a client's permissions and identity. A client with the token may do everything.
 
-`kubectl auth can-i` and `whoami`, and clients that look before they leap, create these objects; nothing is stored.
+`kubectl auth can-i`, `whoami`, and clients that check their permissions first create these objects; nothing is stored.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 _Dict = dict[str, Any]
 
 USER = "tfoperator-local"
-"""Who has the token; the kubeconfig calls its user so, too."""
+"""The user of the token; also its name in the kubeconfig."""
 
 _USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticated"]}
-_EVERYTHING = ["*"]
+_ANY = ["*"]
 
 
 def _access(spec: _Dict, _: str) -> _Dict:
@@ -33,8 +33,8 @@ def _rules(spec: _Dict, _: str) -> _Dict:
         raise bad_request("no namespace on request")
     return {
         "incomplete": False,
-        "resourceRules": [{"verbs": _EVERYTHING, "apiGroups": _EVERYTHING, "resources": _EVERYTHING}],
-        "nonResourceRules": [{"verbs": _EVERYTHING, "nonResourceURLs": _EVERYTHING}],
+        "resourceRules": [{"verbs": _ANY, "apiGroups": _ANY, "resources": _ANY}],
+        "nonResourceRules": [{"verbs": _ANY, "nonResourceURLs": _ANY}],
     }
 
 
@@ -64,16 +64,16 @@ _REVIEWS: Mapping[ResourceType, Callable[[_Dict, str], _Dict]] = {
 _BY_PATH = {ResourcePath(one.group, one.version, one.plural): one for one in _REVIEWS}
 
 REVIEWS = tuple(_REVIEWS)
-"""Their types, for discovery."""
+"""The types of reviews, for discovery."""
 
 
 def review_at(path: ResourcePath) -> ResourceType | None:
-    """The type of review that a path names; None if it names another thing."""
+    """Return the type of review that a path names; None if it names another type."""
     return _BY_PATH.get(path)
 
 
 def reviewed(resource: ResourceType, method: str, body: _Dict, token: str) -> _Dict:
-    """The answer to a review, on a server of this token. Raises StatusError 400 or 405."""
+    """Return the completed review, on a server with this token. Raises StatusError 400 or 405."""
     if method != "POST":
         raise method_not_allowed(method.lower())
     spec = body.get("spec") or {}

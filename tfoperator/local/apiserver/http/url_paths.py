@@ -1,4 +1,4 @@
-"""From URL path to what it names. Pure, and the only place that knows how Kubernetes lays out its paths."""
+"""The parser of URL paths. Pure, and the only module that knows the layout of Kubernetes' paths."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class ResourcePath(msgspec.Struct, frozen=True):
 
 
 def parse_path(raw_path: str) -> ResourcePath | None:
-    """Split a percent-encoded path; None if it names no resource (discovery, health, nonsense).
+    """Split a percent-encoded path; return None if it names no resource (discovery, health, invalid).
 
-    Each part is decoded after splitting, so an encoded slash stays inside its part and can't reach elsewhere.
+    Each part is decoded after splitting, so an encoded slash stays inside its part and can't change the path.
     """
     parts = [unquote(part) for part in raw_path.strip("/").split("/")]
     if len(parts) >= 3 and parts[0] == "api":

@@ -1,7 +1,7 @@
-"""Watches: from a starting revision, every change of a selection, in order, without gaps.
+"""Watches: all changes of a selection from a starting revision, in order, without gaps.
 
 A watcher is filled by the store's events and emptied by its HTTP handler; both run in the server's event loop, so
-between taking the initial state and observing changes nothing can slip through. Selection is by transition: an object
+no change can be lost between taking the initial state and observing changes. Selection is by transition: an object
 that begins to match is ADDED, one that stops matching is DELETED.
 """
 
@@ -27,20 +27,20 @@ from tfoperator.local.apiserver.storage import (
 )
 
 BACKLOG_LIMIT = 10_000
-"""Lines a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the memory;
-it resumes from the last version it saw, or relists."""
+"""Lines that a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the
+memory; it resumes from the last version it saw, or relists."""
 
 
 class LineSink(Protocol):
-    """Where lines go: an HTTP response."""
+    """The receiver of lines: an HTTP response."""
 
     async def write(self, data: bytes) -> None:
-        """Send; raises ConnectionError when the client is gone."""
+        """Send data. Raises ConnectionError when the client is gone."""
         ...
 
 
 def check_watch_options(options: ListRequest) -> None:
-    """Raise StatusError 422 for a combination that a watch doesn't have."""
+    """Raise StatusError 422 for options that a watch can't combine."""
     if options.send_initial_events is None:
         if options.match:
             raise match_forbidden("resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided")
@@ -61,7 +61,7 @@ class Watcher:
         *,
         backlog_limit: int = BACKLOG_LIMIT,
     ) -> None:
-        """Collect what the starting point asks for, and observe from now on. StatusError 400 or 504."""
+        """Collect the initial events, and observe from now on. Raises StatusError 400 or 504."""
         self._store = store
         self._resource = resource
         self._prefix = f"{namespace}/" if namespace else ""
@@ -94,7 +94,7 @@ class Watcher:
     def _replay(self, revision: int) -> None:
         try:
             if revision > self._store.revision:
-                # Only a client of an earlier server can know the future; waiting for it would be waiting for ever.
+                # Only a client of an earlier server can know a future revision; waiting for it could take forever.
                 raise Compacted(self._store.revision)
             for change in self._store.changes_since(self._resource, revision):
                 self._observe(change)
@@ -102,7 +102,7 @@ class Watcher:
             self._fail(expired(f"too old resource version: {revision} ({error.oldest})"))
 
     def _fail(self, error: StatusError) -> None:
-        """End with an ERROR event: once a watch is accepted, this is how it fails."""
+        """End with an ERROR event: once a watch is accepted, it fails this way."""
         self._put(b'{"type":"ERROR","object":%b}\n' % encode(error.body()))
         self.close()
 
@@ -123,7 +123,7 @@ class Watcher:
                 return
             stored = change.last
             if not after and change.new is not None and change.old is not None:
-                # It left the selection: show it as it was, under the version at which it left.
+                # It left the selection: send its old state, with the version at which it left.
                 stored = StoredObject(change.old.key, change.old.copy(), change.revision)
             type_ = ("MODIFIED" if before else "ADDED") if after else "DELETED"
         self._put(self._form.event(type_, stored))
@@ -131,12 +131,12 @@ class Watcher:
             self.close()
 
     def bookmark(self) -> None:
-        """Tell the client that it has seen everything up to now, if it asked to be told."""
+        """Send a bookmark for the current revision, if the client has requested bookmarks."""
         if self._bookmarks and not self._closed:
             self._put(self._form.bookmark(self._store.revision, initial_events_end=False))
 
     def close(self) -> None:
-        """End the watch after what is already collected. Idempotent."""
+        """End the watch after the lines already collected. Idempotent."""
         self._closed = True
         self._unobserve()
         self._unobserve = lambda: None
@@ -148,13 +148,13 @@ class Watcher:
         return self._closed
 
     def take(self) -> bytes:
-        """All lines collected since the last call."""
+        """Return all lines collected since the last call."""
         lines, self._lines = self._lines, []
         self._wake.clear()
         return b"".join(lines)
 
     async def wait(self, deadline: float) -> None:
-        """Until there is something to take, the watch is closed, or the loop's time reaches `deadline`."""
+        """Wait until there are lines to take, the watch is closed, or the loop's time reaches `deadline`."""
         if self._lines or self._closed:
             return
         try:
@@ -165,7 +165,7 @@ class Watcher:
 
 
 async def serve(watcher: Watcher, sink: LineSink, *, timeout: float, bookmark_interval: float) -> None:
-    """Send a watcher's lines until it is closed or `timeout` seconds are over, with bookmarks when they are due."""
+    """Send a watcher's lines until it is closed or `timeout` seconds have passed, with a bookmark in each interval."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
     next_bookmark = loop.time() + bookmark_interval

@@ -1,7 +1,7 @@
-"""What an object must look like: types, names, metadata, defaults, validation, and custom resources with their schema.
+"""The rules for objects: types, names, metadata, defaults, validation, and custom resources with their schema.
 
-A `Strategy` has what differs between kinds, in the words of kube-apiserver's registry strategies. Pure, but for
-random names and addresses.
+A `Strategy` contains the differences between kinds, in the terms of kube-apiserver's registry strategies. Pure, except
+for random names and addresses.
 """
 
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource

@@ -1,7 +1,7 @@
 """Custom resources: a CRD's names, schema, printer columns and subresource, served without an apiextensions server.
 
-The schema says what OpenAPI can say; what the CRD says in CEL comes as a validator in Python, asked when the schema
-has nothing to object, as in kube-apiserver.
+The schema has the rules that OpenAPI can express; the CRD's CEL rules are a validator in Python, called if the schema
+finds no problem, as in kube-apiserver.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tfoperator.local.apiserver.storage import ServedView
 _Dict = dict[str, Any]
 
 Validator = Callable[[_Dict, _Dict | None], Iterable[FieldProblem]]
-"""What is wrong with an object, given its old version in an update (None in a create)."""
+"""Returns the problems of an object, given its old version in an update (None in a create)."""
 
 
 class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
@@ -36,7 +36,7 @@ class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"
 
 
 class CustomResource(msgspec.Struct, frozen=True):
-    """One version of a CRD made ready to serve. `view` says how it comes from the stored version, if it is another."""
+    """One version of a CRD, ready to be served. `view` converts it from and to the stored version, if it isn't that."""
 
     resource: ResourceType
     openapi: Mapping[str, Any]
@@ -46,10 +46,10 @@ class CustomResource(msgspec.Struct, frozen=True):
 
 
 Conversion = Callable[[_Dict], _Dict]
-"""Turns an object of one's own into one of another version."""
+"""Converts a private copy of an object to another version."""
 
 Check = Callable[[_Dict], object]
-"""Raises StatusError for an object that passes all rules of its version and can't be converted for all that."""
+"""Raises StatusError for an object that passes all rules of its version but can't be converted."""
 
 
 def custom_resource(crd: Mapping[str, Any], validator: Validator | None = None) -> CustomResource:
@@ -66,9 +66,9 @@ def custom_view(
     validator: Validator,
     convertible: Check,
 ) -> CustomResource:
-    """Read another version of it. What conversions yield is pruned and completed by the schema of the version.
+    """Read another version of a CRD. Converted objects are pruned and defaulted by the schema of their version.
 
-    `convertible` is asked at every write, dry runs included, when nothing else is wrong: `to_stored` must not fail.
+    `convertible` is called for every write, dry runs included, if there is no other problem: `to_stored` must not fail.
     """
     versions = {version["name"]: version for version in crd["spec"]["versions"]}
     served, stored = _read_version(crd, versions[name], validator, convertible), custom_resource(crd)
@@ -137,7 +137,7 @@ class CustomStrategy(Strategy):
         validator: Validator | None,
         convertible: Check | None = None,
     ) -> None:
-        """`has_status`: the CRD has the status subresource, so the main endpoint leaves the status alone."""
+        """With `has_status`, the CRD has the status subresource, so the main endpoint keeps the status."""
         self._schema = schema
         self._status_schema = schema.only("status")
         self._has_status = has_status
@@ -146,23 +146,23 @@ class CustomStrategy(Strategy):
         self._convertible = convertible
 
     def prune(self, obj: _Dict) -> list[str]:
-        """Drop what the schema doesn't know."""
+        """Remove fields that the schema doesn't know; return their paths."""
         return self._schema.prune(obj)
 
     def prepare_create(self, obj: _Dict) -> None:
-        """Default; a new object has no status."""
+        """Set defaults; a new object has no status."""
         if self._has_status:
             obj.pop("status", None)
         self._schema.default(obj)
 
     def prepare_update(self, new: _Dict, old: _Dict) -> None:
-        """Default, and keep the old status."""
+        """Set defaults, and keep the old status."""
         if self._has_status:
             keep(new, old, "status")
         self._schema.default(new)
 
     def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
-        """Take nothing but the status: unlike built-in kinds, not even labels."""
+        """Take only the status: unlike built-in kinds, not even labels."""
         told = {} if new.get("status") is None else {"status": new["status"]}
         new.clear()
         new.update(msgspec.json.decode(msgspec.json.encode(old)))  # a copy: defaulting changes it in place
@@ -170,10 +170,10 @@ class CustomStrategy(Strategy):
         self._schema.default(new)
 
     def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
-        """What the schema objects to; if nothing, what the CEL rules' stand-in does; if nothing, the conversion.
+        """Return the schema's problems; if there are none, the validator's; if there are none, check the conversion.
 
-        A spec that an update leaves as it is was good enough before, as in kube-apiserver, where unchanged values are
-        exempt from rules that came later; this also makes status writes cheap.
+        A spec that an update does not change is not checked again, as in kube-apiserver, where unchanged values are
+        exempt from newer rules; this also makes status writes cheap.
         """
         problems = list(self._problems(obj, old))
         if not problems and self._convertible is not None:
@@ -192,7 +192,7 @@ class CustomStrategy(Strategy):
 
 
 def _scale_problems(obj: _Dict, paths: ScalePaths) -> Iterator[FieldProblem]:
-    """What is wrong with the number that a Scale would show: kube-apiserver says it besides what the schema says."""
+    """Yield the problem of the number in the object's Scale: kube-apiserver reports it in addition to the schema's."""
     replicas = member_at(obj, paths.spec_replicas)
     if isinstance(replicas, int) and replicas < 0:
         field = "." + ".".join(paths.spec_replicas)

@@ -1,6 +1,6 @@
-"""What kube-apiserver fills in for pods, services and deployments: the defaults that clients and node agents rely on.
+"""The defaults that kube-apiserver sets in pods, services and deployments: clients and node agents rely on them.
 
-Every function changes the dictionary it is given and can be applied again without effect.
+Every function changes its argument in place and is idempotent.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ _Dict = dict[str, Any]
 
 
 def default_pod(pod: _Dict) -> None:
-    """The defaults of a pod's spec."""
+    """Set the defaults of a pod's spec."""
     _default_pod_spec(pod["spec"])
     for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         _tolerate(pod["spec"], toleration)
 
 
 def default_deployment(deployment: _Dict) -> None:
-    """The defaults of a deployment, those of its pod template included."""
+    """Set the defaults of a deployment, including those of its pod template."""
     spec = deployment["spec"]
     for field, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
         _set(spec, field, value)
@@ -55,7 +55,7 @@ def _default_pod_spec(spec: _Dict) -> None:
 
 
 def containers_of(spec: _Dict) -> Iterable[_Dict]:
-    """The init containers and the containers of a pod spec."""
+    """Return the init containers and the containers of a pod spec."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
 
@@ -74,7 +74,7 @@ def _default_container(container: _Dict) -> None:
     _set(container, "resources", {})
     resources = container["resources"]
     if limits := resources.get("limits"):
-        # A limit without a request requests as much, as the scheduler assumes.
+        # A limit without a request is also the request, as the scheduler assumes.
         resources["requests"] = {**limits, **(resources.get("requests") or {})}
     for port in container.get("ports") or ():
         _set(port, "protocol", "TCP")
@@ -98,7 +98,7 @@ def _default_probe(probe: _Dict) -> None:
 
 
 def _tolerate(spec: _Dict, key: str) -> None:
-    """Stay five minutes on a node that is gone, as the DefaultTolerationSeconds admission plugin has it."""
+    """Tolerate the loss of the node for five minutes, as the DefaultTolerationSeconds admission plugin does."""
     tolerations = spec.get("tolerations") or []
     if any(t.get("key") in (None, "", key) for t in tolerations):
         return
@@ -109,7 +109,7 @@ def _tolerate(spec: _Dict, key: str) -> None:
 
 
 def initial_pod_status(spec: _Dict) -> _Dict:
-    """The status of a new pod, which no scheduler has seen yet."""
+    """Return the status of a new pod, which is not scheduled yet."""
     return {"phase": "Pending", "qosClass": _qos_class(spec)}
 
 
@@ -125,7 +125,7 @@ def _qos_class(spec: _Dict) -> str:
 
 
 def default_service(service: _Dict, rng: random.Random) -> None:
-    """The defaults of a service. A service that isn't headless gets an address that no host has."""
+    """Set the defaults of a service. A service that isn't headless gets an address that no host has."""
     spec = service["spec"]
     _set(spec, "type", "ClusterIP")
     _set(spec, "sessionAffinity", "None")
@@ -144,5 +144,5 @@ def default_service(service: _Dict, rng: random.Random) -> None:
 
 
 def cluster_ip(rng: random.Random) -> str:
-    """An address of 10.96.0.0/12, the usual service network."""
+    """Return an address of 10.96.0.0/12, the usual service network."""
     return f"10.{96 + rng.randrange(16)}.{rng.randrange(256)}.{1 + rng.randrange(254)}"

@@ -1,7 +1,7 @@
-"""Server-side apply: who owns which fields of an object, and what an applied configuration makes of it.
+"""Server-side apply: the owners of an object's fields, and the result of applying a configuration.
 
-Ownership is tracked from the first apply on: until then an object has no `managedFields`, and its writes cost nothing
-more. Whoever had written it then is called `before-first-apply`, as in kube-apiserver. Everything here is pure.
+Ownership is tracked from the first apply on: before that an object has no `managedFields`, and its writes cost nothing
+more. The earlier writers' fields then belong to `before-first-apply`, as in kube-apiserver. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 class Owner(msgspec.Struct, frozen=True):
-    """Who writes: a field manager's name, and how and what it writes."""
+    """A writer: a field manager's name, its operation and its subresource."""
 
     manager: str
     operation: str = "Update"
@@ -48,7 +48,7 @@ Owned = Mapping[Owner, FieldSet]
 
 
 class AppliedObject(msgspec.Struct, frozen=True):
-    """What an apply comes to: the object, and who owns what of it."""
+    """The result of an apply: the object, and the owners of its fields."""
 
     obj: _Dict
     owned: Owned
@@ -64,13 +64,13 @@ class _Entry(msgspec.Struct, rename="camel"):
 
 
 def owned_fields(entries: Any) -> Owned:
-    """Who owns what, as the `managedFields` of an object say. ValueError for what a client has spoilt."""
+    """Return the owners of fields by an object's `managedFields`. Raises ValueError if a client has corrupted them."""
     read = msgspec.convert(entries or (), list[_Entry])
     return {Owner(e.manager, e.operation, e.subresource): from_json(e.fields_v1) for e in read if e.fields_v1}
 
 
 def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now: str) -> list[_Dict]:
-    """The `managedFields` that say who owns what. An entry that stays as it was keeps its time."""
+    """Return the `managedFields` for these owners. An unchanged entry keeps its time."""
     known = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
     entries = []
     for owner, fields in sorted(owned.items(), key=lambda one: msgspec.structs.astuple(one[0])):
@@ -89,9 +89,9 @@ def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now:
 def apply(
     resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, keys: ListKeys, *, force: bool
 ) -> AppliedObject:
-    """What becomes of an object (None: there is none) when `owner` applies a configuration.
+    """Return the result of applying `wanted` to `current` (None: there is no object) as `owner`.
 
-    Raises StatusError 409, which names each field that another owns and that would get another value, unless `force`.
+    Raises StatusError 409, which names each field with another owner whose value would change, unless `force`.
     """
     fields = fields_of(wanted, keys)
     if current is None:
@@ -108,7 +108,7 @@ def apply(
     owned = {other: theirs - lost[other] for other, theirs in owned.items()}
     obj = _merge(copy.deepcopy(current), wanted, "", keys)
     others = with_parents(path for theirs in owned.values() for path in theirs)
-    # Items first, with all that is in them: what tells one apart has to be there as long as it is.
+    # Items first, with all their fields: an item's keys must exist as long as the item.
     for path in sorted(mine - fields, key=lambda one: (not is_item(one), len(one))):
         if path not in others and not is_key(path):
             remove(obj, path)
@@ -116,14 +116,14 @@ def apply(
 
 
 def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, keys: ListKeys) -> Owned:
-    """Who owns what after a write that was no apply: who changes a field takes it from all others.
+    """Return the owners of fields after a write other than apply: the writer takes over the fields that it changes.
 
-    `given` are the `managedFields` that the client has sent, which hold unless they are absent or make no sense:
-    so kubectl hands what it has applied itself, in the client, over to the server.
+    `given` are the `managedFields` in the request, which are used unless they are absent or invalid: kubectl uses them
+    to move fields that it has applied client-side to server-side apply.
     """
     try:
         known = owned_fields(given or old["metadata"].get("managedFields"))
-    except ValueError:  # msgspec's own is one
+    except ValueError:  # includes msgspec's errors
         known = owned_fields(old["metadata"].get("managedFields"))
     before, after = fields_of(old, keys), fields_of(new, keys)
     changed = (after - before) | {p for p in after & before if not is_item(p) and value_at(old, p) != value_at(new, p)}
@@ -150,13 +150,13 @@ def _conflict(resource: ResourceType, current: _Dict, lost: Owned) -> StatusErro
 
 
 def _name(owner: Owner, resource: ResourceType) -> str:
-    """As kube-apiserver names an owner in a conflict."""
+    """Return an owner's name as in kube-apiserver's conflict messages."""
     part = f' with subresource "{owner.subresource}"' if owner.subresource else ""
     return f'"{owner.manager}"{part}' + (f" using {resource.api_version}" if owner.operation == "Update" else "")
 
 
 def _merge(current: Any, wanted: Any, dotted: str, keys: ListKeys) -> Any:
-    """`current`, changed in place where it can be, with everything that `wanted` says."""
+    """Return `current`, changed in place where possible, with all fields of `wanted`."""
     if isinstance(current, dict) and isinstance(wanted, dict):
         for name, value in wanted.items():
             if value is None:

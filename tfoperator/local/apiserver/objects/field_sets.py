@@ -1,8 +1,8 @@
-"""Which fields of an object somebody owns, as server-side apply knows them: sets of paths, and their JSON.
+"""Sets of field paths, as server-side apply uses them for ownership, and their JSON.
 
 A path is a tuple of elements as `FieldsV1` writes them: `f:NAME` a member, `k:{...}` the item of a list with these
-keys, `v:VALUE` a plain item of a set. A path ends at a value that is taken as a whole, or at an item of a list: that
-is its being there. Lists without keys are such wholes. Everything here is pure.
+keys, `v:VALUE` a plain item of a set. A path ends at a value that is atomic, or at an item of a list: this is the
+item's presence. Lists without keys are atomic. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -18,31 +18,31 @@ _Dict = dict[str, Any]
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
 ListKeys = Mapping[str, tuple[str, ...]]
-"""By dotted path of members, the keys that tell the items of a list apart; no keys: a set of plain values."""
+"""By dotted path of members: the keys that identify the items of a list; no keys: a set of plain values."""
 
 MISSING: Final = object()
 
-_SERVERS_OWN = frozenset(
+_SYSTEM_FIELDS = frozenset(
     {"name", "namespace", "uid", "resourceVersion", "generation", "generateName", "selfLink", "managedFields"}
     | {"creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"}
 )
-# Two of the Go types' list-map-keys have one key more than strategic merge patches merge by.
+# These list-map-keys of the Go types have one key more than strategic merge patches use.
 _MORE_KEYS = {
     "containerPort": ("containerPort", "protocol"),
     "port": ("port", "protocol"),
     "topologyKey": ("topologyKey", "whenUnsatisfiable"),
 }
-_DEFAULTS = {"protocol": "TCP"}
+_KEY_DEFAULTS = {"protocol": "TCP"}
 
 
 def list_keys(kind: str) -> ListKeys:
-    """The keys of a built-in kind's lists; for any other kind, those of metadata alone."""
+    """Return the keys of a built-in kind's lists; for any other kind, those of metadata alone."""
     return {path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()}
 
 
 def fields_of(obj: Mapping[str, Any], keys: ListKeys) -> FieldSet:
-    """Everything that an object says, without what the server alone sets and what names the object."""
-    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SERVERS_OWN}
+    """Return all fields of an object, except its identity and those that only the server sets."""
+    metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
     said = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
     return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", keys))
 
@@ -61,7 +61,7 @@ def _walk(value: Any, path: Path, dotted: str, keys: ListKeys) -> Iterator[Path]
 
 
 def item_elements(items: list[Any], dotted: str, keys: ListKeys) -> list[str] | None:
-    """How the items of a list are told apart; None if they aren't, so that the list is one value."""
+    """Return the elements of a list's items; None if they can't be identified, so that the list is one value."""
     named = keys.get(dotted)
     if named is None:
         return None
@@ -69,7 +69,7 @@ def item_elements(items: list[Any], dotted: str, keys: ListKeys) -> list[str] | 
         return [f"v:{_compact(item)}" for item in items]
     elements = []
     for item in items:
-        key = {name: item.get(name, _DEFAULTS.get(name)) for name in named} if isinstance(item, dict) else {}
+        key = {name: item.get(name, _KEY_DEFAULTS.get(name)) for name in named} if isinstance(item, dict) else {}
         if not key or None in key.values():
             return None
         elements.append(f"k:{_compact(key)}")
@@ -81,22 +81,22 @@ def _compact(value: Any) -> str:
 
 
 def is_item(path: Path) -> bool:
-    """Whether a path says that an item is in its list, and not what a value is."""
+    """Return whether a path is the presence of a list's item, and not a value."""
     return path[-1].startswith(("k:", "v:"))
 
 
 def is_key(path: Path) -> bool:
-    """Whether a path leads to one of the members that tell an item of a list from the others."""
+    """Return whether a path leads to a member that is a key of its list's item."""
     return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
 
 
 def with_parents(fields: Iterable[Path]) -> FieldSet:
-    """A set, and every path that leads to one of it."""
+    """Return the paths with all their parents."""
     return frozenset(path[:length] for path in fields for length in range(1, len(path) + 1))
 
 
 def value_at(obj: Any, path: Path) -> Any:
-    """What a path leads to in an object, or MISSING."""
+    """Return the value at a path in an object, or MISSING."""
     for element in path:
         obj = _step(obj, element)
     return obj
@@ -116,13 +116,13 @@ def _index(items: Any, element: str) -> int | None:
     if element.startswith("v:"):
         return items.index(wanted) if wanted in items else None
     for index, item in enumerate(items):
-        if isinstance(item, dict) and all(item.get(k, _DEFAULTS.get(k)) == v for k, v in wanted.items()):
+        if isinstance(item, dict) and all(item.get(k, _KEY_DEFAULTS.get(k)) == v for k, v in wanted.items()):
             return index
     return None
 
 
 def remove(obj: Any, path: Path) -> None:
-    """Take what a path leads to out of an object, in place, and what holds nothing then."""
+    """Remove the value at a path from an object, in place, and parents that are empty then."""
     element, rest = path[0], path[1:]
     child = _step(obj, element)
     if child is MISSING:
@@ -138,7 +138,7 @@ def remove(obj: Any, path: Path) -> None:
 
 
 def to_json(fields: FieldSet) -> _Dict:
-    """As `fieldsV1` shows a set."""
+    """Return a set in `fieldsV1` form."""
     tree: _Dict = {}
     for path in sorted(fields):
         node = tree
@@ -150,7 +150,7 @@ def to_json(fields: FieldSet) -> _Dict:
 
 
 def from_json(tree: Mapping[str, Any]) -> FieldSet:
-    """The set that `fieldsV1` shows; ValueError for what is none."""
+    """Return the set of a `fieldsV1`. Raises ValueError if it is invalid."""
     return frozenset(_paths(tree, ()))
 
 
@@ -174,7 +174,7 @@ def _check(element: str, below: Any) -> None:
 
 
 def dotted_path(path: Path) -> str:
-    """As messages name a path: `.spec.containers[name="main"].image`."""
+    """Return a path as messages show it: `.spec.containers[name="main"].image`."""
     text = ""
     for element in path:
         said = element[2:]

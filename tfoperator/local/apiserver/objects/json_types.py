@@ -1,8 +1,8 @@
-"""The JSON types of the built-in kinds, as far as the server or its clients read them.
+"""The JSON types of the built-in kinds, for the fields that the server or its clients read.
 
-Each body is checked against these once, before anything else: a wrong type is answered with a 400 that names the
-field, and all later code relies on types. Fields that nobody here reads are not listed and are stored as they came. A
-null is the same as an absent field, as in Go.
+Each body is checked against these once, before anything else: a wrong type gets a 400 that names the field, and all
+later code relies on types. Fields that are not read here are not listed, and are stored unchanged. A null is the same
+as an absent field, as in Go.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tfoperator.local.apiserver.members import has_only_int64
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 _MAX_PROBLEMS = 10
-"""How many wrong fields one answer names."""
+"""The maximum number of wrong fields in one response."""
 
 _Strings = list[str] | None
 _StringMap = dict[str, str] | None
@@ -143,13 +143,13 @@ class _Node(_Object):
 
 
 _TYPES: Mapping[str, type[_Object]] = {one.__name__.removeprefix("_"): one for one in _Object.__subclasses__()}
-"""By kind, after which each is named."""
+"""By kind, which is also the class name."""
 
 
 def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
-    """Raise StatusError 400 where fields have the wrong JSON type; of custom kinds only metadata and numbers' size.
+    """Raise StatusError 400 if fields have the wrong JSON type; of custom kinds, only metadata and integer sizes count.
 
-    Nulls that the types don't admit are dropped from `obj`: later code, and clients, never see them.
+    Nulls that the types don't permit are removed from `obj`: later code and clients never see them.
     """
     if not has_only_int64(obj):
         raise bad_request(f"the {resource.kind} provided can't be handled: it holds a number of more than 64 bits")
@@ -157,7 +157,7 @@ def check_types(resource: ResourceType, obj: dict[str, Any]) -> None:
     try:
         msgspec.convert(obj, types)
     except msgspec.ValidationError:
-        # msgspec names the first wrong type only, and takes a null for one.
+        # msgspec names only the first wrong type, and accepts a null as one.
         if found := "; ".join(map(str, type_problems(obj, types)[:_MAX_PROBLEMS])):
             raise bad_request(
                 f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {found}'

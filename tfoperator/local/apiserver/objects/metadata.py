@@ -1,4 +1,4 @@
-"""Object metadata: who may set what, and what it has to look like, the same for every kind."""
+"""Object metadata: who may set its fields, and their valid values, the same for every kind."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 
 _Dict = dict[str, Any]
 
-_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and look-alikes: generated names spell nothing
+_SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and look-alikes: generated names contain no words
 _SUFFIX_LENGTH = 5
-_BASE_LENGTH = 63 - _SUFFIX_LENGTH
+_MAX_BASE_LENGTH = 63 - _SUFFIX_LENGTH
 _ANNOTATIONS_LIMIT = 256 * 1024  # bytes of all keys and values together
 
 _SYSTEM_FIELDS = (
@@ -32,14 +32,14 @@ _SYSTEM_FIELDS = (
 
 
 def generated_name(base: str, rng: random.Random) -> str:
-    """`generateName` and five random characters; the base is cut so that the name fits a label."""
-    return base[:_BASE_LENGTH] + "".join(rng.choices(_ALPHABET, k=_SUFFIX_LENGTH))
+    """Return `generateName` with five random characters; the base is cut so that the name fits a label."""
+    return base[:_MAX_BASE_LENGTH] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
 def check_identity(resource: ResourceType, namespace: str, name: str, obj: _Dict) -> None:
-    """Make the body agree with the URL, filling in what it leaves out; StatusError 400 where they contradict.
+    """Fill in kind, namespace and name of the body from the URL. Raises StatusError 400 for a contradiction.
 
-    `name` is empty for a create. Metadata that only the server sets is dropped from a create.
+    `name` is empty for a create. Metadata that only the server sets is removed from a create.
     """
     for field, expected in (("apiVersion", resource.api_version), ("kind", resource.kind)):
         given = obj.get(field)
@@ -78,13 +78,13 @@ def _drop_nulls(metadata: _Dict) -> None:
 
 
 def carry_over(new: _Dict, old: _Dict) -> None:
-    """Keep, in an update, the metadata that only the server sets."""
+    """Keep the old metadata that only the server sets, in an update."""
     for field in _SYSTEM_FIELDS:
         keep(new["metadata"], old["metadata"], field)
 
 
 def validate_metadata(obj: _Dict, strategy: Strategy) -> Iterator[FieldProblem]:
-    """Names, labels, annotations, finalizers and owner references."""
+    """Yield the problems of name, labels, annotations, finalizers and owner references."""
     metadata = obj["metadata"]
     name = metadata.get("name")
     if not name:
@@ -130,7 +130,7 @@ def _validate_owners(references: list[_Dict] | tuple[()]) -> Iterator[FieldProbl
 
 
 def validate_metadata_update(new: _Dict, old: _Dict) -> Iterator[FieldProblem]:
-    """An object on its way out takes no new finalizers: they would keep it for ever."""
+    """Yield a problem for new finalizers of an object that is being deleted: they would keep it forever."""
     if old["metadata"].get("deletionTimestamp"):
         before = old["metadata"].get("finalizers") or ()
         added = [f for f in new["metadata"].get("finalizers") or () if f not in before]

@@ -1,6 +1,6 @@
-"""What names, labels and ports may look like: the rules of RFC 1035 and 1123 as Kubernetes applies them, and its words.
+"""The rules for names, labels and ports: those of RFC 1035 and 1123 as Kubernetes applies them, in its words.
 
-Each checker returns what is wrong with a value, or an empty string.
+Each checker returns the problem of a value, or an empty string.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ import re
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
 _LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
-_PORT = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_PORT_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 
 def _match(pattern: re.Pattern[str], value: str, otherwise: str, limit: int = 63) -> str:
@@ -21,7 +21,7 @@ def _match(pattern: re.Pattern[str], value: str, otherwise: str, limit: int = 63
 
 
 def dns_label(value: str) -> str:
-    """A label of RFC 1123: namespaces, containers, volumes."""
+    """Check a label of RFC 1123: namespaces, containers, volumes."""
     rule = (
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
         "end with an alphanumeric character (e.g. 'my-name',  or '123-abc')"
@@ -30,7 +30,7 @@ def dns_label(value: str) -> str:
 
 
 def dns_label_1035(value: str) -> str:
-    """A label of RFC 1035, which may not begin with a digit: services."""
+    """Check a label of RFC 1035, which may not begin with a digit: services."""
     rule = (
         "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
         "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123')"
@@ -39,7 +39,7 @@ def dns_label_1035(value: str) -> str:
 
 
 def dns_subdomain(value: str) -> str:
-    """A subdomain of RFC 1123: the names of most objects."""
+    """Check a subdomain of RFC 1123: the names of most objects."""
     rule = (
         "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must "
         "start and end with an alphanumeric character (e.g. 'example.com')"
@@ -48,7 +48,7 @@ def dns_subdomain(value: str) -> str:
 
 
 def qualified_name(value: str) -> str:
-    """The key of a label or annotation: an optional DNS prefix, a slash and a name."""
+    """Check the key of a label or annotation: an optional DNS prefix, a slash and a name."""
     prefix, slash, name = value.rpartition("/")
     rule = (
         "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
@@ -56,27 +56,27 @@ def qualified_name(value: str) -> str:
     )
     if slash and (problem := dns_subdomain(prefix)):
         return f"prefix part {problem}"
-    return _match(_QUALIFIED, name, rule)
+    return _match(_QUALIFIED_NAME, name, rule)
 
 
 def label_value(value: str) -> str:
-    """The value of a label; it may be empty."""
+    """Check the value of a label; it may be empty."""
     rule = (
         "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must "
         "start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345')"
     )
-    return _match(_QUALIFIED, value, rule) if value else ""
+    return _match(_QUALIFIED_NAME, value, rule) if value else ""
 
 
 def environment_name(value: str) -> str:
-    """The name of an environment variable: printable ASCII without '='."""
+    """Check the name of an environment variable: printable ASCII without '='."""
     if value and all(" " <= c <= "~" and c != "=" for c in value):
         return ""
     return "environment variable names must be printable ASCII characters other than '='"
 
 
 def port_name(value: str) -> str:
-    """The name of a container port, after IANA's rule for service names."""
+    """Check the name of a container port, by IANA's rule for service names."""
     if len(value) <= 15 and not re.search("[a-z]", value):
         return "must contain at least one letter (a-z)"
-    return _match(_PORT, value, "must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)", 15)
+    return _match(_PORT_NAME, value, "must contain only alphanumeric characters (a-z, 0-9), and hyphens (-)", 15)

@@ -1,4 +1,4 @@
-"""What kube-apiserver refuses in pods, services and deployments, as far as one can get it wrong.
+"""The validation of pods, services and deployments, by kube-apiserver's rules for mistakes that users make.
 
 Bodies have passed `json_types.check_types`, so types are right here. Every problem names its field by path.
 """
@@ -19,7 +19,7 @@ _Problems = Iterator[FieldProblem]
 
 
 def validate_pod(pod: _Dict) -> _Problems:
-    """The problems of a new (defaulted) pod."""
+    """Yield the problems of a new (defaulted) pod."""
     spec = pod["spec"]
     if not spec.get("containers"):
         yield required("spec.containers")
@@ -116,7 +116,7 @@ _POD_UPDATE_RULE = (
 
 
 def validate_pod_update(new: _Dict, old: _Dict) -> _Problems:
-    """A pod's spec is fixed once it exists, but for the few fields that the rule names; its deadline can only be
+    """Yield the problems of an update: the spec is immutable except for the rule's fields; the deadline may only be
     set and lowered.
     """
     if new["spec"] != old["spec"] and _fixed_part(new["spec"]) != _fixed_part(old["spec"]):
@@ -138,7 +138,7 @@ def _fixed_part(spec: _Dict) -> _Dict:
 
 
 def validate_service(service: _Dict) -> _Problems:
-    """The problems of a (defaulted) service."""
+    """Yield the problems of a (defaulted) service."""
     spec = service["spec"]
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
     yield from _one_of("spec.type", spec["type"], kinds)
@@ -153,14 +153,14 @@ def validate_service(service: _Dict) -> _Problems:
 
 
 def validate_service_update(new: _Dict, old: _Dict) -> _Problems:
-    """A service keeps its cluster address."""
+    """Yield a problem if the cluster address changes."""
     address = new["spec"].get("clusterIP")
     if old["spec"].get("clusterIP") and address != old["spec"]["clusterIP"] and new["spec"]["type"] != "ExternalName":
         yield invalid_value("spec.clusterIPs[0]", [address], "may not change once set")
 
 
 def validate_deployment(deployment: _Dict) -> _Problems:
-    """The problems of a (defaulted) deployment."""
+    """Yield the problems of a (defaulted) deployment."""
     spec = deployment["spec"]
     if spec["replicas"] < 0:
         yield invalid_value("spec.replicas", spec["replicas"], "must be greater than or equal to 0")
@@ -182,6 +182,6 @@ def validate_deployment(deployment: _Dict) -> _Problems:
 
 
 def validate_deployment_update(new: _Dict, old: _Dict) -> _Problems:
-    """A deployment keeps its selector: its pods could not be told from others."""
+    """Yield a problem if the selector changes: the deployment's pods could not be identified."""
     if new["spec"].get("selector") != old["spec"].get("selector"):
         yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")

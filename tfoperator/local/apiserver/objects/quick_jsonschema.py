@@ -1,9 +1,9 @@
-"""What of jsonschema is used here, imported without the grammar of IRIs that no CRD needs.
+"""The parts of jsonschema used here, imported without the grammar of IRIs, which no CRD needs.
 
-Where rfc3987-syntax is installed, as with Jupyter, jsonschema imports it, and its import compiles that grammar: more
-than a second of CPU, most of the start of `tfoperator run`. jsonschema does without it where it is not installed, so it
-is hidden while jsonschema is imported. Whoever has imported jsonschema before keeps all of it; for others in this
-process the formats `iri` and `iri-reference` are then not checked, as jsonschema documents it for a missing package.
+If rfc3987-syntax is installed, as with Jupyter, jsonschema imports it, and that import compiles the grammar: more than
+a second of CPU, most of the start of `tfoperator run`. jsonschema works without it if it is not installed, so it is
+hidden while jsonschema is imported. A program that has imported jsonschema before keeps all of it; for others in this
+process, the formats `iri` and `iri-reference` are then not checked, as jsonschema documents for a missing package.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ from contextlib import contextmanager
 from types import ModuleType
 from typing import cast
 
-_GRAMMAR = "rfc3987_syntax"
+_GRAMMAR_MODULE = "rfc3987_syntax"
 
 
 @contextmanager
 def _hidden(module: str) -> Iterator[None]:
-    """An import of the module fails meanwhile, as if it were not installed; not if it has been imported already."""
+    """Make imports of the module fail in this block, as if it were not installed; unless it was imported before."""
     if module in sys.modules:
         yield
         return
@@ -30,7 +30,7 @@ def _hidden(module: str) -> Iterator[None]:
         del sys.modules[module]
 
 
-with _hidden(_GRAMMAR):
+with _hidden(_GRAMMAR_MODULE):
     from jsonschema import Draft4Validator, FormatChecker, ValidationError
 
 __all__ = ["Draft4Validator", "FormatChecker", "ValidationError"]

@@ -1,7 +1,7 @@
-"""What differs between kinds when an object is written: defaults, what a write may touch, validation, grace.
+"""The differences between kinds in a write: defaults, which fields a write may change, validation, grace period.
 
-The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, in the
-manner of kube-apiserver's own registry strategies. A strategy changes only the object it is given.
+The general rules are in `registry`, which calls a strategy at fixed points of a create, an update and a delete, like
+kube-apiserver's own registry strategies. A strategy changes only the object passed to it.
 """
 
 from __future__ import annotations
@@ -34,24 +34,24 @@ _Dict = dict[str, Any]
 
 
 class Strategy:
-    """The behaviour of a kind without peculiarities; the others override what they need."""
+    """The behaviour of a kind without special rules; the others override methods."""
 
     name_rule: Callable[[str], str] = staticmethod(name_rules.dns_subdomain)
-    """What is wrong with a name of this kind, or an empty string."""
+    """Returns the problem of a name of this kind, or an empty string."""
 
     def prune(self, obj: _Dict) -> list[str]:  # noqa: ARG002 - a hook
-        """Drop what the kind doesn't know, in place; returns the paths. Built-in kinds keep what they don't read."""
+        """Remove unknown fields, in place; return their paths. Built-in kinds keep all fields."""
         return []
 
     def prepare_create(self, obj: _Dict) -> None:
-        """Default a new object and set what only the server decides."""
+        """Set the defaults of a new object, and fields that only the server sets."""
 
     def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
-        """What is wrong with a defaulted object; `old` is what an update replaces, None in a create."""
+        """Return the problems of a defaulted object; `old` is the version that an update replaces, None in a create."""
         return ()
 
     def prepare_update(self, new: _Dict, old: _Dict) -> None:
-        """Undo changes that the main endpoint ignores, and default again."""
+        """Undo changes that the main endpoint ignores, and set defaults again."""
 
     def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
         """Undo changes that /status ignores: everything but the status, labels and annotations."""
@@ -63,30 +63,30 @@ class Strategy:
             new.pop("status", None)
 
     def grace_period(self, obj: _Dict, requested: int | None) -> int:  # noqa: ARG002 - a hook
-        """Seconds between a DELETE and the end; 0 removes at once."""
+        """Return the seconds between a DELETE and the removal; 0 removes at once."""
         return 0
 
 
 def _section(obj: _Dict, field: str) -> None:
-    """Go's structs always have their members: an absent or null section becomes an empty one."""
+    """Make an absent or null section an empty one: Go's structs always have their members."""
     if obj.get(field) is None:
         obj[field] = {}
 
 
 class _SpecAndStatus(Strategy):
-    """A kind whose status only /status changes; the hooks below are all that differs between such kinds."""
+    """A kind whose status only /status changes; its subclasses differ only in the hooks below."""
 
     problems: Callable[[_Dict], Iterable[FieldProblem]] = staticmethod(lambda _: ())
-    """What is wrong with a defaulted object."""
+    """Yields the problems of a defaulted object."""
 
     update_problems: Callable[[_Dict, _Dict], Iterable[FieldProblem]] = staticmethod(lambda _new, _old: ())
-    """What is wrong with a change of it, from the new and the old version."""
+    """Yields the problems of an update, from the new and the old version."""
 
     def default(self, obj: _Dict, /) -> None:
-        """Fill in what a client has left out of the spec."""
+        """Set the defaults of the spec."""
 
     def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - a hook
-        """The status of a new object."""
+        """Return the status of a new object."""
         return {}
 
     def prepare_create(self, obj: _Dict) -> None:
@@ -116,7 +116,7 @@ class _PodStrategy(_SpecAndStatus):
     def grace_period(self, obj: _Dict, requested: int | None) -> int:
         spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
-            return 0  # no process can be left to wait for
+            return 0  # the pod has no process to wait for
         period = requested if requested is not None else spec["terminationGracePeriodSeconds"]
         return int(period) if period >= 0 else 1
 
@@ -138,7 +138,7 @@ class _ServiceStrategy(_SpecAndStatus):
     def prepare_update(self, new: _Dict, old: _Dict) -> None:
         _section(new, "spec")
         for field in ("clusterIP", "clusterIPs"):
-            # A manifest without an address means "keep it", not "give it up".
+            # In an update, a manifest without an address keeps it.
             if not new["spec"].get(field) and field in old["spec"]:
                 new["spec"][field] = old["spec"][field]
         super().prepare_update(new, old)
@@ -165,7 +165,7 @@ class _NamespaceStrategy(Strategy):
 
 
 class _ClaimStrategy(_SpecAndStatus):
-    """A claim is bound as soon as it exists: the node agent has a directory for every one that a pod names."""
+    """A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses."""
 
     def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - the hook's signature
         return {"phase": "Bound"}
@@ -215,13 +215,13 @@ class _EventStrategy(Strategy):
     def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
         regarding = (obj.get("involvedObject") or {}).get("namespace") or ""
         namespace = obj["metadata"]["namespace"]
-        # An event about a cluster-scoped object lies in `default`.
+        # An event about a cluster-scoped object is in `default`.
         if regarding != namespace and not (regarding == "" and namespace == "default"):
             yield invalid_value("involvedObject.namespace", regarding, "does not match event.namespace")
 
 
 def builtin_strategies(rng: random.Random) -> dict[ResourceType, Strategy]:
-    """A strategy for each built-in resource type; a kind that isn't listed has no peculiarities."""
+    """Return a strategy for each built-in resource type; a kind that isn't listed has no special rules."""
     by_kind: dict[str, Strategy] = {
         "Pod": _PodStrategy(),
         "Service": _ServiceStrategy(rng),

@@ -1,8 +1,8 @@
-"""Structural schemas: what kube-apiserver does with a custom object and the `openAPIV3Schema` of its CRD.
+"""Structural schemas: kube-apiserver's treatment of a custom object by the `openAPIV3Schema` of its CRD.
 
-In its order: unknown fields are pruned, defaults filled in, and what is left is validated. Validation is jsonschema's;
-this module translates the Kubernetes dialect for it and its complaints into the words of kube-apiserver. CEL rules
-are not evaluated: a custom resource brings a validator of its own for what they say (`custom_resources`).
+In its order: unknown fields are pruned, defaults set, and the result is validated. jsonschema validates; this module
+translates the Kubernetes dialect for it, and its errors into kube-apiserver's messages. CEL rules are not evaluated: a
+custom resource has its own validator for these (`custom_resources`).
 """
 
 from __future__ import annotations
@@ -36,27 +36,27 @@ class StructuralSchema:
     """The schema of one version of a custom resource, compiled once. Immutable, thread-safe."""
 
     def __init__(self, schema: _Schema) -> None:
-        """`schema` is the CRD's `openAPIV3Schema`."""
+        """Compile the CRD's `openAPIV3Schema`."""
         self._schema = schema
         self._validator = Draft4Validator(_translate(schema), format_checker=_formats)
 
     def only(self, field: str) -> StructuralSchema:
-        """A schema that checks one top-level field and lets everything else pass."""
+        """Return a schema that checks one top-level field only."""
         properties = {name: member for name, member in (self._schema.get("properties") or {}).items() if name == field}
         return StructuralSchema({"type": "object", "properties": properties})
 
     def prune(self, obj: dict[str, Any]) -> list[str]:
-        """Drop, in place, every field that the schema doesn't know; returns their paths."""
+        """Remove, in place, every field that the schema doesn't know; return their paths."""
         dropped: list[str] = []
         _prune(obj, self._schema, "", dropped, _ALWAYS_KNOWN)
         return dropped
 
     def default(self, obj: dict[str, Any]) -> None:
-        """Fill in the defaults of absent fields. A null that isn't allowed counts as absent, and is dropped."""
+        """Set the defaults of absent fields. A null that isn't allowed counts as absent, and is removed."""
         _default(obj, self._schema)
 
     def validate(self, obj: dict[str, Any]) -> list[FieldProblem]:
-        """All that is wrong, in the order of the paths."""
+        """Return all problems, in the order of the paths."""
         problems = {problem for error in self._validator.iter_errors(obj) for problem in _describe(error)}
         return sorted(problems, key=lambda problem: (problem.field, problem.message))
 
@@ -75,7 +75,7 @@ def _prune(value: object, schema: _Schema, path: str, dropped: list[str], keep: 
     for name in list(value):
         at = f"{path}.{name}" if path else name
         if name in keep:
-            continue  # object metadata is the server's own; a schema can only restrict it, not list its fields
+            continue  # object metadata is validated elsewhere; a schema can only restrict it, not list its fields
         if name in properties:
             _prune(value[name], properties[name], at, dropped)
         elif isinstance(others, dict):
@@ -110,7 +110,7 @@ def _default(value: object, schema: _Schema) -> None:
 
 
 def _translate(schema: _Schema) -> dict[str, Any]:
-    """A JSON Schema (draft 4, on which OpenAPI 3.0 is built) that says the same."""
+    """Return the equivalent JSON Schema (draft 4, on which OpenAPI 3.0 is based)."""
     out = {
         key: value
         for key, value in schema.items()
@@ -154,7 +154,7 @@ def _json_type(value: object) -> str:
 
 
 def _describe(error: ValidationError) -> Iterable[FieldProblem]:
-    """One jsonschema complaint in the words of kube-apiserver."""
+    """Yield the problems of one jsonschema error, in kube-apiserver's words."""
     path = _path(error.absolute_path)
     value: Any = error.instance
     limit: Any = error.validator_value

@@ -1,8 +1,8 @@
-"""TFJobs as the embedded server serves them: the CRD of `tfoperator.api`, and its rules by the same validation.
+"""TFJobs on the embedded server: the CRD of `tfoperator.api`, and its rules by the same validation.
 
-The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` says the same and more, so a job that is refused
-on a laptop is one that would be refused, or would fail, on a cluster. No webhook converts between versions here, but
-the functions that it calls; what it would refuse is refused in its words.
+The CRD's CEL rules are not evaluated here; `tfoperator.api.validate` has the same rules and more, so a job that is
+rejected on a laptop would also be rejected, or fail, on a cluster. No webhook converts between versions here, but the
+functions that it calls; objects that it would reject are rejected with its message.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _QUEUE = ("runPolicy", "schedulingPolicy", "queue")
 
 
 def tfjobs() -> tuple[CustomResource, ...]:
-    """The TFJob resource in every version, that which is stored first."""
+    """Return the TFJob resource in every version, the stored one first."""
     both = crd(all_versions=True)
     v1alpha2 = custom_view(
         both,
@@ -52,7 +52,7 @@ def _check_convertible(obj: _Dict) -> None:
     try:
         checked_v1alpha2_to_v1(obj)
     except ConversionError as error:
-        # As kube-apiserver reports a webhook that refuses: no status of its own, and so 500.
+        # As kube-apiserver reports a webhook's rejection: without a status of its own, so as a 500.
         kind = f"{obj['apiVersion']}, Kind={obj['kind']}"
         raise StatusError(500, "InternalError", f"conversion webhook for {kind} failed: {error}") from None
 
@@ -60,7 +60,7 @@ def _check_convertible(obj: _Dict) -> None:
 def _validate_v1alpha2(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     known = {name.lower() for name in V1ALPHA2_TYPES}
     unknown = {f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known}
-    for field in sorted(unknown):  # Master, too
+    for field in sorted(unknown):  # Master is one of them
         message = f"Invalid value: is not a replica type; the types are {', '.join(V1ALPHA2_TYPES)}"
         yield FieldProblem(field, "FieldValueInvalid", message)
     conversion = _without_annotation(obj)
@@ -71,14 +71,14 @@ def _validate_v1alpha2(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
 
 
 def _without_annotation(obj: _Dict) -> Conversion:
-    """What the rules of v1alpha2 can see, as v1: no schema and no CEL rule looks into an annotation."""
+    """Convert an object to v1 as v1alpha2's rules see it: no schema and no CEL rule reads an annotation."""
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 
 
 def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
-        # A job that has a status is older than the rule about its name, which it can't change any more.
+        # A job with a status is older than the rule about its name, which it can't change any more.
         older = obj.get("status") and problem.field.startswith("metadata.")
         if not older or _adds_tensorboard(obj, old) or _adds_replicas(obj, old):
             yield FieldProblem(problem.field, "FieldValueInvalid", f"Invalid value: {problem.message}")

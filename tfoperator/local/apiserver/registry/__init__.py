@@ -1,6 +1,6 @@
-"""What a write does: create, update, patch, delete, scale, bind, evict, and the collection of what nobody owns.
+"""Writes: create, update, patch, delete, scale, bind, evict, and the garbage collection of objects without an owner.
 
-`Registry` has kube-apiserver's order of checks for every kind; what differs between kinds comes from a strategy of
+`Registry` applies kube-apiserver's order of checks to every kind; differences between kinds are in the strategies of
 `objects`. Confined to the server's event loop.
 """
 

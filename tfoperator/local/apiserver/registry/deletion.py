@@ -1,4 +1,4 @@
-"""What a DELETE does to an object: remove it, or mark it and wait for its grace period and finalizers. Pure."""
+"""The effect of a DELETE: remove the object, or mark it and wait for its grace period and finalizers. Pure."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ _Dict = dict[str, Any]
 
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
-_LONGEST_GRACE = 2**31 - 1
-"""Seconds. No date is so far away that a time could not say it."""
+_MAX_GRACE = 2**31 - 1
+"""Seconds; with more, a date could not be represented."""
 _FINALIZER_OF = {"Foreground": FOREGROUND_FINALIZER, "Orphan": ORPHAN_FINALIZER, "Background": None}
 
 
 class Preconditions(msgspec.Struct, frozen=True, rename="camel"):
-    """What has to hold, or nothing is deleted."""
+    """Conditions for a deletion."""
 
     uid: str | None = None
     resource_version: str | None = None
@@ -40,7 +40,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def policy(self) -> str:
-        """Background, Foreground or Orphan; empty when the request leaves it to the server."""
+        """Background, Foreground or Orphan; empty when the request does not say."""
         if self.propagation_policy:
             return self.propagation_policy
         if self.orphan_dependents is None:
@@ -48,7 +48,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
         return "Orphan" if self.orphan_dependents else "Background"
 
     def check(self, resource: ResourceType, current: StoredObject) -> None:
-        """Raise StatusError for options that contradict themselves or the object."""
+        """Raise StatusError for options that contradict each other or the object."""
         if self.propagation_policy and self.orphan_dependents is not None:
             raise bad_request("orphanDependents and deletionPropagation cannot be both set")
         name = current.metadata["name"]
@@ -70,7 +70,7 @@ class DeleteOptions(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Deletion(msgspec.Struct, frozen=True):
-    """What to do: remove the object or store `obj`; neither if it is being deleted like that already."""
+    """The decision: remove the object or store `obj`; neither if it is already being deleted this way."""
 
     remove: bool = False
     obj: _Dict | None = None
@@ -79,10 +79,10 @@ class Deletion(msgspec.Struct, frozen=True):
 def plan_deletion(
     resource: ResourceType, current: StoredObject, options: DeleteOptions, grace: int, now: datetime
 ) -> Deletion:
-    """Decide on one DELETE. `grace` is the period in seconds, by the rules of the kind; 0 means at once."""
+    """Plan one DELETE. `grace` is the period in seconds, by the rules of the kind; 0 means at once."""
     new = current.copy()
     metadata = new["metadata"]
-    grace = min(grace, _LONGEST_GRACE)
+    grace = min(grace, _MAX_GRACE)
     if options.policy:
         others = [f for f in metadata.get("finalizers") or () if f not in (FOREGROUND_FINALIZER, ORPHAN_FINALIZER)]
         own = _FINALIZER_OF[options.policy]
@@ -104,7 +104,7 @@ def plan_deletion(
 
 
 def _shorten(metadata: _Dict, grace: int) -> None:
-    """A second DELETE can bring the end nearer, never put it off."""
+    """Apply a second DELETE, which can only shorten the grace period."""
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:
         end = datetime.fromisoformat(metadata["deletionTimestamp"]).astimezone(UTC)

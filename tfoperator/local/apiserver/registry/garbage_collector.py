@@ -1,9 +1,8 @@
-"""Owner garbage collection and the end of namespaces: kube-controller-manager's part in deletion.
+"""Garbage collection by owner and the removal of namespaces: kube-controller-manager's part in deletion.
 
 An object whose owners are all gone is deleted; foreground deletion waits for dependents that block it, orphaning
-removes the reference from them. Works from the store's events, never inside the write that caused them: `schedule`
-(the event loop's `call_soon`) runs it afterwards, so a DELETE is answered before its dependents are deleted, as on a
-cluster.
+removes their reference. It is driven by the store's events, but never runs inside the causing write: `schedule`
+(the event loop's `call_soon`) runs it afterwards, so a DELETE returns before dependents are deleted, as on a cluster.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _Place = tuple[ResourceType, str]
 
 
 class GarbageCollector:
-    """Deletes objects whose owners are gone. Confined to the server's event loop."""
+    """Deletes objects when all of their owners are gone. Confined to the server's event loop."""
 
     def __init__(self, store: Store, registry: Registry, schedule: Callable[[Callable[[], None]], object]) -> None:
         """Observe the store from now on."""
@@ -40,7 +39,7 @@ class GarbageCollector:
         self._registry = registry
         self._schedule = schedule
         self._by_kind = {(r.api_version, r.kind): r for r in registry.resources}
-        self._dependents: dict[str, set[_Place]] = defaultdict(set)  # owner UID -> who names it as an owner
+        self._dependents: dict[str, set[_Place]] = defaultdict(set)  # owner UID -> its dependents
         self._queue: deque[_Place] = deque()
         self._scheduled = False
         store.observe(self._observe)
@@ -78,7 +77,7 @@ class GarbageCollector:
             try:
                 self._process(resource, stored)
             except StatusError as error:
-                # Somebody else's write came first, or the object is invalid by today's rules; its next event retries.
+                # Another write came first, or the object is invalid by today's rules; its next event retries.
                 logger.warning("can't collect %s %s: %s", resource.qualified, key, error)
 
     def _process(self, resource: ResourceType, stored: StoredObject) -> None:
@@ -95,7 +94,7 @@ class GarbageCollector:
             self._collect(resource, stored)
 
     def _collect(self, resource: ResourceType, stored: StoredObject) -> None:
-        """Delete an object without a living owner; else drop references to owners that are gone or going."""
+        """Delete an object without a living owner; else remove references to owners that are gone or being deleted."""
         namespace = stored.metadata.get("namespace", "")
         living: list[_Dict] = []
         waiting: list[_Dict] = []
@@ -157,7 +156,7 @@ class GarbageCollector:
         self._registry.finalize(resource, stored, new)
 
     def _empty_namespace(self, namespace: StoredObject) -> None:
-        """Delete what is in it, and let it go when nothing is."""
+        """Delete the objects of a namespace, and finalize it when it is empty."""
         name, left = namespace.metadata["name"], False
         for resource in self._registry.resources:
             if not resource.namespaced:
@@ -172,7 +171,7 @@ class GarbageCollector:
             self._registry.finalize(NAMESPACES, namespace, new)
 
     def _owner(self, reference: _Dict, namespace: str) -> tuple[bool, StoredObject | None]:
-        """Whether the owner's kind is served here at all, and the owner, if it exists with that UID."""
+        """Return whether the owner's kind is served here, and the owner, if it exists with that UID."""
         resource = self._by_kind.get((reference["apiVersion"], reference["kind"]))
         if resource is None:
             return False, None
@@ -182,7 +181,7 @@ class GarbageCollector:
         return True, owner
 
     def _owners(self, stored: StoredObject) -> Iterator[_Place]:
-        """The owners that may be waiting for this object to go."""
+        """Yield the owners that may wait for this object's removal."""
         namespace = stored.metadata.get("namespace", "")
         for reference in stored.metadata.get("ownerReferences") or ():
             resource = self._by_kind.get((reference["apiVersion"], reference["kind"]))
@@ -195,13 +194,13 @@ def _owner_uids(stored: StoredObject | None) -> set[str]:
 
 
 def _home(change: StoreChange) -> Iterator[_Place]:
-    """The namespace of a deleted object, which may be waiting to become empty."""
+    """Yield the namespace of a deleted object, which may wait to become empty."""
     if change.resource.namespaced:
         yield NAMESPACES, change.last.metadata["namespace"]
 
 
 def _waits_for(owner: StoredObject, reference: _Dict) -> bool:
-    """Whether an owner is in foreground deletion and waits for the dependent that has this reference."""
+    """Return whether an owner is in foreground deletion and waits for the dependent with this reference."""
     return bool(
         owner.metadata.get("deletionTimestamp")
         and FOREGROUND_FINALIZER in (owner.metadata.get("finalizers") or ())

@@ -1,10 +1,10 @@
 """PATCH: JSON patch, merge patch and (for built-in kinds) strategic merge patch, each as a pure function.
 
-Server-side apply is a PATCH, too, that says how an object has to be, by somebody who owns what it says.
+Server-side apply is also a PATCH: it has the desired fields of an object, which then belong to the writer.
 
-Every function takes an object of one's own and returns the patched one; the caller validates the result like any
-other update. A patch that can't be read is a 400; a JSON patch that doesn't apply is a 422. JSON patches have
-kube-apiserver's bounds, because their copies can double an object with each operation.
+Every function takes a private copy of an object and returns the patched one; the caller validates the result like any
+other update. A malformed patch is a 400; a JSON patch that doesn't apply is a 422. JSON patches have kube-apiserver's
+limits, because their copies can double an object with each operation.
 """
 
 from __future__ import annotations
@@ -27,48 +27,48 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 
 _Dict = dict[str, Any]
 Patcher = Callable[[_Dict], _Dict]
-"""Turns an object of one's own into the patched one."""
+"""Patches a private copy of an object, and returns it."""
 
 APPLY = "application/apply-patch+yaml"
-"""The content type of server-side apply, which is no patch: see `Registry.apply`."""
+"""The content type of server-side apply, which is not a patch: see `apply_configuration`."""
 
-_JSON = "application/json-patch+json"
-_MERGE = "application/merge-patch+json"
-_STRATEGIC = "application/strategic-merge-patch+json"
+_JSON_PATCH = "application/json-patch+json"
+_MERGE_PATCH = "application/merge-patch+json"
+_STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 
 
 _MAX_OPERATIONS = 10_000
-"""Of one JSON patch, as in kube-apiserver."""
+"""Operations in one JSON patch, as in kube-apiserver."""
 
 _MAX_COPIED = 3 << 20
-"""Bytes, as JSON, that the copies of one JSON patch may add up to, as in kube-apiserver."""
+"""Maximum bytes, as JSON, that all copies of one JSON patch may have together, as in kube-apiserver."""
 
 
 def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
-    """Read a PATCH request: returns the function that applies it to the current object.
+    """Read a PATCH request; return the function that applies it to the current object.
 
-    StatusError 415 for a content type that isn't served for this resource.
+    Raises StatusError 415 for a content type that isn't supported for this resource.
     """
-    accepted = (_JSON, _MERGE) if resource.custom else (_JSON, _MERGE, _STRATEGIC)
+    accepted = (_JSON_PATCH, _MERGE_PATCH) if resource.custom else (_JSON_PATCH, _MERGE_PATCH, _STRATEGIC_PATCH)
     if content_type not in accepted:
         raise unsupported_media_type((*accepted, APPLY))
     try:
         patch = msgspec.json.decode(body)
     except UNDECODABLE as error:
         raise bad_request(f"error decoding patch: {error}") from error
-    if content_type == _JSON:
+    if content_type == _JSON_PATCH:
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")
         return lambda obj: json_patch(obj, patch)
     if not isinstance(patch, dict):
         raise bad_request("error decoding patch: a merge patch is an object")
-    if content_type == _MERGE:
+    if content_type == _MERGE_PATCH:
         return lambda obj: apply_merge_patch(obj, patch)
     return lambda obj: strategic_merge(obj, patch, resource.kind)
 
 
 def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
-    """RFC 6902. StatusError 413 for too many operations, 422 for copies that are too large together."""
+    """Apply RFC 6902. Raises StatusError 413 for too many operations, 422 if the copies together are too large."""
     if len(operations) > _MAX_OPERATIONS:
         raise StatusError(
             413,
@@ -79,7 +79,7 @@ def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
     result: Any = obj
     copied = 0
     try:
-        jsonpatch.JsonPatch(operations)  # all of them can be read, before the first is applied
+        jsonpatch.JsonPatch(operations)  # parse all operations before the first is applied
         for operation in operations:
             if operation["op"] == "copy" and isinstance(source := operation.get("from"), str):
                 copied += len(msgspec.json.encode(jsonpatch.JsonPointer(source).resolve(result)))
@@ -92,8 +92,8 @@ def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
     except jsonpatch.InvalidJsonPatch as error:
         raise bad_request(f"error decoding patch: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpatch.JsonPointerException, TypeError, RecursionError) as error:
-        # TypeError: the library's answer to a path that leads through a string or a number. RecursionError: what the
-        # operations have nested too deeply to be copied.
+        # TypeError: the library's error for a path through a string or a number. RecursionError: the operations have
+        # nested values too deeply to be copied.
         raise unprocessable(f"the server rejected our request due to an error in our request: {error}") from error
     if not isinstance(result, dict):
         raise unprocessable("the server rejected our request: the patched object is not an object")
@@ -101,7 +101,7 @@ def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
 
 
 def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
-    """What kubectl sends for built-in kinds; see `tfoperator.kube.patches`. StatusError 400 if malformed."""
+    """Apply kubectl's patch of built-in kinds; see `tfoperator.kube.patches`. Raises StatusError 400 if malformed."""
     try:
         return merge_strategically(obj, patch, kind)
     except StrategicMergeError as error:
@@ -111,10 +111,10 @@ def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
 def apply_configuration(
     registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: _Dict, options: WriteOptions
 ) -> tuple[Written, bool]:
-    """Make an object what a configuration says, or make it; returns what was written, and whether it is new.
+    """Apply a configuration to an object, or create it; return the written object, and whether it is new.
 
-    Raises StatusError: 409 for fields that others own and that would change, unless `options.force`; 422 without
-    `options.manager`; and what a create or an update of the result raises.
+    Raises StatusError: 409 for fields of other owners that would change, unless `options.force`; 422 without
+    `options.manager`; and the errors of a create or an update.
     """
     if not options.manager:
         problem = errors.required("fieldManager", "is required for apply patch")
@@ -124,7 +124,7 @@ def apply_configuration(
         raise errors.bad_request("metadata.managedFields must be nil")
     check_identity(resource, namespace, name, wanted)
     if "status" in resource.subresources:
-        wanted.pop("status", None)  # the main endpoint leaves it alone
+        wanted.pop("status", None)  # the main endpoint ignores the status
     owner, keys = Owner(options.manager, "Apply"), list_keys(resource.kind)
     stored = registry.find(resource, namespace, name)
     if stored is None:

@@ -1,7 +1,7 @@
-"""Creates, updates and deletes by the rules that hold for every kind, in kube-apiserver's order.
+"""Creates, updates and deletes objects by the rules of all kinds, in kube-apiserver's order.
 
-A write is checked completely before anything is stored, so a refused one leaves no trace, and a write that changes
-nothing keeps its resourceVersion and makes no event. Confined to the server's event loop, like the store.
+A write is checked completely before anything is stored, so a rejected one has no effect, and a write that changes
+nothing keeps the resourceVersion and causes no event. Confined to the server's event loop, like the store.
 """
 
 from __future__ import annotations
@@ -37,13 +37,13 @@ from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage import Store, StoredObject
 
 _Dict = dict[str, Any]
-_NAME_ATTEMPTS = 8  # as kube-apiserver, before it tells the client that the generated name exists
+_NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated name exists
 
 
 class WriteOptions(msgspec.Struct, frozen=True):
-    """Query parameters of a write. `strict` refuses unknown fields, `silent` drops them without a warning.
+    """Query parameters of a write. `strict` rejects unknown fields, `silent` removes them without a warning.
 
-    `manager` is who writes, as server-side apply knows writers; with `force` an apply takes fields from others.
+    `manager` is the writer's name for server-side apply; with `force`, an apply takes fields from other owners.
     """
 
     dry_run: bool = False
@@ -54,7 +54,7 @@ class WriteOptions(msgspec.Struct, frozen=True):
 
 
 class Written(msgspec.Struct, frozen=True):
-    """The outcome of a write: the object as it is now (or was at its end) and what to warn the client about."""
+    """The result of a write: the object's current (or final) state, and warnings for the client."""
 
     stored: StoredObject
     warnings: tuple[str, ...] = ()
@@ -67,7 +67,7 @@ class Registry:
     def __init__(
         self, store: Store, strategies: Mapping[ResourceType, Strategy], *, clock: Clock, rng: random.Random
     ) -> None:
-        """`strategies` has one for each resource type of the store."""
+        """Use `strategies`, with one for each resource type of the store."""
         self._store = store
         self._strategies = strategies
         self._clock = clock
@@ -75,15 +75,15 @@ class Registry:
 
     @property
     def resources(self) -> tuple[ResourceType, ...]:
-        """Every resource type served."""
+        """All resource types served."""
         return tuple(self._strategies)
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
-        """One object, if it is there."""
+        """Return an object, or None."""
         return self._store.get(resource, resource.key(namespace, name))
 
     def get(self, resource: ResourceType, namespace: str, name: str) -> StoredObject:
-        """One object, or StatusError 404."""
+        """Return an object. Raises StatusError 404."""
         stored = self.find(resource, namespace, name)
         if stored is None:
             raise errors.not_found(resource, name)
@@ -92,7 +92,7 @@ class Registry:
     def create(
         self, resource: ResourceType, namespace: str, obj: _Dict, options: WriteOptions, *, owned: Owned | None = None
     ) -> Written:
-        """Store a new object. `owned`: who owns what of it, if it comes of an apply."""
+        """Store a new object. `owned`: the owners of its fields, if it is created by an apply."""
         strategy = self._strategies[resource]
         check_types(resource, obj)
         check_identity(resource, namespace, "", obj)
@@ -134,11 +134,11 @@ class Registry:
         patch: bool = False,
         owned: Owned | None = None,
     ) -> Written:
-        """Replace an object by what `change` makes of its current version.
+        """Replace an object by the result of `change` for its current version.
 
-        `patch`: it was a PATCH, whose UID is part of the object rather than a precondition, so another one is invalid
-        instead of a conflict, unless the object's metadata is not taken from the request at all. `owned`: who owns what
-        of the new version, if it comes of an apply.
+        `patch`: it is a PATCH, whose UID is part of the object rather than a precondition, so a different one is
+        invalid instead of a conflict, unless the object's metadata is not taken from the request at all. `owned`: the
+        owners of the new version's fields, if it is written by an apply.
         """
         current = self.get(resource, namespace, name)
         strategy = self._strategies[resource]
@@ -174,7 +174,7 @@ class Registry:
         return self._store_update(resource, current, new, options, warnings)
 
     def delete(self, resource: ResourceType, namespace: str, name: str, options: DeleteOptions) -> Written:
-        """Remove an object, or begin to: grace periods and finalizers come first."""
+        """Remove an object, or mark it: grace periods and finalizers come first."""
         current = self.get(resource, namespace, name)
         options.check(resource, current)
         strategy = self._strategies[resource]
@@ -189,7 +189,7 @@ class Registry:
         return Written(self._store.update(resource, current.key, plan.obj))
 
     def finalize_namespace(self, name: str, body: _Dict) -> Written:
-        """PUT namespaces/{name}/finalize: takes the finalizers of the spec, nothing else."""
+        """Handle PUT namespaces/{name}/finalize: take only the finalizers of the spec."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
         check_identity(NAMESPACES, "", name, body)
@@ -200,7 +200,7 @@ class Registry:
         return self.finalize(NAMESPACES, current, new)
 
     def finalize(self, resource: ResourceType, current: StoredObject, new: _Dict) -> Written:
-        """Store an update by the server itself, such as one less finalizer; removes the object if that was the last."""
+        """Store an update by the server, such as the removal of a finalizer; remove the object if that was the last."""
         return self._store_update(resource, current, new, WriteOptions(), ())
 
     def _store_update(
@@ -252,7 +252,7 @@ class Registry:
             )
 
     def _name(self, resource: ResourceType, namespace: str, metadata: _Dict) -> None:
-        """Make a name from generateName, if there is none; a taken one is tried again."""
+        """Generate a name from generateName, if there is none; retry if it is in use."""
         base = metadata.get("generateName")
         if metadata.get("name") or not base:
             return
@@ -285,7 +285,7 @@ def _uid_problems(new: _Dict, old: _Dict) -> Iterable[errors.FieldProblem]:
 
 
 def _nothing_holds(obj: _Dict) -> bool:
-    """Whether an object that is being deleted can go: no grace left, no finalizers."""
+    """Return whether an object that is being deleted can be removed: no grace period left, no finalizers."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):
         return False

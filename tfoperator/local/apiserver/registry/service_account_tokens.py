@@ -1,7 +1,7 @@
-"""Tokens of service accounts: `POST serviceaccounts/NAME/token`, as a kubelet asks for those of its pods.
+"""Tokens of service accounts: `POST serviceaccounts/NAME/token`, which a kubelet requests for its pods.
 
-The keys are of one run of the server and published as kube-apiserver does (OpenID Connect discovery), so that whoever
-gets a token can verify it by itself. The server takes none of them for its own requests: they are for other audiences.
+The keys are of one run of the server and published as by kube-apiserver (OpenID Connect discovery), so that the
+receiver of a token can verify it. The server does not accept them for its own requests: they are for other audiences.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ KEYS_PATH, KEYS_TYPE = "/openid/v1/jwks", "application/jwk-set+json"
 DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 _DEFAULT_ACCOUNT = "default"
-_DEFAULT_SECONDS, _FEWEST_SECONDS, _MOST_SECONDS = 3600, 600, 1 << 32
+_DEFAULT_SECONDS, _MIN_SECONDS, _MAX_SECONDS = 3600, 600, 1 << 32
 
 _Dict = dict[str, Any]
 
@@ -54,23 +54,23 @@ class _TokenRequest(msgspec.Struct, frozen=True):
 
 
 class TokenIssuer:
-    """Signs tokens by a key of its own, which is made when the first is asked for. Thread-safe."""
+    """Signs tokens with its own key, which is made for the first request. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _key
         self._key: Any = None
 
     def issue(self, registry: Registry, namespace: str, name: str, body: _Dict, now: datetime) -> _Dict:
-        """The TokenRequest with its status. Raises StatusError as kube-apiserver refuses it.
+        """Return the TokenRequest with its status. Raises StatusError as kube-apiserver does.
 
-        Every namespace has the account `default`, which a controller makes in a cluster.
+        Every namespace has the account `default`, which a controller creates in a cluster.
         """
         try:
             spec = msgspec.convert(body, _TokenRequest).spec
         except msgspec.ValidationError as error:
             raise bad_request(f"couldn't read the TokenRequest: {error}") from None
         seconds = _DEFAULT_SECONDS if spec.expiration_seconds is None else spec.expiration_seconds
-        if not _FEWEST_SECONDS <= seconds <= _MOST_SECONDS:
+        if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
             detail = "may not specify a duration less than 10 minutes"
             raise invalid(SERVICE_ACCOUNTS, name, [invalid_value("spec.expirationSeconds", seconds, detail)])
         about: _Dict = {
@@ -99,7 +99,7 @@ class TokenIssuer:
         }
 
     def document(self, path: str) -> _Dict | None:
-        """What is published at a path; None if it is none of ours."""
+        """Return the document published at a path; None if there is none."""
         if path == DISCOVERY_PATH:
             return {
                 "issuer": ISSUER,
@@ -111,7 +111,7 @@ class TokenIssuer:
         return {"keys": [self._public()]} if path == KEYS_PATH else None
 
     def _sign(self, claims: _Dict) -> str:
-        import jwt  # only who is asked for a token needs it
+        import jwt  # imported for the first token only
 
         return jwt.encode(claims, self._private(), algorithm="ES256", headers={"kid": self._public()["kid"]})
 

@@ -1,8 +1,8 @@
-"""Subresources. Scale: one number of an object under a name that every client knows.
+"""Subresources. Scale: the number of replicas of an object, in a form that every client knows.
 
 `kubectl scale` and autoscalers read and write an `autoscaling/v1 Scale`, which is not stored: it is made from the three
-places in the object that its type or CRD names, and a change of it is a change of the object, with all its rules.
-Binding and eviction are the two things that are done to a pod by creating something under it.
+paths in the object that its type or CRD names, and a change of it is a change of the object, with all its rules.
+Binding and eviction are actions on a pod, by a create of a subresource.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tfoperator.local.apiserver.storage import StoredObject
 _Dict = dict[str, Any]
 
 SCALES = ResourceType("autoscaling", "v1", "Scale", "scales")
-"""What the subresource speaks; no collection of it is served."""
+"""The type of the subresource; it has no collection."""
 
 _INT32_MAX = 2**31 - 1
 _COPIED_METADATA = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
@@ -36,13 +36,13 @@ class _Spec(msgspec.Struct):
 
 
 class _Scale(msgspec.Struct):
-    """What is read of a client's Scale; its status can't be written."""
+    """The fields read from a client's Scale; its status can't be written."""
 
     spec: _Spec | None = None
 
 
 def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
-    """The Scale of an object; StatusError 500, as from kube-apiserver, if the object has no such number."""
+    """Return the Scale of an object. Raises StatusError 500, as kube-apiserver does, if the object has no number."""
     paths = _paths(resource)
     if member_at(stored.obj, paths.spec_replicas) is None:
         where = "." + ".".join(paths.spec_replicas)
@@ -52,9 +52,9 @@ def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
 
 
 def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, patch: bool) -> _Dict:
-    """The object as it is to be after `change` of its Scale: a new dictionary for the caller to validate and store.
+    """Return the object after `change` of its Scale: a new dictionary for the caller to validate and store.
 
-    `patch`: it was a PATCH, whose UID is no precondition. A Scale without a number asks for none, as in Go.
+    `patch`: it is a PATCH, whose UID is no precondition. A Scale without a number means 0, as in Go.
     """
     paths = _paths(resource)
     scale = change(_scale(current, paths).copy())
@@ -110,7 +110,7 @@ def _put(obj: _Dict, path: tuple[str, ...], value: int) -> None:
 
 
 def selector_text(selector: _Dict) -> str:
-    """A LabelSelector as the text that queries take, by key, as kube-apiserver shows it."""
+    """Return a LabelSelector as query text, sorted by key, as kube-apiserver shows it."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
         key, operator = expression["key"], expression["operator"]
@@ -121,7 +121,7 @@ def selector_text(selector: _Dict) -> str:
 
 
 def bind(registry: Registry, namespace: str, name: str, binding: _Dict, now: datetime) -> None:
-    """Put a pod on a node, as a scheduler asks for it; a pod is bound once. `name` may come from the body alone."""
+    """Bind a pod to a node, as a scheduler requests; a pod is bound once. `name` may be in the body only."""
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
     assert isinstance(metadata, dict)
@@ -150,7 +150,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: _Dict, now: dat
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: _Dict) -> None:
-    """Delete a pod at the request of another than its owner; there are no disruption budgets here."""
+    """Delete a pod by an eviction; there are no disruption budgets here."""
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)
     except msgspec.ValidationError as error:

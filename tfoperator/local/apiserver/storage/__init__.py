@@ -1,4 +1,4 @@
-"""What is stored, listed and watched: objects by resource type, their revisions, pages of them, and selections.
+"""The storage: objects by resource type, their revisions, pages of lists, and selections.
 
 Confined to the server's event loop.
 """

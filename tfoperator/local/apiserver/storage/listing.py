@@ -1,7 +1,7 @@
 """Lists: selection, consistent paging and the meanings of `resourceVersion` and `resourceVersionMatch`.
 
-A continue token names the revision of its first page and the last key sent; every page is cut from the state at that
-revision, so a list never mixes times. When the history no longer reaches back to it, the token has expired (410).
+A continue token contains the revision of its first page and the last key sent; every page is from the state at that
+revision, so a list never mixes times. When the history no longer contains it, the token has expired (410).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.selectors import Selector, parse_selector
 from tfoperator.local.apiserver.storage.store import Compacted, Store, StoredObject
 
-_SHOWN = 64  # characters of a value that is refused
+_MAX_SHOWN = 64  # characters of a rejected value
 
 
 class ListRequest(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class ListRequest(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, resource: ResourceType, query: Mapping[str, str]) -> ListRequest:
-        """Read them; StatusError 400 for one that can't be read."""
+        """Parse the query. Raises StatusError 400 for an invalid parameter."""
         timeout = query.get("timeoutSeconds", "")
         return cls(
             parse_selector(resource, query.get("labelSelector", ""), query.get("fieldSelector", "")),
@@ -69,11 +69,11 @@ def _integer(query: Mapping[str, str], name: str) -> int:
     try:
         return max(0, parse_int64(text or "0"))
     except ValueError as error:
-        raise bad_request(f'unable to decode query parameter {name}: "{text[:_SHOWN]}" is {error}') from None
+        raise bad_request(f'unable to decode query parameter {name}: "{text[:_MAX_SHOWN]}" is {error}') from None
 
 
 def parse_revision(text: str) -> int:
-    """A resourceVersion as a number, 0 for an absent one; StatusError 400 for anything else."""
+    """Return a resourceVersion as a number, 0 for an absent one. Raises StatusError 400 for anything else."""
     if not text:
         return 0
     try:
@@ -81,12 +81,12 @@ def parse_revision(text: str) -> int:
     except ValueError:
         revision = -1
     if revision < 0:
-        raise bad_request(f'Invalid value: "{text[:_SHOWN]}": invalid resourceVersion')
+        raise bad_request(f'Invalid value: "{text[:_MAX_SHOWN]}": invalid resourceVersion')
     return revision
 
 
 def too_large(revision: int, current: int) -> StatusError:
-    """504: the client has seen a version that this server has not reached; it will retry or start over."""
+    """Return a 504: the client has a version that this server has not reached; it will retry or start over."""
     return StatusError(
         504,
         "Timeout",
@@ -100,7 +100,7 @@ def too_large(revision: int, current: int) -> StatusError:
 
 
 def match_forbidden(why: str) -> StatusError:
-    """422 for a `resourceVersionMatch` that contradicts other options."""
+    """Return a 422 for a `resourceVersionMatch` that contradicts other options."""
     return _invalid_options(forbidden("resourceVersionMatch", why))
 
 
@@ -110,7 +110,7 @@ def _invalid_options(problem: FieldProblem) -> StatusError:
 
 
 def list_page(store: Store, resource: ResourceType, namespace: str, options: ListRequest) -> StoredPage:
-    """Cut the page that a list request asks for. StatusError 400, 410, 422 or 504 if it can't be had."""
+    """Return the page of a list request. Raises StatusError 400, 410, 422 or 504."""
     token = _check(options)
     if token is not None:
         revision, start = token.rv, token.start
@@ -123,7 +123,7 @@ def list_page(store: Store, resource: ResourceType, namespace: str, options: Lis
         why = "The resourceVersion for the provided list is too old."
         if wanted > store.revision:
             raise too_large(wanted, store.revision)
-        # A limit pins the version even without a match: so it was before resourceVersionMatch existed.
+        # A limit pins the version even without a match, as before resourceVersionMatch existed.
         exact = options.match == "Exact" or (not options.match and options.limit and wanted)
         revision = wanted if exact else store.revision
     objects = _objects_at(store, resource, namespace, revision, why)
@@ -173,7 +173,7 @@ def _cut(objects: list[StoredObject], revision: int, options: ListRequest) -> St
 
 
 def list_metadata(page: StoredPage) -> dict[str, Any]:
-    """The `metadata` of the list object."""
+    """Return the `metadata` of the list object."""
     metadata: dict[str, Any] = {"resourceVersion": str(page.revision)}
     if page.continue_token:
         metadata["continue"] = page.continue_token

@@ -1,6 +1,6 @@
 """Label and field selectors: parsed once per request, then matched against every object and watch event.
 
-The grammar is that of kubectl's `-l` and `--field-selector`. Both raise a 400 that quotes what could not be read.
+The grammar is that of kubectl's `-l` and `--field-selector`. Both raise a 400 that quotes the invalid part.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from tfoperator.local.apiserver.errors import bad_request
 from tfoperator.local.apiserver.members import member_at, parse_int64
 from tfoperator.local.apiserver.resource_types import ResourceType
 
-_KEY = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
-_SET = re.compile(rf"\s*({_KEY})\s+(in|notin)\s*\(([^()]*)\)\s*")
-_EQUAL = re.compile(rf"\s*({_KEY})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)\s*")
-_COMPARE = re.compile(rf"\s*({_KEY})\s*([<>])\s*(-?[0-9]+)\s*")
-_EXISTS = re.compile(rf"\s*(!?)\s*({_KEY})\s*")
-_FIELD = re.compile(r"([^=!]+?)(==|=|!=)(.*)", re.DOTALL)
+_KEY_PATTERN = r"[A-Za-z0-9](?:[-A-Za-z0-9_./]*[A-Za-z0-9])?"
+_SET_TERM = re.compile(rf"\s*({_KEY_PATTERN})\s+(in|notin)\s*\(([^()]*)\)\s*")
+_EQUAL_TERM = re.compile(rf"\s*({_KEY_PATTERN})\s*(==|=|!=)\s*([-A-Za-z0-9_.]*)\s*")
+_COMPARE_TERM = re.compile(rf"\s*({_KEY_PATTERN})\s*([<>])\s*(-?[0-9]+)\s*")
+_EXISTS_TERM = re.compile(rf"\s*(!?)\s*({_KEY_PATTERN})\s*")
+_FIELD_TERM = re.compile(r"([^=!]+?)(==|=|!=)(.*)", re.DOTALL)
 
 _LabelTest = Callable[[Mapping[str, str]], bool]
 
@@ -35,7 +35,7 @@ class Selector:
     """A conjunction of label requirements and field terms; the empty one matches everything."""
 
     def __init__(self, labels: tuple[_LabelTest, ...], fields: tuple[_FieldTerm, ...]) -> None:
-        """Use `parse_selector`."""
+        """Take parsed selectors; call `parse_selector` instead."""
         self._labels = labels
         self._fields = fields
 
@@ -45,7 +45,7 @@ class Selector:
         return not self._labels and not self._fields
 
     def matches(self, obj: Mapping[str, Any]) -> bool:
-        """Whether an object (its whole dictionary) is selected."""
+        """Return whether an object (its whole dictionary) is selected."""
         if self._labels:
             labels = obj["metadata"].get("labels") or {}
             if not all(test(labels) for test in self._labels):
@@ -57,7 +57,7 @@ EVERYTHING = Selector((), ())
 
 
 def field_value(obj: Mapping[str, Any], path: str) -> str:
-    """The value that a field selector compares: a string, empty for an absent field."""
+    """Return the value that a field selector compares: a string, empty for an absent field."""
     if path == "source":
         path = "source.component"
     value = member_at(obj, path.split("."))
@@ -69,7 +69,7 @@ def field_value(obj: Mapping[str, Any], path: str) -> str:
 
 
 def parse_selector(resource: ResourceType, labels: str, fields: str) -> Selector:
-    """Parse `labelSelector` and `fieldSelector` of a request; StatusError 400 if one is malformed or unsupported."""
+    """Parse `labelSelector` and `fieldSelector` of a request; StatusError 400 if malformed or unsupported."""
     if not labels and not fields:
         return EVERYTHING
     return Selector(_parse_labels(labels), _parse_fields(resource, fields))
@@ -95,20 +95,20 @@ def _unparsable(text: str, position: int) -> Exception:
 
 
 def _parse_requirement(text: str, position: int) -> tuple[_LabelTest, int]:
-    if match := _SET.match(text, position):
+    if match := _SET_TERM.match(text, position):
         key, operator, listed = match.groups()
         values = frozenset(v.strip() for v in listed.split(","))
         return (_in(key, values) if operator == "in" else _not_in(key, values)), match.end()
-    if match := _EQUAL.match(text, position):
+    if match := _EQUAL_TERM.match(text, position):
         key, operator, value = match.groups()
         return (_not_in(key, {value}) if operator == "!=" else _in(key, {value})), match.end()
-    if match := _COMPARE.match(text, position):
+    if match := _COMPARE_TERM.match(text, position):
         key, operator, value = match.groups()
         try:
             return _compare(key, operator, parse_int64(value)), match.end()
         except ValueError:
             raise _unparsable(text, position) from None
-    if match := _EXISTS.match(text, position):
+    if match := _EXISTS_TERM.match(text, position):
         negated, key = match.groups()
         return _exists(key, wanted=not negated), match.end()
     raise _unparsable(text, position)
@@ -140,7 +140,7 @@ def _compare(key: str, operator: str, bound: int) -> _LabelTest:
 def _parse_fields(resource: ResourceType, text: str) -> tuple[_FieldTerm, ...]:
     terms = []
     for part in filter(None, text.split(",")):
-        match = _FIELD.fullmatch(part)
+        match = _FIELD_TERM.fullmatch(part)
         if match is None:
             raise bad_request(f"invalid field selector {text!r}: can't understand {part!r}")
         path, operator, value = match.groups()

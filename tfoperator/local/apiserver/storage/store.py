@@ -1,13 +1,13 @@
-"""The state: every object, one counter of revisions, and for each resource type the last events.
+"""The state: all objects, one revision counter, and the last events of each resource type.
 
-A snapshot of any remembered revision is today's state with the later events undone, so consistent paging, exact
+A snapshot of any revision in the history is the current state without the later events, so consistent paging, exact
 lists and watches from the past all come from one bounded history; older revisions have *expired*. Objects are
 never changed once stored: an update stores a new dictionary, so readers need no copies.
 
 A type that is served in several versions is stored in one. The others are views, resource types of their own to all but
-the store, which converts at each read and write, as kube-apiserver does.
+the store, which converts on each read and write, as kube-apiserver does.
 
-Not thread-safe: the store belongs to the server's event loop, which is also why no operation here can block.
+Not thread-safe: the store belongs to the server's event loop, so no operation here may block.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _Dict = dict[str, Any]
 
 
 class ServedView(msgspec.Struct, frozen=True):
-    """A version that is served but not stored. Both conversions may keep and change what they are given."""
+    """A version that is served but not stored. Both conversions may keep and change their argument."""
 
     resource: ResourceType
     stored: ResourceType
@@ -37,10 +37,10 @@ class ServedView(msgspec.Struct, frozen=True):
 
 
 class Compacted(Exception):
-    """The revision is older than the remembered history. `oldest` is the first one still usable."""
+    """The revision is older than the history. `oldest` is the first one still usable."""
 
     def __init__(self, oldest: int) -> None:
-        """Say which revision would have been old enough."""
+        """Take the oldest usable revision."""
         super().__init__(f"history begins at {oldest}")
         self.oldest = oldest
 
@@ -51,7 +51,7 @@ class StoredObject:
     __slots__ = ("data", "key", "obj", "revision")
 
     def __init__(self, key: str, obj: dict[str, Any], revision: int) -> None:
-        """Stamp the revision into the metadata, and encode."""
+        """Set the revision in the metadata, and encode."""
         obj["metadata"]["resourceVersion"] = str(revision)
         self.key = key
         self.obj = obj
@@ -60,20 +60,20 @@ class StoredObject:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """Its metadata."""
+        """The object's metadata."""
         metadata: dict[str, Any] = self.obj["metadata"]
         return metadata
 
     def copy(self) -> dict[str, Any]:
-        """A dictionary of one's own to change. Decoding is several times cheaper than `copy.deepcopy`."""
+        """Return a private copy of the dictionary. Decoding is several times faster than `copy.deepcopy`."""
         copied: dict[str, Any] = msgspec.json.decode(self.data)
         return copied
 
 
 class StoreChange(msgspec.Struct, eq=False, gc=False):
-    """One event. `old` is None when it was added, `new` is None when it was deleted; `last` is the state it left.
+    """One event. `old` is None for an added object, `new` is None for a deleted one; `last` is the previous state.
 
-    For a deletion `last` is the final state under the revision of the deletion.
+    For a deletion, `last` is the final state with the revision of the deletion.
     """
 
     resource: ResourceType
@@ -87,12 +87,12 @@ Observer = Callable[[StoreChange], None]
 
 
 class _Shelf:
-    """What is kept of one resource type."""
+    """The state of one resource type."""
 
     def __init__(self, revision: int, history_limit: int) -> None:
         self.objects: dict[str, StoredObject] = {}
         self.history: deque[StoreChange] = deque(maxlen=history_limit)
-        self.compacted = revision  # events up to and including this revision are forgotten
+        self.compacted = revision  # events up to and including this revision are deleted
         self.observers: list[Observer] = []
 
     def record(self, change: StoreChange) -> None:
@@ -102,10 +102,10 @@ class _Shelf:
 
 
 class Store:
-    """All objects of all resource types. `history_limit` bounds the remembered events of each type.
+    """All objects of all resource types. `history_limit` is the number of events kept for each type.
 
-    `first_revision` should exceed every revision of an earlier server on the same address: a client that outlived
-    that server is then told that its version has expired, instead of waiting for a future that never comes.
+    `first_revision` should exceed every revision of an earlier server on the same address: for a client of that server,
+    its version has then expired, instead of being a future one that never comes.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Store:
         first_revision: int = 1,
         history_limit: int = 2000,
     ) -> None:
-        """Start empty at `first_revision`. `views` are for those of the resources that are served, but not stored."""
+        """Start empty at `first_revision`. `views` are for those resources that are served but not stored."""
         self.revision = first_revision
         self._views = {view.resource: view for view in views}
         stored = (resource for resource in resources if resource not in self._views)
@@ -124,16 +124,16 @@ class Store:
         self._observers: list[Observer] = []
 
     def get(self, resource: ResourceType, key: str) -> StoredObject | None:
-        """The current version of one object."""
+        """Return the current version of one object."""
         stored = self._shelf(resource).objects.get(key)
         return None if stored is None else self._shown(resource, stored)
 
     def objects(self, resource: ResourceType, namespace: str = "") -> list[StoredObject]:
-        """The current objects, in the order of their keys; an empty namespace means all."""
+        """Return the current objects, in the order of their keys; an empty namespace means all."""
         return self._all_shown(resource, _sorted(self._shelf(resource).objects, namespace))
 
     def objects_at(self, resource: ResourceType, revision: int, namespace: str = "") -> list[StoredObject]:
-        """The objects as they were at a revision. Raises Compacted."""
+        """Return the objects as they were at a revision. Raises Compacted."""
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
@@ -148,18 +148,18 @@ class Store:
         return self._all_shown(resource, _sorted(objects, namespace))
 
     def changes_since(self, resource: ResourceType, revision: int) -> list[StoreChange]:
-        """The events after a revision, oldest first. Raises Compacted."""
+        """Return the events after a revision, oldest first. Raises Compacted."""
         shelf = self._shelf(resource)
         if revision < shelf.compacted:
             raise Compacted(shelf.compacted)
         return [self._shown_change(resource, change) for change in shelf.history if change.revision > revision]
 
     def create(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
-        """Add an object; the caller has made sure that the key is free and hands over the dictionary."""
+        """Add an object; the caller ensures that the key is free, and gives up the dictionary."""
         return self._put(resource, key, obj, None)
 
     def update(self, resource: ResourceType, key: str, obj: dict[str, Any]) -> StoredObject:
-        """Replace an object that exists."""
+        """Replace an existing object."""
         return self._put(resource, key, obj, self._shelf(resource).objects[key])
 
     def _put(self, resource: ResourceType, key: str, obj: dict[str, Any], old: StoredObject | None) -> StoredObject:
@@ -169,7 +169,7 @@ class Store:
         return self._shown(resource, stored)
 
     def delete(self, resource: ResourceType, key: str, final: dict[str, Any] | None = None) -> StoredObject:
-        """Remove an object that exists; `final` is the state to show in the event, if not the stored one."""
+        """Remove an existing object; `final` is its state in the event, if not the stored one."""
         shelf = self._shelf(resource)
         old = shelf.objects.pop(key)
         obj = old.copy() if final is None else self._to_store(resource, final)
@@ -178,9 +178,9 @@ class Store:
         return self._shown(resource, last)
 
     def observe(self, observer: Observer, resource: ResourceType | None = None) -> Callable[[], None]:
-        """Call `observer` after every change (of one resource type); it must not block. Returns the undo.
+        """Call `observer` after every change (of one resource type); it must not block. Return the unsubscriber.
 
-        An observer of everything is told of each change once, in the stored version.
+        An observer of everything gets each change once, in the stored version.
         """
         observers = self._observers if resource is None else self._shelf(resource).observers
         if resource in self._views:
@@ -193,7 +193,7 @@ class Store:
         return lambda: observers.remove(observer)
 
     def compact(self) -> None:
-        """Forget the history: every earlier revision has now expired."""
+        """Delete the history: every earlier revision has then expired."""
         for shelf in self._shelves.values():
             shelf.history.clear()
             shelf.compacted = self.revision

@@ -1,7 +1,7 @@
-"""The Docker runtime: every container of a pod is a container. The only place of `local` that imports docker-py.
+"""The Docker runtime: every container of a pod is a Docker container. Only this part of `local` imports docker-py.
 
-One network per namespace makes Docker's own DNS answer for the services, so nothing has to be rewritten: a container
-gets exactly what its manifest says.
+With one network per namespace, Docker's own DNS resolves the services' names, so nothing is rewritten: a container gets
+exactly the values of its manifest.
 """
 
 from tfoperator.local.runtime.docker.engine import connect

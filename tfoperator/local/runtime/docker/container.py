@@ -1,4 +1,4 @@
-"""One container that runs: its log goes to a file, its end is waited for, and it is removed afterwards."""
+"""A running container: copies its log to a file, waits for its end, and then removes it."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tfoperator.local.runtime.protocol import OnExit
 
 logger = logging.getLogger(__name__)
 
-_KILLED = 137
-_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
-"""Seconds between two tries to learn how it ended, of an engine that doesn't answer: one that is started again does."""
+_KILLED_CODE = 137
+_RETRY_PAUSES = (0.2, 0.8, 2.0, 4.0, 8.0)
+"""Seconds between attempts to read the exit code, when the engine doesn't respond: it may be restarting."""
 
 
 class DockerContainer:
-    """A `ContainerProcess`. Thread-safe; `start_waiting()` once, when it has been started."""
+    """A `ContainerProcess`. Thread-safe; call `start_waiting()` once, after the container was started."""
 
     def __init__(
         self,
@@ -35,20 +35,20 @@ class DockerContainer:
     ) -> None:
         self._api = api
         self.id = container_id
-        """What the engine calls it."""
+        """The engine's ID of the container."""
         self._label = label
         self._log = log
         self._on_exit = on_exit
         self._on_ended = on_ended
-        self._no_time = threading.Event()  # set by kill(): nobody waits for an engine that doesn't answer any more
+        self._no_time = threading.Event()  # set by kill(): don't wait any longer for an engine that doesn't respond
         self._thread = threading.Thread(target=self._watch, name=f"container-{label}", daemon=True)
 
     def start_waiting(self) -> None:
-        """Begin to copy the log and to wait for the end."""
+        """Start to copy the log and to wait for the end."""
         self._thread.start()
 
     def terminate(self) -> None:
-        """The image's stop signal, by default SIGTERM, to the container's first process."""
+        """Send the image's stop signal, by default SIGTERM, to the container's first process."""
         try:
             signal = self._api.inspect_container(self.id)["Config"].get("StopSignal") or "SIGTERM"
         except ENGINE_ERRORS as error:
@@ -57,12 +57,12 @@ class DockerContainer:
         self._kill(signal)
 
     def kill(self) -> None:
-        """SIGKILL to everything in the container."""
+        """Send SIGKILL to all processes of the container."""
         self._no_time.set()
         self._kill("SIGKILL")
 
     def stacks(self) -> str:
-        """The stacks of the processes that have registered for it, asked for by a process in the container."""
+        """Return the stacks of the registered processes, requested by a process in the container."""
         try:
             made = self._api.exec_create(self.id, ["python3", "-m", "tfoperator.progress.stacks"])
             output = self._api.exec_start(made["Id"])
@@ -71,9 +71,9 @@ class DockerContainer:
         return bytes(output).decode(errors="replace")
 
     def usage(self) -> tuple[float, int] | None:
-        """CPU time in seconds since its start, and memory in bytes; None if the engine doesn't say."""
+        """Return CPU time in seconds since the start, and memory in bytes; None if the engine doesn't report them."""
         try:
-            # One answer at once: without `one_shot` the engine takes two samples, a second apart.
+            # Respond at once: without `one_shot`, the engine takes two samples, a second apart.
             stats = self._api.stats(self.id, stream=False, one_shot=True)
         except ENGINE_ERRORS as error:
             logger.debug("%s is not measured: %s", self.id[:12], explain(error))
@@ -81,17 +81,17 @@ class DockerContainer:
         return container_usage(stats)
 
     def join(self, timeout: float) -> bool:
-        """Wait until the end has been dealt with; whether it has."""
+        """Wait until the container's end was handled. Return whether it was."""
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def _kill(self, signal: str) -> None:
         try:
             self._api.kill(self.id, signal=signal)
-        except ENGINE_ERRORS as error:  # it has ended; if it hasn't, whoever waits for that says so
+        except ENGINE_ERRORS as error:  # it has ended; if not, the thread that waits for its end reports that
             logger.debug("%s: %s", self._label, explain(error))
 
-    # In the container's own thread.
+    # The methods below run in the container's own thread.
 
     def _watch(self) -> None:
         self._copy_log()
@@ -101,7 +101,7 @@ class DockerContainer:
         self._on_exit(code, reason)
 
     def _copy_log(self) -> None:
-        """Copy until the container has ended. What can't be read or written costs the log, not the container."""
+        """Copy until the container has ended. An error costs the rest of the log, not the container."""
         try:
             with self._log.open("ab", buffering=0) as output:
                 for piece in self._api.logs(self.id, stdout=True, stderr=True, stream=True, follow=True):
@@ -110,32 +110,32 @@ class DockerContainer:
             logger.warning("the log of %s is not complete: %s", self._label, explain(error))
 
     def _await_end(self) -> tuple[int, str]:
-        for pause in _PAUSES:
+        for pause in _RETRY_PAUSES:
             try:
                 self._api.wait(self.id, timeout=None)
                 state = self._api.inspect_container(self.id)["State"]
             except NotFound:
-                return _KILLED, "ContainerStatusUnknown"
+                return _KILLED_CODE, "ContainerStatusUnknown"
             except ENGINE_ERRORS as error:
                 logger.warning("waiting for the end of %s: %s", self._label, explain(error))
                 self._no_time.wait(pause)
                 continue
-            code = int(state.get("ExitCode", _KILLED))
+            code = int(state.get("ExitCode", _KILLED_CODE))
             return code, "OOMKilled" if state.get("OOMKilled") and code != 0 else ""
-        return _KILLED, "ContainerStatusUnknown"
+        return _KILLED_CODE, "ContainerStatusUnknown"
 
 
 _NANOSECONDS = 1e9
 
 _INACTIVE_FILE = ("inactive_file", "total_inactive_file")
-"""Page cache that can be dropped at once, by its name in control groups of version 2 and 1. `docker stats` and
-kubelets don't count it either."""
+"""Page cache that can be reclaimed at once, by its name in control groups of version 2 and 1. `docker stats` and
+kubelets exclude it, too."""
 
 
 def container_usage(stats: Mapping[str, Any]) -> tuple[float, int] | None:
-    """(CPU time in seconds since its start, memory in bytes); None for a container that runs no more.
+    """Return (CPU time in seconds since its start, memory in bytes); None for a container that has ended.
 
-    An engine answers for such a container, too, but with nothing in it.
+    An engine responds for such a container, too, but without values.
     """
     cpu, memory = stats.get("cpu_stats") or {}, stats.get("memory_stats") or {}
     if "usage" not in memory:

@@ -1,4 +1,4 @@
-"""Reaching the Docker engine, and what its refusals mean."""
+"""The connection to the Docker engine, and the meaning of its errors."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ __all__ = [
 
 logger = logging.getLogger(__name__)
 
-_CONNECTIONS = 512
-"""Two for each container that runs, its log's and its end's; what is beyond that works, too, without being kept."""
-_TIMEOUT = 120.0  # seconds for an answer; an engine that starts a hundred containers is slow
+_MAX_POOL_SIZE = 512
+"""Two for each running container: for its log and for its end; further connections work, but are not kept."""
+_TIMEOUT = 120.0  # seconds for a response; an engine that starts a hundred containers is slow
 
 _NOT_FOUND = re.compile(r"not found|no such file", re.IGNORECASE)
 
 ENGINE_ERRORS = (DockerException, OSError)
-"""Whatever a call to the engine may raise: requests' errors are OSErrors."""
+"""The errors of calls to the engine: requests' errors are OSErrors."""
 
 
 class Engine(msgspec.Struct, frozen=True):
-    """An engine that answers. `api` is docker-py's low-level client, which is thread-safe."""
+    """A reachable engine. `api` is docker-py's low-level client, which is thread-safe."""
 
     api: Any
     cpus: int
@@ -52,9 +52,9 @@ class Engine(msgspec.Struct, frozen=True):
 
 
 def connect() -> Engine:
-    """Connect to what DOCKER_HOST and its companions name, or to the usual socket. Raises RuntimeUnavailable."""
+    """Connect to the engine of DOCKER_HOST and similar variables, or the default socket. Raises RuntimeUnavailable."""
     try:
-        client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_CONNECTIONS)
+        client = docker.from_env(version="auto", timeout=_TIMEOUT, max_pool_size=_MAX_POOL_SIZE)
         info = client.api.info()
     except ENGINE_ERRORS as error:
         raise RuntimeUnavailable(
@@ -67,24 +67,24 @@ def connect() -> Engine:
 
 
 def explain(error: Exception) -> str:
-    """What the engine says, without the wrapping of HTTP."""
+    """Return the engine's error message, without the wrapping of HTTP."""
     if isinstance(error, APIError) and error.explanation:
         return str(error.explanation).strip()
     cause: BaseException = error
-    while cause.__context__ is not None:  # the library wraps what went wrong some four times
+    while cause.__context__ is not None:  # the library wraps the original error about four times
         cause = cause.__context__
     return str(cause) or str(error) or type(error).__name__
 
 
 def launch_error(run: ContainerStart, error: Exception) -> LaunchError:
-    """What can't be found is 127 as for a shell, what can't be run 126: both permanent under `ExitCode`."""
+    """Return a LaunchError: 127 if something is not found, as in shells, else 126: both permanent under `ExitCode`."""
     text = explain(error)
     code = 127 if isinstance(error, APIError) and _NOT_FOUND.search(text) else 126
     return LaunchError(f"can't start container {run.container.name!r} of image {run.container.image!r}: {text}", code)
 
 
 def runs(api: Any, container: str) -> bool:
-    """Whether a container runs, as far as can be known."""
+    """Return whether a container runs; True if the engine doesn't say."""
     try:
         return bool(api.inspect_container(container)["State"]["Running"])
     except NotFound:
@@ -94,12 +94,12 @@ def runs(api: Any, container: str) -> bool:
 
 
 def remove_container(api: Any, container: str) -> bool:
-    """Remove a container by its name or id, even if it runs; False if the engine refuses, or has none."""
+    """Remove a container by its name or ID, even if it runs; return False if the engine refuses, or has none."""
     return try_remove(lambda: api.remove_container(container, force=True, v=True), container)
 
 
 def try_remove(removal: Callable[[], object], what: str) -> bool:
-    """Try to remove something; False if the engine refuses, or has no such thing."""
+    """Call `removal`; return False if the engine refuses, or has no such object."""
     try:
         removal()
     except ENGINE_ERRORS as error:

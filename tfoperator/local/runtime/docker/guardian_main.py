@@ -1,7 +1,7 @@
-"""The guardian of containers: a small process that removes what a run has made if the run itself is killed.
+"""The guardian of containers: a small process that removes the objects of a run if the run itself is killed.
 
 It runs as `python guardian_main.py RUN` and reads its standard input. If that ends without a message, the run is gone
-and can't clean up any more. Only then is anything large imported: mostly it isn't needed.
+and can't clean up any more. Only then are large modules imported: they are rarely needed.
 """
 
 import signal
@@ -9,26 +9,26 @@ import sys
 import time
 
 ALL_IS_REMOVED = b"removed"
-"""What a run says that has cleaned up after itself."""
+"""The last message of a run that has cleaned up after itself."""
 
-_PASSES = 5
-_PAUSE = 1.0  # seconds; the engine may still be busy with what the run has asked for last
+_MAX_PASSES = 5
+_PAUSE_SECONDS = 1.0  # seconds; the engine may still be busy with the run's last requests
 
 
 def main(run: str) -> None:
-    """Wait for the run's end, then remove what it has left."""
+    """Wait for the run's end, then remove its objects."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # its life is tied to its input and to nothing else
+        signal.signal(number, signal.SIG_IGN)  # it ends with its input only
     if sys.stdin.buffer.read() == ALL_IS_REMOVED:
         return
     from tfoperator.local.runtime.docker.engine import connect
     from tfoperator.local.runtime.docker.leftovers import remove_run
 
     api = connect().api
-    for attempt in range(_PASSES):
+    for attempt in range(_MAX_PASSES):
         if not remove_run(api, run) and attempt:
             break
-        time.sleep(_PAUSE)
+        time.sleep(_PAUSE_SECONDS)
     api.close()
 
 

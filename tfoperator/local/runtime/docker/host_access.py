@@ -1,13 +1,13 @@
 """How containers reach a service of this process: at the gateway of their own network, and no other network's.
 
 An engine on this machine makes a bridge for each network, whose address is the containers' gateway. A socket that
-listens at that address could still be reached by other networks, and by whoever sends this machine a packet for it:
-Linux takes a packet for any of its addresses on each of its interfaces. So the socket is bound to the bridge itself
-(SO_BINDTODEVICE), by which the kernel hands it packets that came over that bridge only. Beside the network's containers
-this machine's own programs reach it, as they reach the loopback address: their packets count as the bridge's.
+listens at that address could still be reached from other networks, and by any host that sends this machine a packet:
+Linux accepts packets for any of its addresses on each of its interfaces. So the socket is bound to the bridge itself
+(SO_BINDTODEVICE) and receives only packets from that bridge. Besides the network's containers,
+this machine's own programs reach it, like the loopback address: the kernel treats their packets as the bridge's.
 
 Where the bridge is not an interface of this machine (an engine in a virtual machine, in a network namespace of its own,
-or elsewhere) nothing listens, and containers are not told of the service: they would wait for it in vain.
+or elsewhere) nothing listens, and containers don't get the service's address: they would wait in vain.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from tfoperator.local.runtime.protocol import HostService, LocalPod
 logger = logging.getLogger(__name__)
 
 _BRIDGE_NAME = "com.docker.network.bridge.name"
-"""The option by which a network's bridge has another name than the engine's own."""
+"""The network option that replaces the engine's default name of the bridge."""
 _ID_LENGTH = 12
 _BACKLOG = 128
 
@@ -38,14 +38,14 @@ class Unreachable(Exception):
 
 
 class Bridge(msgspec.Struct, frozen=True):
-    """The interface of a network on the engine's machine, and its address there."""
+    """The interface of a network on the engine's machine, and its IP address."""
 
     interface: str
     address: str
 
 
 def bridge_of(network: Mapping[str, Any]) -> Bridge:
-    """The bridge of a network that the engine describes. Raises Unreachable."""
+    """Return the bridge of a network, from the engine's description. Raises Unreachable."""
     settings = [one for one in (network.get("IPAM") or {}).get("Config") or () if "." in str(one.get("Gateway"))]
     if network.get("Driver") != "bridge" or not settings:
         raise Unreachable(f"network {network.get('Name')} has no bridge with an address")
@@ -55,7 +55,7 @@ def bridge_of(network: Mapping[str, Any]) -> Bridge:
 
 
 def listen_on(bridge: Bridge, port: int) -> socket.socket:
-    """A socket that takes connections that come over this bridge. Raises Unreachable."""
+    """Return a socket that accepts only connections from this bridge. Raises Unreachable."""
     device = getattr(socket, "SO_BINDTODEVICE", None)
     if device is None:
         raise Unreachable("this system can't bind a socket to an interface")
@@ -73,25 +73,24 @@ def listen_on(bridge: Bridge, port: int) -> socket.socket:
 
 
 class HostAccess:
-    """Opens a service to the networks of a run, one by one, as pods come that ask for it. Thread-safe."""
+    """Opens a service to the networks of a run, one by one, for pods that use it. Thread-safe."""
 
     def __init__(self, service: HostService) -> None:
         self._service = service
-        self._lock = threading.Lock()  # guards what follows; making a socket is quick enough to do under it
+        self._lock = threading.Lock()  # guards the fields below; making a socket is fast enough to be done under it
         self._open: dict[str, tuple[Bridge, int]] = {}
-        """By the network's name: where the service is, and the number of the interface: an engine that was restarted
-        may have made another one."""
+        """By the network's name: the bridge and its interface's index: a restarted engine may have made another one."""
 
     def wanted_by(self, pod: LocalPod) -> bool:
-        """Whether a container of the pod is told of the service."""
+        """Return whether a container of the pod has the service's address in its environment."""
         begin = f"https://{self._service.name}:"
         variables = (one for container in pod.spec.containers for one in container.env or ())
         return any(one.name == URL_VARIABLE and (one.value or "").startswith(begin) for one in variables)
 
     def hosts(self, api: Any, network: str, *, on_host: bool = False) -> dict[str, str]:
-        """The service's name with its address for a pod of this network.
+        """Return the service's name with its address for a pod of this network.
 
-        A pod that is `on_host` has the network of this machine, if that is where the engine is. Raises Unreachable.
+        A pod that is `on_host` uses the network of this machine, if the engine runs here. Raises Unreachable.
         """
         bridge = self._reach(api, network)
         return {self._service.name: LOOPBACK if on_host else bridge.address}
@@ -114,7 +113,7 @@ class HostAccess:
 
 
 def without_access(environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what tells a program where to report."""
+    """Return the environment without the variables for reporting progress."""
     return {
         name: value for name, value in environment.items() if name not in (URL_VARIABLE, CA_VARIABLE, TOKEN_VARIABLE)
     }

@@ -1,7 +1,7 @@
-"""Images: whether to pull, pulling, and the kubelet's words for what goes wrong.
+"""Images: the pull policy, pulling, and the kubelet's reasons for errors.
 
-Each pull has a thread of its own, for it may take minutes: a pod that waits for one can be stopped meanwhile, and its
-status says what it waits for.
+Each pull has its own thread, because it may take minutes: a pod that waits for one can be stopped meanwhile, and its
+status gives the reason.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from tfoperator.local.runtime.protocol import LaunchError, NotYet
 logger = logging.getLogger(__name__)
 
 PULL_BACKOFF_BASE = 5.0
-"""Seconds until a failed pull is tried again, doubled each time. A kubelet begins with 10; here a person waits."""
+"""Seconds until a failed pull is retried, doubled each time. A kubelet starts at 10; here a user waits."""
 PULL_BACKOFF_CAP = 300.0
-"""Seconds between two tries at most, as with the kubelet."""
+"""Maximum seconds between two attempts, as with the kubelet."""
 PULLING = "ContainerCreating"
-"""Why a container waits while its image is pulled."""
-_POLL = 0.25  # seconds until a pod asks again whether a pull has ended
-_FRESH = 30.0
-"""Seconds for which a finished pull counts as done: several containers may wait for one."""
+"""The waiting reason of a container while its image is pulled."""
+_POLL = 0.25  # seconds until a pod checks again whether a pull has ended
+_PULL_VALID_SECONDS = 30.0
+"""Seconds for which a finished pull is valid: several containers may wait for it."""
 
 
 @dataclass
 class _Pull:
-    """A pull that is under way or was. Guarded by the lock of `Images`."""
+    """A pull in progress or ended. Guarded by the lock of `Images`."""
 
     running: bool = True
     error: str = ""
@@ -47,18 +47,18 @@ class _Pull:
 
 
 class Images:
-    """Thread-safe. `close()` waits a little for pulls; one that hangs ends with the process."""
+    """Pulls images. Thread-safe. `close()` waits up to 1 s for each pull; one that hangs ends with the process."""
 
     def __init__(self, api: Any, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._lock = threading.Lock()  # guards the three below
+        self._lock = threading.Lock()  # guards the three fields below
         self._pulls: dict[str, _Pull] = {}
         self._threads: list[threading.Thread] = []
         self._not_pulled: set[str] = set()
 
     def ensure(self, container: Container) -> None:
-        """Return if the container's image is there as its policy wants it. Raises NotYet, LaunchError."""
+        """Return if the container's image is present as its policy requires. Raises NotYet, LaunchError."""
         image = container.image
         if not image:
             raise LaunchError(f"container {container.name!r} has no image")
@@ -71,7 +71,7 @@ class Images:
         try:
             self._pulled(image, policy)
         except NotYet as problem:
-            # The API server fills in the policy Always for `latest`. A user who has just built that image here wants
+            # The API server's default policy for `latest` is Always. A user who has just built that image here wants
             # this one.
             if problem.reason == PULLING or not _is_latest(image) or not self._is_there(image):
                 raise
@@ -83,7 +83,7 @@ class Images:
                 logger.warning("image %s can't be pulled, the one of this machine is used; %s", image, hint)
 
     def close(self) -> None:
-        """Forget pulls."""
+        """Wait up to one second for each pull."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -119,7 +119,7 @@ class Images:
         raise NotYet("ErrImagePull", f'Failed to pull image "{image}": {pull.error}{hint}', _POLL * 5, warn=True)
 
     def _is_over(self, pull: _Pull, now: float) -> bool:
-        return now - pull.ended >= (pull.delay if pull.error else _FRESH)
+        return now - pull.ended >= (pull.delay if pull.error else _PULL_VALID_SECONDS)
 
     def _pull(self, image: str, pull: _Pull) -> None:
         problem = ""
@@ -130,7 +130,7 @@ class Images:
                 problem = str(line.get("error") or problem)
         except ENGINE_ERRORS as error:
             problem = explain(error)
-        except ValueError as error:  # what the library makes of a broken stream
+        except ValueError as error:  # the library's error for a broken stream
             problem = str(error)
         with self._lock:
             pull.running = False
@@ -140,7 +140,7 @@ class Images:
 
 
 def pull_policy(container: Container) -> str:
-    """The container's policy; without one, Kubernetes' default: Always for `latest`, else IfNotPresent."""
+    """Return the container's policy; without one, Kubernetes' default: Always for `latest`, else IfNotPresent."""
     return container.image_pull_policy or ("Always" if _is_latest(container.image) else "IfNotPresent")
 
 

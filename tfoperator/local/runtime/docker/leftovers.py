@@ -1,8 +1,8 @@
-"""Whose a container or network is, and what a run that was killed has left behind.
+"""The owners of containers and networks, and the removal of what a killed run has left behind.
 
-Everything is labelled with the process that made it. Docker outlives that process, so the next run searches for labels
-of processes that have ended, and removes what carries them. Only processes of this machine can be judged: one engine
-may serve several. The labels are for the worst case, in which the guardian is gone, too.
+Every object is labelled with the process that made it. Docker outlives that process, so the next run finds objects of
+ended processes by their labels, and removes them. Only processes of this machine can be checked: one
+engine may serve several machines. The labels are for the worst case, in which the guardian is gone, too.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ _REMOVAL_SECONDS = 30.0  # an engine that removes many containers on a busy mach
 
 
 def new_run() -> dict[str, str]:
-    """The labels of everything that this process makes in a new run."""
+    """Return the labels of all objects that this process makes in a new run."""
     me = identify(os.getpid())
     started = me.started if me is not None else ""
     return {RUN_LABEL: secrets.token_hex(4), OWNER_LABEL: f"{platform.node()}|{os.getpid()}|{started}"}
 
 
 def remove_run(api: Any, run: str) -> list[str]:
-    """Remove every container and network of a run, whatever its state; returns the names of the containers."""
+    """Remove every container and network of a run, whatever its state; return the names of the containers."""
     return _remove(api, {"label": f"{RUN_LABEL}={run}"}, lambda _: True)
 
 
 def remove_leftovers(api: Any) -> list[str]:
-    """Remove what dead processes of this machine have left behind; returns the names of the containers."""
+    """Remove the objects of dead processes of this machine; return the names of the containers."""
     return _remove(api, {"label": OWNER_LABEL}, _is_orphan)
 
 
@@ -50,7 +50,7 @@ def _remove(api: Any, filters: dict[str, str], chosen: Any) -> list[str]:
     removed = []
     try:
         containers = [one for one in api.containers(all=True, filters=filters) if chosen(one.get("Labels") or {})]
-        # Those that others borrow their network from come last.
+        # Containers that share their network with others come last.
         for one in sorted(containers, key=_lends_its_network):
             if remove_container(api, one["Id"]):
                 removed.append(str((one.get("Names") or [one["Id"]])[0]).lstrip("/"))
@@ -69,7 +69,7 @@ def _lends_its_network(container: Mapping[str, Any]) -> bool:
 
 
 def _wait_until_gone(api: Any, container: str) -> None:
-    """Somebody else is removing it already: a network can be removed only after the last container of it."""
+    """Wait for a removal by another process: a network can be removed only after its last container."""
     try:
         api.wait(container, timeout=_REMOVAL_SECONDS, condition="removed")
     except NotFound:
@@ -86,14 +86,14 @@ def _is_orphan(labels: dict[str, str]) -> bool:
     return not is_alive(ProcessIdentity(int(pid), started))
 
 
-_PROGRAM = Path(__file__).with_name("guardian_main.py")
+_GUARDIAN_PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 def container_guardian(run: str) -> Guardian:
-    """Sees to it that no container of a run outlives this process, unless it is stopped with ALL_IS_REMOVED.
+    """Return a guardian that removes the run's containers when this process ends, unless stopped with ALL_IS_REMOVED.
 
-    See `guardian_main`: containers belong to the engine, so unlike processes they would live on after a `kill -9`.
+    See `guardian_main`: containers belong to the engine, so unlike processes they would survive a `kill -9`.
     """
-    # It may need what this process imports, wherever that came from; -P keeps its own folder out of that.
+    # It needs the modules that this process imports, from the same folders; -P leaves out the program's own folder.
     path = os.pathsep.join(str(Path(folder).absolute()) for folder in sys.path)
-    return Guardian(["-P", str(_PROGRAM), run], environment={**os.environ, "PYTHONPATH": path})
+    return Guardian(["-P", str(_GUARDIAN_PROGRAM), run], environment={**os.environ, "PYTHONPATH": path})

@@ -1,8 +1,8 @@
-"""Sees to it that no container moves a part of a volume between our look at it and the engine's mount of it.
+"""Prevents containers from moving a part of a volume between our check of it and the engine's mount of it.
 
-The engine goes by a path, follows links, and acts as root; it has no call by which it could be handed what we have
-opened. Who could put a link on that path meanwhile is a running container that has the volume mounted further up
-(CVE-2017-1002101 was that). So those are paused for this moment, and none of them is started in it.
+The engine resolves a path, follows links, and runs as root; it has no call that accepts an open descriptor. A running
+container that has a parent folder of the path mounted could put a link on the path meanwhile (as in CVE-2017-1002101).
+So these containers are paused for that time, and none of them is started then.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(eq=False)
 class _Start:
-    """A container that is being started: the parts that must stay where they are, and the folders it will write to."""
+    """A container that is being started: the volume parts that must not move, and the folders it will write to."""
 
     parts: frozenset[Path]
     writes: frozenset[Path]
@@ -37,10 +37,10 @@ class _Start:
 
 
 class QuietVolumes:
-    """The containers of one run, as far as they write to volumes. Thread-safe."""
+    """The containers of one run that write to volumes. Thread-safe."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()  # guards the two below; no call to the engine is made under it
+        self._changed = threading.Condition()  # guards the two fields below; no call to the engine is made under it
         self._starting: set[_Start] = set()
         self._writers: dict[str, frozenset[Path]] = {}  # by container
 
@@ -48,7 +48,7 @@ class QuietVolumes:
     def starting(self, api: Any, container: str, mounts: Sequence[Mount]) -> Iterator[None]:
         """Start `container` in this block: its mounts are checked, and lead to the same places until the block ends.
 
-        Raises LaunchError if a part of a volume can't be had, or if a container that could move it can't be paused.
+        Raises LaunchError if a part of a volume is unusable, or if a container that could move it can't be paused.
         """
         start = _Start(
             frozenset(mount.source for mount in mounts if mount.volume is not None),
@@ -78,7 +78,7 @@ class QuietVolumes:
                 self._changed.notify_all()
 
     def ended(self, container: str) -> None:
-        """A container has ended: it writes no more."""
+        """Forget the folders that an ended container wrote to."""
         with self._changed:
             self._writers.pop(container, None)
 
@@ -93,12 +93,12 @@ class QuietVolumes:
 
 
 def _above(writes: frozenset[Path], parts: frozenset[Path]) -> bool:
-    """Whether who writes there can move one of these."""
+    """Return whether a writer to one of these folders can move one of these parts."""
     return any(folder in part.parents for folder in writes for part in parts)
 
 
 def _pause(api: Any, container: str) -> bool:
-    """Pause a container; False if it has ended. Raises LaunchError if it goes on."""
+    """Pause a container; return False if it has ended. Raises LaunchError if it still runs."""
     try:
         api.pause(container)
     except NotFound:
@@ -120,5 +120,5 @@ def _pause(api: Any, container: str) -> bool:
 def _resume(api: Any, container: str) -> None:
     try:
         api.unpause(container)
-    except ENGINE_ERRORS as error:  # it was removed; if it is there, it will be missed by whoever waits for it
+    except ENGINE_ERRORS as error:  # it was removed; if not, its worker misses its end
         logger.warning("container %s may be paused still: %s", container, explain(error))

@@ -1,4 +1,4 @@
-"""Networks, sandboxes and containers of one run, from its start until all of them are removed."""
+"""The networks, sandboxes and containers of one run, from its start until all of them are removed."""
 
 from __future__ import annotations
 
@@ -51,19 +51,19 @@ from tfoperator.local.runtime.protocol import (
 
 logger = logging.getLogger(__name__)
 
-_RETRY = 2.0  # seconds until a sandbox that could not be made is tried again
+_RETRY_SECONDS = 2.0  # seconds until making a sandbox is retried
 _STOP_SECONDS = 20.0
-_NO_INIT = "docker-init"
-"""What the engine names in its refusal if it lacks an init process."""
-_NO_GPUS = "could not select device driver"
-"""What the engine says if it has no way to give a container a GPU."""
+_NO_INIT_TEXT = "docker-init"
+"""Text in the engine's error if it has no init process."""
+_NO_GPUS_TEXT = "could not select device driver"
+"""Text in the engine's error if it can't give a container a GPU."""
 
 
 class DockerRuntime:
     """A `Runtime`. Thread-safe; `start()` and `stop()` once each.
 
-    Without `allow_privileged` it starts no container that would have power over this machine, see `check_privileges`.
-    Containers that are told of `host_service` can reach it, where the engine is on this machine.
+    Without `allow_privileged`, it starts no container that would have power over this machine, see `check_privileges`.
+    Containers with the address of `host_service` can reach it, if the engine is on this machine.
     """
 
     def __init__(
@@ -80,13 +80,13 @@ class DockerRuntime:
         self.peaks = PeakMemory()
         self.enforces_limits = True
         self.may_have_gpus = True
-        self._without_gpus = False  # once the engine has said that it has no way to any
+        self._without_gpus = False  # set when the engine has reported that it has none
         self._labels = new_run()
         self._engine: Engine | None = None
         self._images: Images | None = None
         self._guardian = container_guardian(self._labels[RUN_LABEL])
-        self._has_init = True  # until the engine says otherwise; nothing is lost if two threads ask
-        self._lock = threading.Lock()  # guards the three below
+        self._has_init = True  # until the engine reports otherwise; two threads may both find out
+        self._lock = threading.Lock()  # guards the three fields below
         self._running: dict[DockerContainer, ContainerStart] = {}
         self._sandboxes: dict[str, Sandbox] = {}  # by pod uid
         self._attempts = 0
@@ -96,11 +96,11 @@ class DockerRuntime:
 
     @property
     def run_id(self) -> str:
-        """What everything of this run is labelled with, and named after."""
+        """The ID in the labels and names of all objects of this run."""
         return self._labels[RUN_LABEL]
 
     def start(self) -> None:
-        """Connect, and remove what dead runs have left behind. Raises RuntimeUnavailable."""
+        """Connect, and remove the objects of dead runs. Raises RuntimeUnavailable."""
         engine = connect()
         try:
             for name in remove_leftovers(engine.api):
@@ -117,7 +117,7 @@ class DockerRuntime:
         self._images = Images(engine.api, self._clock)
 
     def stop(self) -> None:
-        """Kill what still runs, wait for its end, and remove every container and network of this run. Idempotent."""
+        """Kill running containers, wait for their end, and remove this run's containers and networks. Idempotent."""
         engine, self._engine = self._engine, None
         if engine is None:
             return
@@ -137,14 +137,14 @@ class DockerRuntime:
         engine.api.close()
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Have the pod's sandbox and the container's image; returns the pod's address. Raises NotYet, LaunchError."""
+        """Ensure the pod's sandbox and the container's image; return the pod's address. Raises NotYet, LaunchError."""
         engine = self._connected()
         if not self._allow_privileged:
             check_privileges(pod, container)
         with self._lock:
             sandbox = self._sandboxes.setdefault(pod.metadata.uid, Sandbox())
         with sandbox.lock:
-            if sandbox.id and not runs(engine.api, sandbox.id):  # an engine that was restarted has ended it
+            if sandbox.id and not runs(engine.api, sandbox.id):  # a restart of the engine has ended it
                 remove_container(engine.api, sandbox.id)
                 sandbox.id = ""
             if not sandbox.id:
@@ -177,7 +177,7 @@ class DockerRuntime:
         return container
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """Not here: the engine's own command is there for it."""
+        """Raise LaunchError: the engine's own commands do this."""
         del command
         raise LaunchError(
             f"container {container!r} of pod {pod.metadata.name} is a container of this machine's engine: use "
@@ -185,7 +185,7 @@ class DockerRuntime:
         )
 
     def measure(self) -> list[Measurement]:
-        """What every container that runs has used; see `Runtime.measure`."""
+        """Return the usage of all running containers; see `Runtime.measure`."""
         if self._engine is None:
             return []
         with self._lock:
@@ -200,11 +200,11 @@ class DockerRuntime:
         return found
 
     def release_service(self, namespace: str, name: str) -> None:
-        """Give back the service's port on this machine; its names go with the pods that had them."""
+        """Release the service's port on this machine; its names are removed with the pods that had them."""
         self.network.release(namespace, name)
 
     def release_pod(self, pod: LocalPod) -> None:
-        """Remove the pod's sandbox, and with it its address and names."""
+        """Remove the pod's sandbox, and so its address and names."""
         with self._lock:
             sandbox = self._sandboxes.pop(pod.metadata.uid, None)
         if sandbox is not None and self._engine is not None:
@@ -234,10 +234,10 @@ class DockerRuntime:
             return self._run(api, name, settings)
         except APIError as error:
             said = explain(error)
-            if init and _NO_INIT in said:
+            if init and _NO_INIT_TEXT in said:
                 logger.info("the Docker engine has no init process: %s", said)
                 self._has_init = False
-            elif gpus and not run.gpus and _NO_GPUS in said:
+            elif gpus and not run.gpus and _NO_GPUS_TEXT in said:
                 warn("NoGPU", f"the Docker engine has no GPUs ({said}): what asks for them runs on the CPU")
                 self._without_gpus = True
             else:
@@ -254,12 +254,12 @@ class DockerRuntime:
             attached = api.inspect_container(created)["NetworkSettings"]["Networks"]
         except ENGINE_ERRORS as error:
             message = f"Failed to create pod sandbox: {explain(error)}"
-            raise NotYet("ContainerCreating", message, _RETRY, warn=True) from None
+            raise NotYet("ContainerCreating", message, _RETRY_SECONDS, warn=True) from None
         sandbox.ip = str(attached.get(network, {}).get("IPAddress") or "127.0.0.1")
         sandbox.id = created
 
     def _host_names(self, api: Any, sandbox: Sandbox, pod: LocalPod) -> dict[str, str]:
-        """The name of the service of this process with its address, for a pod that is told of it and can reach it."""
+        """Return the name and address of this process's service, for a pod that uses it and can reach it."""
         sandbox.unreachable = ""
         if self._access is None or not self._access.wanted_by(pod):
             return {}
@@ -272,11 +272,11 @@ class DockerRuntime:
             return {}
 
     def _run(self, api: Any, name: str, settings: dict[str, Any]) -> str:
-        """Create a container and start it; returns its id. If that fails, nothing is left of it."""
+        """Create a container and start it; return its ID. If that fails, the container is removed."""
         try:
             created = str(api.create_container(name=name, **settings)["Id"])
             api.start(created)
-            self._connected()  # `stop` may have looked for containers before this one was there
+            self._connected()  # `stop` may have listed the containers before this one existed
         except (*ENGINE_ERRORS, LaunchError):
             remove_container(api, name)
             raise
@@ -293,5 +293,5 @@ class DockerRuntime:
             return name
 
     def _name(self, pod: LocalPod, part: str) -> str:
-        """What `docker ps` shows; the piece of the UID tells a pod from its successor."""
+        """Return the name in `docker ps`; the part of the UID differs between a pod and its successor."""
         return f"tfoperator-{self.run_id}-{pod.metadata.namespace}-{pod.metadata.name}-{pod.metadata.uid[:4]}-{part}"

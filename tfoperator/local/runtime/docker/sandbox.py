@@ -1,7 +1,7 @@
 """A pod's sandbox: the container that owns its network, so that the pod keeps its address while others come and go.
 
-Kubernetes pulls a `pause` image for that. Here the image is made on the spot, of a program of three instructions that
-waits for ever: it needs no registry, and nothing of the pod's own images.
+Kubernetes pulls a `pause` image for that. Here the image is built locally, from a program of three instructions that
+waits forever: it needs no registry, and nothing of the pod's own images.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfoperator.local.runtime.protocol import LocalPod, RuntimeUnavailable
 
 SANDBOX_IMAGE = "tfoperator/sandbox:1"
 
-_PAUSE = {
+_PAUSE_CODE = {
     # loop: mov eax, 34 (pause); syscall; jmp loop
     "x86_64": (62, bytes.fromhex("b822000000 0f05 ebf7")),
     # loop: mov x0..x3, 0; mov x8, 73 (ppoll); svc 0; b loop
@@ -35,22 +35,22 @@ _NO_RIGHTS: dict[str, Any] = {
     "read_only": True,
     "pids_limit": 8,
 }
-"""It sleeps; that needs none."""
+"""The program only sleeps, which needs no rights."""
 _LOAD_ADDRESS = 0x400000
 
 
 @dataclass
 class Sandbox:
-    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so nobody waits there for long."""
+    """A pod's sandbox. `lock` is held while it is made; a pod has one worker, so no thread waits for long."""
 
-    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the others
+    lock: threading.Lock = field(default_factory=threading.Lock)  # guards the fields below
     id: str = ""
     ip: str = ""
-    unreachable: str = ""  # why its containers can't reach the service of this process that they are told of
+    unreachable: str = ""  # why its containers can't reach this process's service
 
 
 def ensure_sandbox_image(engine: Engine) -> None:
-    """Make the image if the engine doesn't have it. Raises RuntimeUnavailable for an unknown kind of processor."""
+    """Make the image if the engine doesn't have it. Raises RuntimeUnavailable for an unknown architecture."""
     try:
         engine.api.inspect_image(SANDBOX_IMAGE)
     except ImageNotFound:
@@ -59,9 +59,9 @@ def ensure_sandbox_image(engine: Engine) -> None:
 
 
 def names_of(pod: LocalPod, services: Collection[str]) -> list[str]:
-    """Everything by which other pods find this one, which these services select, as the DNS of a cluster answers.
+    """Return all names by which other pods reach this one, given the services that select it, as in a cluster's DNS.
 
-    In a service that the pod names as its subdomain it has a name of its own, too.
+    In a service that the pod names as its subdomain, it has its own name, too.
     """
     namespace, own = pod.metadata.namespace, pod.spec.hostname
     hosts = [f"{own}.{service}" for service in services if own and service == pod.spec.subdomain]
@@ -77,9 +77,9 @@ def sandbox_settings(
     labels: Mapping[str, str],
     hosts: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
-    """The arguments of `create_container` for a pod's sandbox on `network`.
+    """Return the arguments of `create_container` for a pod's sandbox on `network`.
 
-    `hosts` are names that the pod's containers know beside those of the services, and their addresses.
+    `hosts` are additional names for the pod's containers, with their addresses.
     """
     common: dict[str, Any] = {"ipc_mode": "shareable", "extra_hosts": dict(hosts) if hosts else None, **_NO_RIGHTS}
     exposed, published = published_ports(pod)
@@ -105,15 +105,15 @@ def sandbox_settings(
 
 
 def _hostname(pod: LocalPod) -> str:
-    """The pod's name, cut to the 63 characters that a host name may have, as a kubelet does."""
+    """Return the pod's name, cut to the 63 characters of a host name, as a kubelet does."""
     return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
 
 
 def _root_file_system(architecture: str) -> bytes:
     machine = {"amd64": "x86_64", "arm64": "aarch64"}.get(architecture, architecture)
-    if machine not in _PAUSE:
+    if machine not in _PAUSE_CODE:
         raise RuntimeUnavailable(f"the Docker runtime knows x86_64 and aarch64, not {architecture}")
-    program = _executable(*_PAUSE[machine])
+    program = _executable(*_PAUSE_CODE[machine])
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
         member = tarfile.TarInfo("pause")
@@ -123,7 +123,7 @@ def _root_file_system(architecture: str) -> bytes:
 
 
 def _executable(machine: int, code: bytes) -> bytes:
-    """A 64-bit ELF program of one segment: file header, program header, code (elf(5))."""
+    """Return a 64-bit ELF program of one segment: file header, program header, code (elf(5))."""
     header_size, entry_size = 64, 56
     entry = _LOAD_ADDRESS + header_size + entry_size
     size = header_size + entry_size + len(code)

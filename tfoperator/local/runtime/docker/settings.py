@@ -1,7 +1,7 @@
-"""What Docker is asked for, of what a pod says: the arguments of docker-py's `create_container`. Pure.
+"""The arguments of docker-py's `create_container` for a pod's container. Pure.
 
-The engine grants all of it, as root, also what gives a container power over this machine. A manifest gets that only
-where the user has said so.
+The engine grants all of them, as root, including rights that give a container power over this machine. A manifest gets
+those only if the user has allowed it.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tfoperator.kube.pod_spec import GPU, Container, Resources, SecurityContext
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod
 
 PIDS = 4096
-"""Processes and threads of a container, what clusters commonly allow a pod: a fork bomb ends there."""
+"""Maximum processes and threads of a container, as clusters commonly limit a pod: a fork bomb ends there."""
 NO_NEW_PRIVILEGES = "no-new-privileges"
-"""The security option by which no program gains rights by being set-uid."""
-_SMALLEST_MEMORY = 6 << 20  # bytes; Docker refuses less
-_PERIOD = 10**9  # nanoseconds of CPU time per second: Docker's unit of a CPU
+"""The security option that keeps programs from gaining rights by set-uid."""
+_MIN_MEMORY = 6 << 20  # bytes; Docker rejects less
+_NANO_CPUS = 10**9  # Docker's unit of a CPU: nanoseconds of CPU time per second
 
 
 def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[str, Any]:
-    """Everything but the host's part. A `command` replaces the image's entry point and arguments, `args` the latter."""
+    """Return all but the host config. A `command` replaces the image's entry point and arguments, `args` the latter."""
     settings: dict[str, Any] = {
         "image": run.container.image,
         "environment": [f"{name}={value}" for name, value in run.environment.items()],
@@ -47,12 +47,12 @@ def container_settings(run: ContainerStart, labels: Mapping[str, str]) -> dict[s
 def host_settings(
     run: ContainerStart, sandbox: str, cpus: int, *, init: bool = True, gpus: bool = True
 ) -> dict[str, Any]:
-    """The host's part: limits, mounts, rights, and the sandbox whose network and IPC namespace it shares.
+    """Return the host config: limits, mounts, rights, and the sandbox whose network and IPC namespace it shares.
 
-    `cpus` is how many the engine has: Docker refuses a limit beyond that, Kubernetes does not. With `init` the first
-    process is Docker's, which passes signals on: as the first one itself, a program that has no handler for SIGTERM
-    would not notice it, and everybody would wait for the end of its grace period. Without `gpus` the engine has none to
-    give. What is not named here is the engine's default: its seccomp profile, its capabilities. Raises LaunchError.
+    `cpus` is the engine's number of CPUs: Docker rejects a limit above that, Kubernetes does not. With `init`, the
+    first process is Docker's, which forwards signals: as first process, a program without a handler for SIGTERM would
+    ignore it, and a stop would take its whole grace period. Without `gpus`, the engine has no GPUs. Settings not named
+    here are the engine's defaults: its seccomp profile, its capabilities. Raises LaunchError.
     """
     context = run.container.security_context or SecurityContext()
     pod_context = run.pod.spec.security_context or SecurityContext()
@@ -84,7 +84,7 @@ def host_settings(
 
 
 def published_ports(pod: LocalPod) -> tuple[list[tuple[int, str]], dict[str, tuple[str, int]]]:
-    """The ports that the sandbox exposes, and those that it publishes: `hostPort`s, on loopback without a `hostIP`."""
+    """Return the ports that the sandbox exposes, and the `hostPort`s it publishes, on loopback without a `hostIP`."""
     exposed: list[tuple[int, str]] = []
     published: dict[str, tuple[str, int]] = {}
     for container in pod.spec.containers:
@@ -111,11 +111,11 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     try:
         if "memory" in limits:
-            memory = max(int(parse_quantity(limits["memory"])), _SMALLEST_MEMORY)
-            # No swap beyond it: Kubernetes has none either.
+            memory = max(int(parse_quantity(limits["memory"])), _MIN_MEMORY)
+            # No swap beyond it: Kubernetes allows none either.
             found |= {"mem_limit": memory, "memswap_limit": memory}
         if "cpu" in limits:
-            found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _PERIOD)
+            found["nano_cpus"] = int(min(parse_quantity(limits["cpu"]), Fraction(cpus)) * _NANO_CPUS)
         cpu = requests.get("cpu", limits.get("cpu"))
         if cpu is not None:
             found["cpu_shares"] = max(2, int(parse_quantity(cpu) * 1024))
@@ -125,7 +125,7 @@ def _limits(container: Container, cpus: int) -> dict[str, Any]:
 
 
 def _gpus(run: ContainerStart) -> dict[str, Any]:
-    """The container's own devices; where we don't know of any, as many of the engine's as it asks for."""
+    """Return the container's own devices; if none are known, as many of the engine's as it requests."""
     if run.gpus:
         return {"device_requests": [DeviceRequest(device_ids=list(run.gpus), capabilities=[["gpu"]])]}
     limits = (run.container.resources or Resources()).limits or {}
@@ -141,17 +141,17 @@ def _gpus(run: ContainerStart) -> dict[str, Any]:
 FLAG = "--allow-privileged"
 """The option of `tfoperator run` and `local up`."""
 
-_USUAL = frozenset(
+_DEFAULT_CAPABILITIES = frozenset(
     {
         "AUDIT_WRITE", "CHOWN", "DAC_OVERRIDE", "FOWNER", "FSETID", "KILL", "MKNOD", "NET_BIND_SERVICE", "NET_RAW",
         "SETFCAP", "SETGID", "SETPCAP", "SETUID", "SYS_CHROOT",
     }
 )  # fmt: skip
-"""The capabilities that the engine gives to every container."""
+"""The capabilities that the engine grants to every container."""
 
 
 def check_privileges(pod: LocalPod, container: Container) -> None:
-    """Raise LaunchError, which names the fields and the option, if the container wants more than a sandbox."""
+    """Raise LaunchError, which names the fields and the option, if the container asks for more than a sandbox."""
     if wanted := list(_privileges(pod, container)):
         raise LaunchError(
             f"container {container.name!r} would have power over this machine: {', '.join(wanted)}. If you trust the "
@@ -170,5 +170,5 @@ def _privileges(pod: LocalPod, container: Container) -> Iterator[str]:
     if context.privileged:
         yield "securityContext.privileged"
     added = () if context.capabilities is None else context.capabilities.add
-    if more := [name for name in added if name.upper().removeprefix("CAP_") not in _USUAL]:
+    if more := [name for name in added if name.upper().removeprefix("CAP_") not in _DEFAULT_CAPABILITIES]:
         yield f"securityContext.capabilities.add {', '.join(more)}"

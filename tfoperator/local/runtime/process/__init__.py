@@ -1,4 +1,4 @@
-"""The process runtime: each container is a process group of this machine, which takes the image's place."""
+"""The process runtime: each container is a process group of this machine, which replaces the image."""
 
 from tfoperator.local.runtime.process.programs import shown_devices
 from tfoperator.local.runtime.process.records import RECORDS, kill_recorded

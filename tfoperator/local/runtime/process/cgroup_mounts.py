@@ -1,4 +1,4 @@
-"""Where the kernel's control groups are mounted, and which group this process is in."""
+"""The mount points of the kernel's control groups, and the group of this process."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from pathlib import Path, PurePosixPath
 
 import msgspec
 
-_SELF = Path("/proc/self")
+_PROC_SELF = Path("/proc/self")
 
 
 class Hierarchy(msgspec.Struct, frozen=True):
-    """One tree of control groups: where it is mounted, the directory of our own group, and its controllers.
+    """One tree of control groups: its mount point, the directory of this process's group, and its controllers.
 
-    `unified` is the one tree of version 2; of version 1 there are several.
+    `unified` is the only tree of version 2; version 1 has several.
     """
 
     mount: Path
@@ -21,8 +21,8 @@ class Hierarchy(msgspec.Struct, frozen=True):
     unified: bool
 
 
-def hierarchies(proc: Path = _SELF) -> list[Hierarchy]:
-    """Every tree that is mounted here; none on a system without control groups."""
+def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
+    """Return all trees that are mounted here; none on a system without control groups."""
     try:
         memberships = _memberships((proc / "cgroup").read_text())
         mounts = (proc / "mountinfo").read_text()
@@ -47,7 +47,7 @@ def hierarchies(proc: Path = _SELF) -> list[Hierarchy]:
 
 
 def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
-    """(controllers, path) of each line of /proc/self/cgroup; version 2 names no controllers."""
+    """Return (controllers, path) of each line of /proc/self/cgroup; version 2 names no controllers."""
     found = []
     for line in text.splitlines():
         _, controllers, path = line.split(":", 2)
@@ -56,7 +56,7 @@ def _memberships(text: str) -> list[tuple[frozenset[str], str]]:
 
 
 def _below(mount: Path, root: str, path: str) -> Path:
-    """The directory of a group; a container may have mounted a part of the tree only."""
+    """Return the directory of a group; a container may have mounted only a part of the tree."""
     try:
         return mount / PurePosixPath(path).relative_to(root)
     except ValueError:

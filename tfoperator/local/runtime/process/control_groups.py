@@ -1,8 +1,8 @@
-"""Limits of containers that are processes, by the kernel's control groups: cgroups(7), of version 2 or 1.
+"""Limits of containers that are processes, enforced by the kernel's control groups: cgroups(7), version 2 or 1.
 
-The groups are made below one that this process may write to: its own, or with version 2 an ancestor that hands its
-controllers on, as that of a user's session with systemd does. A group that a dead process has left behind is removed by
-the next one that makes any.
+The groups are made below one that this process may write to: its own, or with version 2 an ancestor that delegates its
+controllers, as that of a user's session with systemd does. The group of a dead process is removed by the next process
+that makes any.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from tfoperator.local.runtime.protocol import RuntimeUnavailable
 logger = logging.getLogger(__name__)
 
 _CONTROLLERS = ("cpu", "memory")
-_PERIOD = 100_000  # microseconds, in which a container may use its share of CPU time: the kernel's default
-_SMALLEST_QUOTA = 1_000  # microseconds; the kernel refuses less
+_CPU_PERIOD = 100_000  # microseconds, the interval of a CPU quota: the kernel's default
+_MIN_QUOTA = 1_000  # microseconds; the kernel rejects less
 _REMOVAL_TRIES = 100
-_REMOVAL_PAUSE = 0.02  # seconds: a process that was killed takes a moment to leave its group
-_NAME = "tfoperator"
+_REMOVAL_PAUSE = 0.02  # seconds: a killed process takes a moment to leave its group
+_GROUP_PREFIX = "tfoperator"
 
-_ENTER = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec "$@"'
-"""Run by a shell, which then becomes the container: so nothing of it is ever outside of its group."""
+_ENTER_SCRIPT = 'for procs in $1; do echo $$ > "$procs" || exit 126; done; shift; exec "$@"'
+"""Run by a shell, which then becomes the container: so no process of the container is ever outside of its group."""
 
 
 class GroupLimits(msgspec.Struct, frozen=True):
-    """What a container gets at most: CPUs, bytes of memory; None for no limit."""
+    """The limits of a container: CPUs, bytes of memory; None for no limit."""
 
     cpu: float | None = None
     memory: int | None = None
@@ -47,13 +47,13 @@ class ContainerGroup:
         self._folders = tuple(folders)
 
     def command(self, program: str, arguments: Sequence[str]) -> list[str]:
-        """A command that enters the group and then becomes this program."""
+        """Return a command that enters the group and then becomes this program."""
         procs = " ".join(str(folder / "cgroup.procs") for folder in self._folders)
-        return ["/bin/sh", "-c", _ENTER, "sh", procs, program, *arguments]
+        return ["/bin/sh", "-c", _ENTER_SCRIPT, "sh", procs, program, *arguments]
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether the kernel has killed a process of it because the limit was reached."""
+        """Whether the kernel has killed a process of the group because it reached the memory limit."""
         return any(
             _counter(folder / name, "oom_kill") > 0
             for folder in self._folders
@@ -62,12 +62,12 @@ class ContainerGroup:
 
     @property
     def peak_memory(self) -> int:
-        """The most bytes that it had, with page cache; 0 if the kernel doesn't tell."""
+        """Peak memory in bytes, with page cache; 0 if the kernel doesn't report it."""
         names = ("memory.peak", "memory.max_usage_in_bytes")
         return max(_number(folder / name) for folder in self._folders for name in names)
 
     def remove(self) -> None:
-        """Kill what is left in it, and remove it."""
+        """Kill the remaining processes of the group, and remove it."""
         for folder in self._folders:
             _remove(folder)
 
@@ -76,11 +76,11 @@ class ControlGroups:
     """Makes a group for each container. Thread-safe."""
 
     def __init__(self, bases: Sequence[tuple[Hierarchy, Path]]) -> None:
-        """Use `open_control_groups`."""
+        """Take the groups' parents; call `open_control_groups` instead."""
         self._bases = tuple(bases)
 
     def make(self, name: str, limits: GroupLimits) -> ContainerGroup:
-        """A group with these limits; `name` must be new. Raises OSError."""
+        """Return a group with these limits; `name` must be new. Raises OSError."""
         made: list[Path] = []
         try:
             for hierarchy, base in self._bases:
@@ -95,7 +95,7 @@ class ControlGroups:
         return ContainerGroup(made)
 
     def close(self) -> None:
-        """Remove what is left."""
+        """Remove all groups."""
         for _, base in self._bases:
             for folder in base.iterdir() if base.is_dir() else ():
                 if folder.is_dir():
@@ -104,7 +104,7 @@ class ControlGroups:
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
-    """Make a place for groups, and remove those of processes that are no more. Raises RuntimeUnavailable."""
+    """Make a parent for the groups, and remove groups of dead processes. Raises RuntimeUnavailable."""
     identity = identify(os.getpid())
     started = identity.started if identity is not None else "0"
     bases: list[tuple[Hierarchy, Path]] = []
@@ -117,7 +117,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
         try:
             parent = _parent(hierarchy, wanted)
             _remove_leftovers(parent)
-            base = parent / f"{_NAME}.{os.getpid()}.{started}"
+            base = parent / f"{_GROUP_PREFIX}.{os.getpid()}.{started}"
             base.mkdir()
             bases.append((hierarchy, base))
             if hierarchy.unified:
@@ -138,7 +138,7 @@ def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGrou
 
 
 def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
-    """The group to make ours in. Raises OSError."""
+    """Return the group in which to make the parent of ours. Raises OSError."""
     if not hierarchy.unified:
         return hierarchy.own
     for folder in (hierarchy.own, *hierarchy.own.parents):
@@ -152,11 +152,11 @@ def _parent(hierarchy: Hierarchy, controllers: set[str]) -> Path:
 
 
 def _emptied(own: Path, controllers: set[str]) -> Path:
-    """Our own group, ready to have others below: that takes that no process is directly in it but us, and we move."""
+    """Return our own group, after moving this process to a subgroup: a group with children may contain no process."""
     others = set((own / "cgroup.procs").read_text().split()) - {str(os.getpid())}
     if others:
         raise PermissionError(1, "other processes are in this control group, too", str(own))
-    leaf = own / f"{_NAME}.self"
+    leaf = own / f"{_GROUP_PREFIX}.self"
     leaf.mkdir(exist_ok=True)
     _write(leaf / "cgroup.procs", str(os.getpid()))
     _write(own / "cgroup.subtree_control", " ".join(f"+{one}" for one in sorted(controllers)))
@@ -164,36 +164,36 @@ def _emptied(own: Path, controllers: set[str]) -> Path:
 
 
 def _settings(hierarchy: Hierarchy, limits: GroupLimits) -> dict[str, str]:
-    """What to write into which file of a group, in this order."""
-    quota = None if limits.cpu is None else max(_SMALLEST_QUOTA, int(limits.cpu * _PERIOD))
+    """Return the value for each file of a group, in the order of writing."""
+    quota = None if limits.cpu is None else max(_MIN_QUOTA, int(limits.cpu * _CPU_PERIOD))
     found: dict[str, str] = {}
     if limits.memory is not None and "memory" in hierarchy.controllers:
         if hierarchy.unified:
-            # As kubelets do: no swap beyond it, and a container dies as a whole.
+            # As kubelets do: no swap beyond it, and the container is killed as a whole.
             found |= {"memory.max": str(limits.memory), "memory.swap.max": "0", "memory.oom.group": "1"}
         else:
             found |= {"memory.limit_in_bytes": str(limits.memory), "memory.memsw.limit_in_bytes": str(limits.memory)}
     if quota is not None and "cpu" in hierarchy.controllers:
         if hierarchy.unified:
-            found["cpu.max"] = f"{quota} {_PERIOD}"
+            found["cpu.max"] = f"{quota} {_CPU_PERIOD}"
         else:
-            found |= {"cpu.cfs_period_us": str(_PERIOD), "cpu.cfs_quota_us": str(quota)}
+            found |= {"cpu.cfs_period_us": str(_CPU_PERIOD), "cpu.cfs_quota_us": str(quota)}
     return found
 
 
-_SWAP = ("memory.swap.max", "memory.memsw.limit_in_bytes")
-"""Absent where the kernel does not count swap."""
+_SWAP_FILES = ("memory.swap.max", "memory.memsw.limit_in_bytes")
+"""Absent if the kernel does not count swap."""
 
 
 def _write(file: Path, value: str) -> None:
-    if file.name in _SWAP and not file.exists():
+    if file.name in _SWAP_FILES and not file.exists():
         return
     with file.open("w") as opened:
         opened.write(value)
 
 
 def _remove_leftovers(parent: Path) -> None:
-    for folder in parent.glob(f"{_NAME}.*.*"):
+    for folder in parent.glob(f"{_GROUP_PREFIX}.*.*"):
         _, pid, started = folder.name.split(".", 2)
         if pid.isdigit() and not is_alive(ProcessIdentity(int(pid), started)):
             for child in folder.iterdir():
@@ -210,7 +210,7 @@ def _remove(folder: Path) -> None:
             folder.rmdir()
         except FileNotFoundError:
             return
-        except OSError:  # somebody is in it still
+        except OSError:  # a process is still in it
             time.sleep(_REMOVAL_PAUSE)
         else:
             return

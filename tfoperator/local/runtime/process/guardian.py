@@ -1,7 +1,7 @@
-"""Tells the guardian which process groups live. See `guardian_main`, which ends them if this process is killed.
+"""Sends the living process groups to the guardian, which ends them if this process is killed: see `guardian_main`.
 
-What a container has started and what has left its group, as a daemon does with a session of its own, is found by its
-mark.
+Processes that a container has started and that have left its group, as a daemon with its own session does, are found by
+the container's mark.
 """
 
 from __future__ import annotations
@@ -16,48 +16,47 @@ _PROGRAM = Path(__file__).with_name("guardian_main.py")
 
 
 class GroupGuardian(Guardian):
-    """Sees to it that no process group outlives this process. `stop()` also ends the groups still registered.
+    """Ensures that no process group survives this process. `stop()` also ends the groups still registered.
 
-    `grace` is how many seconds containers have between SIGTERM and SIGKILL when the agent has died. The links that are
-    recorded in the folder `records` are removed after that, and what carries the run's `mark` and has left its group is
-    killed.
+    `grace` is the number of seconds between SIGTERM and SIGKILL after the agent has died. Then the links recorded in
+    the folder `records` are removed, and processes with the run's `mark` that have left their group are killed.
     """
 
     def __init__(self, records: Path, mark: str, *, grace: float = 5.0) -> None:
         super().__init__(["-I", "-S", str(_PROGRAM), str(grace), str(records.absolute()), CONTAINER_VARIABLE, mark])
 
     def add(self, group: int) -> None:
-        """From now on this process group must not outlive us."""
+        """Register a process group, which must not survive this process."""
         self.tell(b"+ %d\n" % group)
 
     def discard(self, group: int) -> None:
-        """The group is gone. Call it before its leader is reaped, or the id may already mean somebody else."""
+        """Unregister an ended group. Call it before its leader is reaped: then the ID may be another process's."""
         self.tell(b"- %d\n" % group)
 
 
 class Stragglers:
-    """Kills the processes of containers that have ended, by their marks. Thread-safe.
+    """Kills processes of ended containers by their marks. Thread-safe.
 
-    A search reads the environment of every process of the machine. So it is made for all that ended meanwhile.
+    A search reads the environment of every process of the machine, so one serves all containers that ended before.
     """
 
     def __init__(self) -> None:
-        self._searching = threading.Lock()  # held for a search; blocks only the threads of containers that have ended
+        self._searching = threading.Lock()  # held for a search; blocks only the threads of ended containers
         self._lock = threading.Lock()  # guards _ended
         self._ended: set[str] = set()
 
     def kill(self, mark: str) -> None:
-        """Return when nothing is left of the container with this mark."""
+        """Kill the remaining processes of the container with this mark; return when none is left."""
         with self._lock:
             self._ended.add(mark)
         with self._searching:
             with self._lock:
                 if mark not in self._ended:
-                    return  # somebody else's search has begun since, and included it
+                    return  # a later search by another thread has included it
                 wanted, self._ended = self._ended, set()
             kill_marked(CONTAINER_VARIABLE, wanted.__contains__)
 
 
 def kill_stragglers(run: str) -> None:
-    """Kill what is left of all containers of a run, by the run's mark."""
+    """Kill the remaining processes of all containers of a run, by the run's mark."""
     kill_marked(CONTAINER_VARIABLE, lambda mark: mark.startswith(f"{run}."))

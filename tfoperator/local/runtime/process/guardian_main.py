@@ -1,11 +1,11 @@
 """The guardian of process groups: a small process that kills the agent's containers if the agent itself is killed.
 
 It runs as `python -I -S guardian_main.py SECONDS RECORDS VARIABLE MARK`, imports only small parts of the standard
-library (it starts in some 20 ms) and reads its standard input: `+ PGID` and `- PGID` say which process groups live.
-When the input ends, the agent is gone, in order or not, and what is left of its groups is ended: SIGTERM, so many
-seconds, SIGKILL. Then it kills what has left its group, known by VARIABLE in its environment, and removes the links
-that are recorded in the folder RECORDS.
-PR_SET_PDEATHSIG would not do: it is Linux only, reaches one process instead of a group, and fires when the *thread*
+library (it starts in some 20 ms) and reads its standard input: `+ PGID` and `- PGID` report the living process groups.
+When the input ends, the agent is gone, cleanly or not, and its remaining groups are ended: SIGTERM, SECONDS,
+SIGKILL. Then it kills processes that have left their group, found by VARIABLE in the environment, and removes links
+recorded in the folder RECORDS.
+PR_SET_PDEATHSIG does not suffice: it is Linux only, reaches one process instead of a group, and fires when the *thread*
 that started the process ends.
 """
 
@@ -15,26 +15,26 @@ import sys
 import time
 from collections.abc import Callable, Iterable
 
-_SWEEPS = 20
-_PAUSE = 0.02  # seconds: a process that was killed takes a moment to end
+_MAX_SWEEPS = 20
+_PAUSE = 0.02  # seconds: a killed process takes a moment to end
 
-_LINK = ".link"
-"""The suffix of the record of a link."""
+_LINK_SUFFIX = ".link"
+"""The file suffix of a link's record."""
 
 
 def alive(group: int) -> bool:
-    """Whether a process group has members."""
+    """Return whether a process group has members."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # macOS: nobody but zombies is left in it
+    except PermissionError:  # macOS: only zombies are left in it
         return False
     return True
 
 
 def send(groups: Iterable[int], number: signal.Signals) -> None:
-    """Signal every group that is still there."""
+    """Signal every group that still exists."""
     for group in groups:
         try:
             os.killpg(group, number)
@@ -43,17 +43,17 @@ def send(groups: Iterable[int], number: signal.Signals) -> None:
 
 
 def link_record(folder: str, number: int, path: str, target: str) -> str:
-    """Record in a file that the link at `path` to `target` is ours; returns the file's path. Raises OSError."""
-    file = os.path.join(folder, f"{number:09}{_LINK}")
+    """Record in a file that the link at `path` to `target` is ours; return the file's path. Raises OSError."""
+    file = os.path.join(folder, f"{number:09}{_LINK_SUFFIX}")
     with open(file, "wb") as stream:
         stream.write(os.fsencode(path) + b"\0" + os.fsencode(target))
     return file
 
 
 def remove_links(folder: str) -> None:
-    """Remove the links that are recorded in this folder, the newest first: one may lie in what another leads to."""
+    """Remove the links recorded in this folder, the newest first: one may lie in another one's target."""
     try:
-        names = sorted((name for name in os.listdir(folder) if name.endswith(_LINK)), reverse=True)
+        names = sorted((name for name in os.listdir(folder) if name.endswith(_LINK_SUFFIX)), reverse=True)
     except OSError:
         return
     for name in names:
@@ -64,23 +64,23 @@ def remove_links(folder: str) -> None:
             if os.path.islink(path) and os.readlink(path) == target:
                 os.unlink(path)
             os.unlink(file)
-        except (OSError, ValueError):  # gone already, or out of reach
+        except (OSError, ValueError):  # already gone, or not accessible
             pass
 
 
 def value_of(variable: str, environment: bytes) -> str:
-    """A variable's value in an environment as the kernel shows it, "" if it isn't there."""
+    """Return a variable's value in an environment in the kernel's format, "" if it isn't set."""
     name = variable.encode() + b"="
     found = next((one for one in environment.split(b"\0") if one.startswith(name)), b"")
     return os.fsdecode(found[len(name) :])
 
 
 def kill_marked(variable: str, meant: Callable[[str], bool]) -> None:
-    """Kill every process whose variable has a value that is meant, and what it starts meanwhile.
+    """Kill every process with a value of the variable for which `meant` is true, and those it starts meanwhile.
 
-    Does nothing where there is no /proc.
+    Does nothing if there is no /proc.
     """
-    for _ in range(_SWEEPS):
+    for _ in range(_MAX_SWEEPS):
         if not _kill_marked_once(variable, meant):
             return
         time.sleep(_PAUSE)
@@ -98,7 +98,7 @@ def _kill_marked_once(variable: str, meant: Callable[[str], bool]) -> bool:
                 if mark and meant(mark):
                     _kill_if_still(int(entry), variable, mark)
                     found = True
-            except OSError:  # somebody else's, or gone
+            except OSError:  # another user's process, or gone
                 continue
     return found
 
@@ -107,7 +107,7 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
     if sys.platform == "linux":
         handle = os.pidfd_open(pid)
         try:
-            # From here on the id can't come to mean another process without being noticed.
+            # From here on, reuse of the ID by another process is noticed.
             with open(f"/proc/{pid}/environ", "rb") as stream:
                 if value_of(variable, stream.read()) == mark:
                     signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -116,9 +116,9 @@ def _kill_if_still(pid: int, variable: str, mark: str) -> None:
 
 
 def main() -> None:
-    """Keep the list until the input ends, then act on it."""
+    """Record the groups until the input ends, then end them."""
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_IGN)  # its life is tied to its input and to nothing else
+        signal.signal(number, signal.SIG_IGN)  # it ends with its input only
     groups: set[int] = set()
     for line in sys.stdin:
         action, _, group = line.strip().partition(" ")

@@ -1,7 +1,7 @@
-"""The symbolic links that stand in for the mounts of pods which are processes.
+"""The symbolic links that replace the mounts of pods that run as processes.
 
-Pods that mount the same volume at the same path share a link: it stays until the last of them is over. Each is recorded
-in a file, so that the guardian, or the next run, removes what a crash has left: it would lead into an old volume.
+Pods that mount the same volume at the same path share a link: it is kept until the last of them has ended. Each link is
+recorded in a file, so that after a crash the guardian or the next run removes it: it would lead to an old volume.
 """
 
 from __future__ import annotations
@@ -17,26 +17,26 @@ logger = logging.getLogger(__name__)
 
 
 _Link = tuple[Path, Path]
-"""Where it is, and what it leads to."""
+"""The link's path, and its target."""
 
 
 class MountLinks:
-    """The links that were made here, and the pods that use them. Thread-safe.
+    """The links made here, and the pods that use them. Thread-safe.
 
-    `records` is the folder of their records, which may be made later than this.
+    `records` is the folder of their records; it may be created later.
     """
 
     def __init__(self, records: Path) -> None:
         self._records = records
         self._numbers = itertools.count()
         self._lock = threading.Lock()  # guards _users and _files, and the links themselves
-        self._users: dict[_Link, set[str]] = {}  # UIDs of pods; in the order of making
+        self._users: dict[_Link, set[str]] = {}  # UIDs of pods; in order of creation
         self._files: dict[_Link, Path] = {}  # records
 
     def make(self, pod: str, path: Path, target: Path) -> str:
-        """Have a link at `path` for this pod, by its UID; returns why that isn't possible, else "".
+        """Make a link at `path` for this pod, by its UID; return why that isn't possible, else "".
 
-        One that is there already and leads to the same place will do. Whoever made it removes it.
+        An existing link with the same target is used. It is removed by its creator only.
         """
         key = (path.absolute(), target)
         with self._lock:
@@ -51,9 +51,9 @@ class MountLinks:
         return ""
 
     def release(self, pod: str) -> None:
-        """A pod is over: remove the links that no other pod uses. What can't be removed is logged."""
+        """Remove the links that only this pod used. If one can't be removed, that is logged."""
         with self._lock:
-            # The newest first: one may lie within the volume that an older one leads to.
+            # The newest first: one may lie in the volume that is an older one's target.
             for key in reversed(list(self._users)):
                 users = self._users[key]
                 users.discard(pod)
@@ -61,14 +61,14 @@ class MountLinks:
                     self._remove(key)
 
     def close(self) -> None:
-        """Remove all of them."""
+        """Remove all links."""
         with self._lock:
             for key in reversed(list(self._users)):
                 self._remove(key)
 
     def _make(self, key: _Link) -> None:
         path, target = key
-        if key not in self._files:  # recorded before it is made: a crash may come between
+        if key not in self._files:  # recorded before it is made, because of crashes in between
             try:
                 file = link_record(str(self._records), next(self._numbers), str(path), str(target))
                 self._files[key] = Path(file)

@@ -15,11 +15,11 @@ from tfoperator.local.runtime.process.stacks import find_py_spy, stacks_folder, 
 from tfoperator.local.runtime.protocol import OnExit
 
 _MAXRSS_UNIT = 1 if sys.platform == "darwin" else 1024
-"""Bytes in one unit of `ru_maxrss`: getrusage(2)."""
+"""Bytes per unit of `ru_maxrss`: getrusage(2)."""
 
 
 class ProcessGroup:
-    """A container's process group, waited for by a thread of its own. Thread-safe."""
+    """A container's process group; its own thread waits for its end. Thread-safe."""
 
     def __init__(
         self,
@@ -29,39 +29,39 @@ class ProcessGroup:
         on_ended: Callable[[ProcessGroup], None],
         log: LogFile,
     ) -> None:
-        """`log` is told the process's id."""
+        """`log` gets the process's ID."""
         self.pid = log.pid = popen.pid
         self.peak_memory = 0
-        """After its end: the most resident memory in bytes that one of its processes had; 0 if that isn't known."""
+        """After the end: the largest resident memory in bytes of one of its processes; 0 if that isn't known."""
         self._popen = popen
         self._log = log
         self._on_exit = on_exit
         self._on_ended = on_ended
-        self._lock = threading.Lock()  # guards _reaped: the id may be signalled only while it is surely still ours
+        self._lock = threading.Lock()  # guards _reaped: the ID may be signalled only while it is surely ours
         self._reaped = False
         self._thread = threading.Thread(target=self._wait, name=f"wait-{label}", daemon=True)
 
     def start_waiting(self) -> None:
-        """Start the thread that notices the end."""
+        """Start the thread that waits for the end."""
         self._thread.start()
 
     def terminate(self) -> None:
-        """SIGTERM to the group."""
+        """Send SIGTERM to the group."""
         self._signal(signal.SIGTERM)
 
     def kill(self) -> None:
-        """SIGKILL to the group."""
+        """Send SIGKILL to the group."""
         self._signal(signal.SIGKILL)
 
     def stacks(self) -> str:
-        """The stacks of its Python threads; blocks for some seconds if a process does not answer."""
+        """Return the stacks of its Python threads; blocks for some seconds if a process does not respond."""
         with self._lock:
             if self._reaped:
                 return "No stacks: it has ended.\n"
         return stacks_of_group(self.pid, stacks_folder(self._log.path), find_py_spy())
 
     def join(self, timeout: float) -> None:
-        """Wait until the end has been dealt with."""
+        """Wait until the process's end was handled."""
         self._thread.join(timeout)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -72,12 +72,12 @@ class ProcessGroup:
                 os.killpg(self.pid, number)
             except ProcessLookupError:
                 pass
-            except PermissionError:  # macOS says so when nobody but a zombie is left
+            except PermissionError:  # macOS raises this if only a zombie is left
                 pass
 
     def _wait(self) -> None:
         if hasattr(os, "waitid"):
-            # See the end without reaping: until then the id, and so the group's, can't be given to anyone else.
+            # Wait without reaping: until it is reaped, its ID, also the group's, can't be reused.
             os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOWAIT)
         else:
             self._popen.wait()
@@ -89,13 +89,13 @@ class ProcessGroup:
         self._on_exit(code if code >= 0 else 128 - code)
 
     def _reap(self) -> int:
-        """Wait as `Popen` does, and keep what only this call of all tells: how large it was at most."""
+        """Wait as `Popen` does, and keep the peak memory, which only this call returns."""
         try:
             _, status, usage = os.wait4(self.pid, 0)
-        except ChildProcessError:  # somebody else of this process has waited for all children
+        except ChildProcessError:  # another thread of this process has waited for all children
             return self._popen.wait()
         self._popen.returncode = os.waitstatus_to_exitcode(status)
-        # Between fork and exec a child has our own memory, and the kernel counts that, too: only more is its own.
+        # Between fork and exec, a child has our own memory, which the kernel counts: only a larger value is its own.
         ours = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         self.peak_memory = usage.ru_maxrss * _MAXRSS_UNIT if usage.ru_maxrss > ours else 0
         return self._popen.returncode

@@ -1,7 +1,7 @@
-"""CPU time and memory of containers that are process groups, each with everything that it has started.
+"""CPU time and memory of containers that are process groups, each with all its descendants.
 
-A container is a session of its own, so its processes are found by their session id, which costs a system call each
-and reads no file. A process that has made a session for itself belongs to the container of its parent.
+A container has its own session, so its processes are found by their session ID, which costs a system call each and
+reads no file. A process that has started another session belongs to the container of its parent.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ import psutil
 
 
 class GroupUsage(msgspec.Struct, frozen=True):
-    """CPU time in seconds, with that of children that have ended; resident memory in bytes."""
+    """CPU time in seconds, including that of ended children; resident memory in bytes."""
 
     cpu_seconds: float
     memory: int
 
 
 class ProcessMeter:
-    """Measures sessions. Not thread-safe: it remembers what it knows of processes between two measurements."""
+    """Measures sessions. Not thread-safe: it keeps data of processes between two measurements."""
 
     def __init__(self) -> None:
-        self._known: dict[int, psutil.Process] = {}  # by id; those seen in the last measurement
+        self._known: dict[int, psutil.Process] = {}  # by ID; those of the last measurement
 
     def measure(self, sessions: Collection[int]) -> dict[int, GroupUsage]:
-        """What each session uses, by its id. One without a process that could be measured is left out.
+        """Return the usage of each session, by its ID. A session without a measurable process is left out.
 
-        A process that ends meanwhile, or that we may not look at, is passed over.
+        A process that ends meanwhile, or that we may not inspect, is skipped.
         """
         if not sessions:
             self._known.clear()
@@ -45,7 +45,7 @@ class ProcessMeter:
             except psutil.Error:
                 self._known.pop(pid, None)
                 continue
-            # Of children, only those that have been waited for are counted here; the others are members themselves.
+            # Of children, only those already waited for are counted here; the others are members themselves.
             spent = times.user + times.system + times.children_user + times.children_system
             cpu[session] = cpu.get(session, 0.0) + spent
             memory[session] = memory.get(session, 0) + resident
@@ -53,7 +53,7 @@ class ProcessMeter:
 
 
 def _members(sessions: Collection[int]) -> dict[int, int]:
-    """The processes of these sessions, and of the sessions that were begun from them: {process: session}."""
+    """Return the processes of these sessions, and of sessions started from them: {process: session}."""
     members: dict[int, int] = {}
     foreign: dict[int, list[int]] = {}  # other sessions: their processes
     for pid in psutil.pids():
@@ -65,7 +65,7 @@ def _members(sessions: Collection[int]) -> dict[int, int]:
             members[pid] = session
         else:
             foreign.setdefault(session, []).append(pid)
-    # A session that was begun from a container, or from a session that was: its leader's parent says so.
+    # A session started from a container, or from such a session, is found by its leader's parent.
     parents = {leader: _parent(leader) for leader in foreign if leader}
     found = True
     while found:

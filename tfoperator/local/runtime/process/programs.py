@@ -1,4 +1,4 @@
-"""What a container gets from this machine in place of its image: an environment, programs by name, and GPUs."""
+"""The machine's replacement of a container's image: an environment, programs by name, and GPUs."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Local
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
-"""Followed by a volume's name, in capitals and with `_` for `-`: where the content of the volume lies."""
+"""Followed by a volume's name, in capitals and with `_` for `-`: the path of the volume's content."""
 
 
-_LONGEST_TMPDIR = 60
-"""Bytes: a socket's path has 108 at most, 104 on macOS, and multiprocessing puts 32 behind that of its folder."""
+_MAX_TMPDIR = 60
+"""Bytes: a socket's path has at most 108, 104 on macOS, and multiprocessing appends 32 to its folder's path."""
 
 
 class HostEnvironment:
-    """What every container of a runtime finds on this machine. Thread-safe."""
+    """The environment of every container of a runtime on this machine. Thread-safe."""
 
     def __init__(
         self, environ: Mapping[str, str], work_dir: Path, network: LoopbackNetwork, links: MountLinks, mark: str
     ) -> None:
-        """`environ` is inherited; `mark` is the runtime's secret, from which the names of links are made."""
+        """`environ` is inherited; `mark` is the runtime's secret, which the names of links contain as a hash."""
         self._environ = _base_environment(environ)
         self._work_dir = work_dir
         self._network = network
@@ -40,13 +40,13 @@ class HostEnvironment:
         self._mark = mark
 
     def environment(self, run: ContainerStart, warn: Callable[[str, str], None]) -> dict[str, str]:
-        """The variables of a container; its mounts appear where they can. Raises NoFreePort."""
+        """Return the variables of a container, and make its mounts where possible. Raises NoFreePort."""
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
         for mount in run.mounts:
             environment[_mount_variable(mount)] = str(mount.source)
-        # A mount within another one's path comes after that one, in whatever order the manifest has them.
+        # A mount below another one's path comes after that one, whatever their order in the manifest.
         for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
             if mount.name == PROGRESS_VOLUME:
                 continue
@@ -58,7 +58,7 @@ class HostEnvironment:
             environment[name] = self._network.rewrite(value, namespace, run.services)
         for mount in run.mounts:
             if mount.name == CHECKPOINT_VOLUME:
-                # Where the volume really is, for the mount path may be out of reach.
+                # The volume's real path, since the mount path may not exist.
                 environment[CHECKPOINT_VARIABLE] = str(mount.source)
             elif mount.name == PROGRESS_VOLUME:
                 for name in (CA_VARIABLE, TOKEN_VARIABLE):
@@ -68,16 +68,16 @@ class HostEnvironment:
         return environment
 
     def _temporary(self, pod: LocalPod, volume: Path) -> Path:
-        """The volume, by a path that leaves room for those of sockets: a link to it, if its own is too long."""
-        if len(os.fsencode(volume)) <= _LONGEST_TMPDIR:
+        """Return the volume, by a path that is short enough for sockets: a link to it, if its own path is too long."""
+        if len(os.fsencode(volume)) <= _MAX_TMPDIR:
             return volume
-        # Nobody else can know this name, and put a link of theirs in its place.
+        # No other user can know this name, and put a link in its place.
         digest = hashlib.sha256(f"{self._mark} {volume}".encode(errors="surrogateescape")).hexdigest()
         link = Path(tempfile.gettempdir(), f"tfo-{digest[:16]}")
         return volume if self._links.make(pod.metadata.uid, link, volume) else link
 
     def directory(self, run: ContainerStart, warn: Callable[[str, str], None]) -> Path:
-        """Where it starts."""
+        """Return the container's working directory."""
         wanted = run.container.working_dir
         if not wanted:
             return self._work_dir
@@ -102,7 +102,7 @@ class HostEnvironment:
 
 
 def with_log_dir(argument: str, mounts: Sequence[Mount]) -> str:
-    """TensorBoard's argument, with the log directory where it really is: its mount path may be out of reach."""
+    """Return TensorBoard's argument with the real path of the log directory: its mount path may not exist."""
     name, equals, path = argument.partition("=")
     return f"{name}={real_path(path, mounts)}" if equals and name == "--logdir" else argument
 
@@ -112,17 +112,17 @@ def _mount_variable(mount: Mount) -> str:
 
 
 def _base_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    """What containers inherit: this machine's environment, our interpreter first on PATH, output not held back."""
+    """Return the inherited environment: this machine's, our interpreter first on PATH, unbuffered output."""
     base = {name: value for name, value in environ.items() if name not in ("TF_CONFIG", "KUBECONFIG")}
     interpreter = str(Path(sys.executable).parent)
     others = [part for part in base.get("PATH", os.defpath).split(os.pathsep) if part != interpreter]
     base["PATH"] = os.pathsep.join([interpreter, *others])
-    base.setdefault("PYTHONUNBUFFERED", "1")  # else the log of a Python program comes in blocks of 8 KiB
+    base.setdefault("PYTHONUNBUFFERED", "1")  # else the log of a Python program arrives in blocks of 8 KiB
     return base
 
 
 def find_program(name: str, environment: Mapping[str, str], directory: Path) -> str:
-    """The program's path. Raises LaunchError in words: what Popen says of a missing file or directory is ambiguous."""
+    """Return the program's path. Raises LaunchError with a clear message: Popen's is ambiguous for a missing file."""
     if os.sep in name:
         path = directory / name
         if not path.exists():
@@ -141,28 +141,27 @@ def find_program(name: str, environment: Mapping[str, str], directory: Path) -> 
 
 
 CUDA_VISIBLE_DEVICES = "CUDA_VISIBLE_DEVICES"
-_NONE = "-1"
-"""An index that is none: CUDA shows the devices before the first invalid one. An empty value means the same to CUDA,
-but some programs take it for an unset one."""
+_NO_DEVICE = "-1"
+"""An invalid index: CUDA shows the devices before the first invalid one. An empty value means the same to CUDA, but
+some programs treat it as unset."""
 
 
 def visible_devices(own: Sequence[str], asked: str | None = None) -> str:
-    """The value of CUDA_VISIBLE_DEVICES for a container with these devices, given by UUID, since CUDA counts otherwise
-    than NVML does where devices differ.
+    """Return the value of CUDA_VISIBLE_DEVICES for a container with these devices.
 
-    `asked` is what the manifest says. As in a cluster, its indexes count the container's own devices, and nothing in
-    it leads to any other.
+    They are given by UUID, since CUDA and NVML count differently if the devices are of different kinds. `asked` is the
+    manifest's value. As in a cluster, its indexes count the container's own devices, and it can't select any other.
     """
     if asked is None:
-        return ",".join(own) or _NONE
-    return ",".join(own[position] for position in shown_devices(own, range(len(own)), asked)) or _NONE
+        return ",".join(own) or _NO_DEVICE
+    return ",".join(own[position] for position in shown_devices(own, range(len(own)), asked)) or _NO_DEVICE
 
 
 def shown_devices(uuids: Sequence[str], indexes: Sequence[int], value: str) -> list[int]:
-    """The positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in its order.
+    """Return the positions of the devices that CUDA shows with this value of CUDA_VISIBLE_DEVICES, in its order.
 
-    As CUDA reads it: indexes, or UUIDs or the unique beginnings of such; what comes after the first invalid one
-    (`-1`, say) is not seen.
+    As CUDA reads it: indexes, UUIDs, or unique prefixes of UUIDs; those after the first invalid one
+    (`-1`, for example) are hidden.
     """
     shown: list[int] = []
     for part in (part.strip() for part in value.split(",")):

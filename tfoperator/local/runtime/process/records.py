@@ -1,6 +1,6 @@
-"""Files in the run directory by which the next run finds what a crashed one has left behind.
+"""Files in the run directory by which the next run finds the processes and links that a crashed one has left behind.
 
-There is one for each living process group and each link at a mount path, and one that says who made them.
+There is one for each living process group and each link at a mount path, and one that identifies their creator.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tfoperator.local.runtime.process.guardian_main import remove_links
 logger = logging.getLogger(__name__)
 
 RECORDS = "processes"
-"""The folder of the run directory with the records."""
+"""The folder of the run directory that contains the records."""
 
-_OWNER = "owner"
+_OWNER_FILE = "owner"
 _GUARDIAN_SECONDS = 8.0
-"""How long a guardian has for what it does after the end of its run: its grace period is 5 s."""
+"""The time that a guardian may take after the end of its run: its grace period is 5 s."""
 
 
 T = TypeVar("T")
@@ -45,15 +45,15 @@ class _Owner(msgspec.Struct, frozen=True):
 
 
 def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
-    """Record that this process, with this guardian, makes the other records, and the mark of its containers."""
+    """Record this process and its guardian as the owner of the other records, with the mark of its containers."""
     me = identify(os.getpid())
     if me is not None:
         known = _Owner(me, None if guardian is None else identify(guardian), mark)
-        _write(records / _OWNER, known)
+        _write(records / _OWNER_FILE, known)
 
 
 def record_group(records: Path, group: int, container: str) -> None:
-    """Record a process group that has just been started; `container` is what to call it."""
+    """Record a process group that was just started; `container` is its label."""
     identity = identify(group)
     if identity is not None:
         _write(_file(records, group), _Group(identity.pid, identity.started, container))
@@ -65,9 +65,9 @@ def remove_record(records: Path, group: int) -> None:
 
 
 def remove_records(records: Path) -> None:
-    """Nothing is left: remove the folder. It stays with the record of a process that hangs in the kernel."""
+    """Remove the folder, when all is ended. It is kept if it has the record of a process that hangs in the kernel."""
     if not any(records.glob("*.json")):
-        (records / _OWNER).unlink(missing_ok=True)
+        (records / _OWNER_FILE).unlink(missing_ok=True)
     try:
         records.rmdir()
     except OSError:
@@ -75,9 +75,9 @@ def remove_records(records: Path) -> None:
 
 
 def kill_recorded(records: Path) -> list[str]:
-    """Kill the process groups that a crashed agent left behind, and remove its links; returns what the groups were.
+    """Kill the process groups that a crashed agent left behind, and remove its links; return the groups' labels.
 
-    A process that has inherited the id of one that ended is not touched.
+    A process that has reused the ID of an ended one is not touched.
     """
     killed = []
     for file in sorted(records.glob("*.json")):
@@ -88,7 +88,7 @@ def kill_recorded(records: Path) -> list[str]:
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
-    known = _read(records / _OWNER, _Owner)
+    known = _read(records / _OWNER_FILE, _Owner)
     if known is not None and known.mark:
         kill_stragglers(known.mark)
     remove_links(str(records))
@@ -96,13 +96,13 @@ def kill_recorded(records: Path) -> list[str]:
 
 
 def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list[str]:
-    """Do that for each run in this folder that was killed; what its guardian is at work on has `patience` seconds.
+    """Call `kill_recorded` for each killed run here; wait at most `patience` seconds for its guardian.
 
-    A run that lives is left alone, and so is a folder that somebody else could have written to.
+    A living run is left alone, and so is a folder to which another user could have written.
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):
-        known = _read(records / _OWNER, _Owner) if _is_our_own(records) else None
+        known = _read(records / _OWNER_FILE, _Owner) if _is_our_own(records) else None
         if known is None or is_alive(known.owner):
             continue
         if known.guardian is not None:
@@ -136,7 +136,7 @@ def _read(file: Path, kind: type[T]) -> T | None:
 def _write(file: Path, record: Any) -> None:
     try:
         file.write_bytes(msgspec.json.encode(record))
-    except OSError as error:  # the guardian knows it as well
+    except OSError as error:  # the guardian knows the group, too
         logger.warning("can't write the record %s: %s", file, error)
 
 

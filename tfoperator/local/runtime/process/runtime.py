@@ -1,9 +1,9 @@
-"""The process runtime: every container is a process of this machine, in a session and process group of its own.
+"""The process runtime: every container is a process of this machine, in its own session and process group.
 
-The machine takes the image's place: a container inherits the agent's environment, finds the interpreter that runs
-tfoperator as `python`, and starts in the directory that the agent was started in unless its `workingDir` exists here.
+The machine replaces the image: a container inherits the agent's environment, finds the interpreter that runs
+tfoperator as `python`, and starts in the agent's working directory unless its `workingDir` exists here.
 Only service addresses are rewritten (see `loopback_network`). When the first process of a container ends, the rest of
-its group is killed, as the kernel does.
+its group is killed, as the kernel does in a PID namespace.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from tfoperator.local.runtime.protocol import Beside, ContainerStart, LaunchErro
 logger = logging.getLogger(__name__)
 
 OOM_KILLED = "OOMKilled"
-"""The kubelet's reason for the end of a container that ran out of memory."""
-_KILLED = 137  # 128 + SIGKILL
+"""The kubelet's reason for a container that ran out of memory."""
+_KILLED_CODE = 137  # 128 + SIGKILL
 
 
 class _Place(NamedTuple):
-    """Where a container runs."""
+    """The environment of a running container."""
 
     process: ProcessGroup
     environment: dict[str, str]
@@ -65,9 +65,9 @@ class _Place(NamedTuple):
 class ProcessRuntime:
     """Starts containers as processes. Thread-safe.
 
-    `work_dir` is where containers without a (usable) workingDir start, by default the current directory.
-    `environ` is what they inherit. With `enforce_limits` each has no more CPU and memory than its limits say. `records`
-    is a directory in which each living process group has a file, for `kill_recorded` after a crash, and each link.
+    Containers without a usable `workingDir` start in `work_dir`, by default the current directory. They inherit
+    `environ`. With `enforce_limits`, each gets no more CPU and memory than its limits. `records` is a directory with a
+    file for each living process group, for `kill_recorded` after a crash, and for each link.
     """
 
     def __init__(
@@ -99,12 +99,12 @@ class ProcessRuntime:
         )
         self._lock = threading.Lock()  # guards _running and _places
         self._running: dict[ProcessGroup, ContainerStart] = {}
-        self._places: dict[tuple[str, str], _Place] = {}  # by pod uid and container's name
+        self._places: dict[tuple[str, str], _Place] = {}  # by pod UID and container name
 
     def start(self) -> None:
-        """End what killed runs beside this one have left, and start the guardian.
+        """End the processes of killed runs beside this one, and start the guardian.
 
-        Raises RuntimeUnavailable if limits are to be enforced and can't be.
+        Raises RuntimeUnavailable if limits must be enforced and can't be.
         """
         if self.enforces_limits:
             self._groups = open_control_groups()
@@ -115,7 +115,7 @@ class ProcessRuntime:
         record_owner(self._records, self._guardian.pid, self._mark)
 
     def stop(self) -> None:
-        """Kill what still runs, wait for its end, and give back ports and links."""
+        """Kill running containers, wait for their end, and release ports and links."""
         with self._lock:
             running = tuple(self._running)
         for process in running:
@@ -131,7 +131,7 @@ class ProcessRuntime:
         remove_records(self._records)
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
-        """Nothing: the machine is there."""
+        """Return the loopback address: the machine needs no preparation."""
         del pod, container, services
         return LOOPBACK
 
@@ -178,8 +178,8 @@ class ProcessRuntime:
         def exited(code: int, reason: str = "") -> None:
             peak = process.peak_memory
             if group is not None:
-                reason = OOM_KILLED if code == _KILLED and group.out_of_memory else reason
-                peak = group.peak_memory or peak  # what its limit counts
+                reason = OOM_KILLED if code == _KILLED_CODE and group.out_of_memory else reason
+                peak = group.peak_memory or peak  # the value that its limit applies to
                 group.remove()
             run.log.peak_memory = peak or None
             self.peaks.note(_name(run), peak)
@@ -194,7 +194,7 @@ class ProcessRuntime:
         return process
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
-        """The command in the container's environment and directory, in a process group of its own."""
+        """Return the command in the container's environment and directory, to be run in its own process group."""
         with self._lock:
             place = self._places.get((pod.metadata.uid, container))
         if place is None or not self._is_running(place.process):
@@ -223,7 +223,7 @@ class ProcessRuntime:
         remove_record(self._records, pid)
 
     def measure(self) -> list[Measurement]:
-        """What every container that runs has used; see `Runtime.measure`."""
+        """Return the usage of all running containers; see `Runtime.measure`."""
         with self._lock:
             running = {process.pid: run for process, run in self._running.items()}
         return [
@@ -232,18 +232,18 @@ class ProcessRuntime:
         ]
 
     def release_service(self, namespace: str, name: str) -> None:
-        """Give back the service's loopback ports."""
+        """Release the service's loopback ports."""
         self.network.release(namespace, name)
 
     def release_pod(self, pod: LocalPod) -> None:
-        """Remove the symbolic links that stood in for the pod's mounts."""
+        """Remove the symbolic links that replaced the pod's mounts."""
         self._links.release(pod.metadata.uid)
         with self._lock:
             for key in [key for key in self._places if key[0] == pod.metadata.uid]:
                 del self._places[key]
 
     def _group(self, run: ContainerStart) -> ContainerGroup | None:
-        """A control group, if the container has limits that are to be enforced. Raises LaunchError."""
+        """Return a control group if the container has limits that must be enforced. Raises LaunchError."""
         limits = _limits(run)
         if self._groups is None or limits == GroupLimits():
             return None

@@ -1,6 +1,6 @@
-"""Stacks of the Python threads in a process group: by py-spy if it is there and may look, else by the signal.
+"""Stacks of the Python threads in a process group: by py-spy if it is installed and permitted, else by the signal.
 
-py-spy reads any Python process from outside, one that is stopped too, where the system lets it (as root, or with ptrace
+py-spy reads any Python process from outside, a stopped one too, where the system permits it (as root, or with ptrace
 allowed). The signal works everywhere, but only for programs that have registered (`tfoperator.progress.stacks`).
 """
 
@@ -17,48 +17,48 @@ import psutil
 from tfoperator.progress.stacks import take
 
 _TIMEOUT = 10.0  # seconds for one process
-_MAX_PROCESSES = 16  # of one container: data loaders come by the dozen and say the same
-_STOPPED = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
-_HOW = "install py-spy, or call tfoperator.progress.stacks.register() in the program"
+_MAX_PROCESSES = 16  # of one container: data loaders may be dozens, with the same stacks
+_STOPPED_STATES = (psutil.STATUS_STOPPED, psutil.STATUS_TRACING_STOP)
+_HINT = "install py-spy, or call tfoperator.progress.stacks.register() in the program"
 
 
 def stacks_folder(log: Path) -> Path:
-    """Where the processes register whose log this is."""
+    """Return the folder in which the processes that write this log register."""
     return log.with_suffix(".stacks").absolute()
 
 
 def find_py_spy() -> str | None:
-    """The program, beside this Python or in the path."""
+    """Return the path of py-spy, beside this Python or on PATH."""
     own = Path(sys.executable).with_name("py-spy")
     return str(own) if own.is_file() else shutil.which("py-spy")
 
 
 def stacks_of_group(group: int, folder: Path, py_spy: str | None) -> str:
-    """The stacks of all processes of the group, or why there are none. `folder` is where they register.
+    """Return the stacks of all processes of the group, or why there are none. Processes register in `folder`.
 
-    Blocks for some seconds for each process that does not answer.
+    Blocks for some seconds for each process that does not respond.
     """
     told: dict[int, str] = {}
     refused = ""
     processes = _processes(group)[:_MAX_PROCESSES]
     if py_spy is not None:
         for pid, state in processes:
-            text, problem = _spy(py_spy, pid, stopped=state in _STOPPED)
+            text, problem = _spy(py_spy, pid, stopped=state in _STOPPED_STATES)
             if text:
                 told[pid] = text
             refused = refused or problem
     for pid, text in take(folder, group=group):
         told.setdefault(pid, text)
     if not told:
-        stopped = [str(pid) for pid, state in processes if state in _STOPPED]
+        stopped = [str(pid) for pid, state in processes if state in _STOPPED_STATES]
         halted = f" Stopped by a signal: process {', '.join(stopped)}." if stopped else ""
-        return f"No stacks: {refused or _HOW}.{halted}\n"
+        return f"No stacks: {refused or _HINT}.{halted}\n"
     return "".join(f"Process {pid}{_stopped(pid, processes)}:\n{text}\n" for pid, text in told.items())
 
 
 def is_stopped(group: int) -> bool:
-    """Whether a process of the group is stopped by a signal."""
-    return any(state in _STOPPED for _, state in _processes(group))
+    """Return whether a process of the group was stopped by a signal."""
+    return any(state in _STOPPED_STATES for _, state in _processes(group))
 
 
 def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
@@ -66,8 +66,8 @@ def _stopped(pid: int, processes: list[tuple[int, str]]) -> str:
 
 
 def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
-    """What py-spy says of a process, and why it doesn't; neither of a process that isn't Python."""
-    # It pauses a process while it reads, which it can't do to one that is stopped.
+    """Return py-spy's output for a process, and its error; both are "" for a process that isn't Python."""
+    # It pauses a process while it reads, which is impossible if the process is stopped.
     command = [program, "dump", "--pid", str(pid), *(("--nonblocking",) if stopped else ())]
     try:
         done = subprocess.run(
@@ -84,7 +84,7 @@ def _spy(program: str, pid: int, *, stopped: bool) -> tuple[str, str]:
 
 
 def _processes(group: int) -> list[tuple[int, str]]:
-    """The processes of the group with their states, the first one first."""
+    """Return the processes of the group with their states, ordered by ID."""
     found = []
     for pid in psutil.pids():
         try:
