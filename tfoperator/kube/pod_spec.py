@@ -229,6 +229,7 @@ class Volume(Projection, frozen=True, rename="camel"):
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
+    ephemeral: dict[str, Any] | None = None
     host_path: HostPathSource | None = None
     persistent_volume_claim: ClaimSource | None = None
     projected: ProjectedSource | None = None

@@ -131,13 +131,14 @@ class VolumeManager:
             self._make(directory)
             return directory
         directory = self._pods / pod.metadata.uid / volume.name
-        if volume.empty_dir is not None:
+        # The claim of an ephemeral volume lives as long as its pod, too: here there is no other storage to claim.
+        if volume.empty_dir is not None or volume.ephemeral is not None:
             self._make(directory)
             return directory
         if (volume.config_map, volume.secret, volume.downward_api, volume.projected) == (None, None, None, None):
             raise UnsupportedVolume(
-                f"volume {volume.name!r} is of a kind that does not exist locally; there are emptyDir, hostPath, "
-                "configMap, secret, downwardAPI, projected and persistentVolumeClaim"
+                f"volume {volume.name!r} is of a kind that does not exist locally; there are emptyDir, ephemeral, "
+                "hostPath, configMap, secret, downwardAPI, projected and persistentVolumeClaim"
             )
         files = list(_files(pod, volume, sources, tokens))
         self._make(directory, 0o755)
@@ -157,7 +158,8 @@ class VolumeManager:
 
 
 def _is_rendered(volume: Volume) -> bool:
-    return (volume.empty_dir, volume.host_path, volume.persistent_volume_claim) == (None, None, None)
+    kept = (volume.empty_dir, volume.ephemeral, volume.host_path, volume.persistent_volume_claim)
+    return all(source is None for source in kept)
 
 
 def token_seconds(pod: LocalPod) -> int | None:

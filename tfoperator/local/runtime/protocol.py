@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import socket
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path, PurePosixPath
@@ -26,6 +27,11 @@ class LocalPod(HasMetadata, frozen=True):
 
 decode_pod = msgspec.json.Decoder(LocalPod).decode
 """Decodes one pod from JSON; raises msgspec.DecodeError if it is invalid."""
+
+
+def host_name(pod: LocalPod) -> str:
+    """Return the pod's name, cut to the 63 characters of a host name, as a kubelet does."""
+    return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
 
 
 class Mount(msgspec.Struct, frozen=True):

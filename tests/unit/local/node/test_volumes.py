@@ -21,13 +21,14 @@ def pod_with(*volumes: dict[str, Any], mounts: tuple[dict[str, Any], ...] = ()) 
     return view(manifest("p", container(volumeMounts=list(mounts)), volumes=list(volumes)))
 
 
-def test_an_empty_dir_lives_as_long_as_its_pod(tmp_path: Path) -> None:
+@pytest.mark.parametrize("source", [{"emptyDir": {}}, {"ephemeral": {"volumeClaimTemplate": {"spec": {}}}}])
+def test_an_empty_dir_lives_as_long_as_its_pod(tmp_path: Path, source: dict[str, Any]) -> None:
     manager = VolumeManager(tmp_path / "volumes")
-    pod = pod_with({"name": "scratch", "emptyDir": {}})
+    pod = pod_with({"name": "scratch", **source})
     path = manager.prepare(pod, sources)["scratch"]
     (path / "x").write_text("kept over a restart of the container")
     assert (manager.prepare(pod, sources)["scratch"] / "x").exists()
-    other = pod_with({"name": "scratch", "emptyDir": {}})
+    other = pod_with({"name": "scratch", **source})
     assert manager.prepare(other, sources)["scratch"] != path
     manager.remove(pod)
     assert not path.exists()

@@ -7,7 +7,6 @@ waits forever: it needs no registry, and nothing of the pod's own images.
 from __future__ import annotations
 
 import io
-import re
 import struct
 import tarfile
 import threading
@@ -19,7 +18,7 @@ from docker.errors import ImageNotFound
 
 from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.docker.settings import NO_NEW_PRIVILEGES, published_ports
-from tfoperator.local.runtime.protocol import LocalPod, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import LocalPod, RuntimeUnavailable, host_name
 
 SANDBOX_IMAGE = "tfoperator/sandbox:1"
 
@@ -86,7 +85,7 @@ def sandbox_settings(
     settings: dict[str, Any] = {
         "image": SANDBOX_IMAGE,
         "command": ["/pause"],
-        "hostname": _hostname(pod),
+        "hostname": host_name(pod),
         "labels": dict(labels),
         "detach": True,
     }
@@ -102,11 +101,6 @@ def sandbox_settings(
         "host_config": api.create_host_config(network_mode=network, port_bindings=published, **common),
         "networking_config": api.create_networking_config({network: api.create_endpoint_config(aliases=names)}),
     }
-
-
-def _hostname(pod: LocalPod) -> str:
-    """Return the pod's name, cut to the 63 characters of a host name, as a kubelet does."""
-    return re.sub(r"[^a-z0-9]+$", "", (pod.spec.hostname or pod.metadata.name)[:63])
 
 
 def _root_file_system(architecture: str) -> bytes:

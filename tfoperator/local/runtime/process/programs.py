@@ -15,7 +15,7 @@ from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VA
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.process.mount_links import MountLinks
 from tfoperator.local.runtime.process.stacks import stacks_folder
-from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, Mount, real_path
+from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, Mount, host_name, real_path
 from tfoperator.progress.stacks import STACKS_VARIABLE
 
 MOUNT_VARIABLE = "TFOPERATOR_MOUNT_"
@@ -44,6 +44,8 @@ class HostEnvironment:
         namespace = run.pod.metadata.namespace
         environment = dict(self._environ)
         environment[STACKS_VARIABLE] = str(stacks_folder(run.log.path))
+        if not run.pod.spec.host_network:
+            environment["HOSTNAME"] = host_name(run.pod)
         for mount in run.mounts:
             environment[_mount_variable(mount)] = str(mount.source)
         # A mount below another one's path comes after that one, whatever their order in the manifest.

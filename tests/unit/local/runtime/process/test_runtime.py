@@ -88,6 +88,7 @@ def test_a_container_has_its_own_environment_on_top_of_the_machines(bench: Bench
     environment = json.loads(bench.run(python(code), {"MINE": "1", "PEER": "svc.ns.svc:2222"}))
     assert environment["MINE"] == "1"
     assert environment["INHERITED"] == "yes"
+    assert environment["HOSTNAME"] == "p"
     assert "TF_CONFIG" not in environment
     assert environment["PYTHONUNBUFFERED"] == "1"
     assert environment["PEER"] == f"127.0.0.1:{bench.runtime.network.port('ns', 'svc', 2222)}"
