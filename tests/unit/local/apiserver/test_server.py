@@ -133,14 +133,6 @@ def test_a_stop_ends_watches_cleanly(server: EmbeddedApiServer, client: Client) 
     reading.result()
 
 
-def test_bookmarks_arrive_at_their_interval(client: Client) -> None:
-    stream = client.watch(PODS, "", decode, WatchOptions(resource_version="0"))
-    try:
-        assert next(iter(stream)).type is WatchEventType.BOOKMARK
-    finally:
-        stream.close()
-
-
 def test_history_is_bounded_and_can_be_forgotten(server: EmbeddedApiServer, client: Client) -> None:
     start = client.list(SECRETS, "default", decode).resource_version
     for index in range(7):
@@ -207,13 +199,6 @@ def test_no_answer_shows_a_traceback(
     assert (answer.code, answer.body["reason"]) == (500, "InternalError")
     assert "secret" not in str(answer.body)
     assert "a secret detail" in caplog.text
-
-
-def test_requests_that_are_no_http_do_no_harm(server: EmbeddedApiServer, http: Http) -> None:
-    with socket.create_connection(("127.0.0.1", int(server.url.rpartition(":")[2]))) as raw:
-        raw.sendall(b"\x00\x01nonsense\r\n\r\n")
-
-    assert http("GET", "/version").code == 200
 
 
 def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Client, http: Http) -> None:

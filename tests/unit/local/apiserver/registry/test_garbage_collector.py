@@ -1,13 +1,12 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.local.apiserver.samples import Json, World
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.registry import WriteOptions
-from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES
+from tfoperator.local.apiserver.resource_types import BUILTIN
 
 _WRITE = WriteOptions()
 CONFIG_MAPS = next(resource for resource in BUILTIN if resource.plural == "configmaps")
@@ -105,17 +104,6 @@ def test_nothing_happens_inside_the_write_that_causes_it(world: World) -> None:
     world.settle()
 
     assert (before, world.names(CONFIG_MAPS)) == (["leaf"], [])
-
-
-@pytest.mark.parametrize("policy", ["", "Foreground"])
-def test_a_namespace_goes_with_everything_in_it(policy: str, world: World) -> None:
-    make(world, "leaf", make(world, "root"), block=True)
-
-    world.registry.delete(NAMESPACES, "", "ns", DeleteOptions(propagation_policy=policy or None))
-    world.settle()
-
-    assert world.names(CONFIG_MAPS) == []
-    assert world.names(NAMESPACES) == []
 
 
 def _without_finalizers(obj: Json) -> Json:

@@ -152,31 +152,6 @@ def test_each_resource_type_has_a_history_of_its_own() -> None:
     assert [change.last.key for change in store.changes_since(SECRETS, 10)] == ["ns/s"]
 
 
-def test_compaction_forgets_everything_but_the_present() -> None:
-    store = new_store()
-    put(store, "a")
-    store.compact()
-
-    assert store.changes_since(PODS, store.revision) == []
-    with pytest.raises(Compacted):
-        store.changes_since(PODS, store.revision - 1)
-    assert [stored.key for stored in store.objects(PODS)] == ["ns/a"]
-
-
-def test_a_deletion_has_a_revision_of_its_own_and_shows_the_final_state() -> None:
-    store = new_store()
-    put(store, "a")
-    seen: list[StoreChange] = []
-    store.observe(seen.append, PODS)
-
-    store.delete(PODS, "ns/a", {"metadata": {"name": "a"}, "final": True})
-
-    (change,) = seen
-    assert change.new is None
-    assert change.last.obj["final"]
-    assert change.last.metadata["resourceVersion"] == str(store.revision) == "12"
-
-
 def test_objects_come_in_the_order_of_their_keys_and_by_namespace() -> None:
     store = new_store()
     for key in ("b/x", "a/z", "a/y", "ab/x"):
