@@ -86,13 +86,6 @@ def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
     assert made_with("after") == "2"
 
 
-def test_jobs_that_were_there_before_are_taken_up(api: FakeApi, start: Callable[..., Operator]) -> None:
-    for number in range(10):
-        submit(api, f"job-{number}", Worker=1)
-    start()
-    eventually(lambda: len(api.names(PODS)) == 10, what="10 pods")
-
-
 def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Callable[..., Operator]) -> None:
     submit(api, Worker=1)
     release = threading.Event()
@@ -108,13 +101,6 @@ def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Call
     assert api.names(PODS) == []
     release.set()
     eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
-
-
-def test_it_waits_for_a_crd_that_is_not_there_yet(api: FakeApi, start: Callable[..., Operator]) -> None:
-    api.fail("list", "tfjobs", api_error(404, "NotFound"), times=2)
-    operator = start()
-    assert not operator.is_ready
-    eventually(lambda: operator.is_ready)
 
 
 def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Operator]) -> None:
@@ -246,15 +232,6 @@ def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable
     eventually(lambda: operator.failure, what="the failure is noticed")
     assert "a bug" in operator.failure
     assert not operator.is_ready
-
-
-def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable[..., Operator]) -> None:
-    operator = start(Options(namespace=("other",)))
-    eventually(lambda: operator.is_leader)
-    submit(api, Worker=1)
-    submit(api, "mine", namespace="other", Worker=1)
-    eventually(lambda: api.names(PODS) == ["mine-worker-0"])
-    assert {call.namespace for call in api.calls if call.verb in ("list", "watch")} == {"other"}
 
 
 def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:

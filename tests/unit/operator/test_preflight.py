@@ -92,9 +92,3 @@ def test_a_stop_ends_the_waiting() -> None:
     clock.wait_for_waiters()
     stop.set()
     assert call.result() is False
-
-
-def test_each_namespace_is_asked_for() -> None:
-    api = FakeApi()
-    await_resources(api, ("a", "b"), StopSignal(), FakeClock())
-    assert [call.namespace for call in api.calls] == ["a", "b"]

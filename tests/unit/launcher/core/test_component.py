@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.executors import Copies
 from tfoperator.launcher import Component, ComponentError, ExecutorClassSpec, ExecutorContainerSpec
 
 
@@ -26,13 +25,6 @@ def test_tmp_path_is_the_launchers_own() -> None:
 def test_a_container_is_an_image_and_words(fields: Any) -> None:
     with pytest.raises(ComponentError):
         ExecutorContainerSpec(**fields)
-
-
-def test_a_class_is_found_by_its_path() -> None:
-    spec = ExecutorClassSpec.named("tests.unit.launcher.executors:Copies")
-
-    assert spec == ExecutorClassSpec(Copies)
-    assert spec.path == "tests.unit.launcher.executors:Copies"
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,7 @@ import contextlib
 import contextvars
 import io
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -95,11 +93,6 @@ def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:
     assert "tmp_path" not in result.exec_properties
 
 
-def test_a_retryable_output_is_tried_again_and_the_old_one_is_forgotten(tmp_path: Path) -> None:
-    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
-    assert says(tmp_path, busy, busy, "").launch().attempts == 3
-
-
 def test_tries_come_to_an_end_and_a_relaunch_goes_on(tmp_path: Path) -> None:
     busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
     with pytest.raises(RetryableFailure, match="busy"):
@@ -130,12 +123,20 @@ def test_a_success_is_not_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "error"), [("permanent", PermanentFailure), ("retryable", RetryableFailure), ("bug", PermanentFailure)]
+    ("what", "error", "words"),
+    [
+        ("permanent", PermanentFailure, "as told"),
+        ("retryable", RetryableFailure, "as told"),
+        ("bug", PermanentFailure, "as told"),
+        ("cancelled", PermanentFailure, "CancelledError: as told"),
+    ],
 )
-def test_an_executor_may_say_by_an_exception_what_it_is(tmp_path: Path, what: str, error: type[Exception]) -> None:
+def test_an_executor_may_say_by_an_exception_what_it_is(
+    tmp_path: Path, what: str, error: type[Exception], words: str
+) -> None:
     component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": what})
     launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
-    with pytest.raises(error, match="as told"):
+    with pytest.raises(error, match=words):
         launcher.launch()
 
 
@@ -168,13 +169,6 @@ def test_the_output_json_of_a_class_that_exits_counts_as_that_of_a_container(tmp
     busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
     with pytest.raises(RetryableFailure, match="busy"):
         exits(tmp_path, 3, says=busy).launch()
-
-
-def test_an_exception_that_is_no_exception_of_the_launcher_nor_an_exit_is_a_failure_too(tmp_path: Path) -> None:
-    component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": "cancelled"})
-    launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
-    with pytest.raises(PermanentFailure, match="CancelledError: as told"):
-        launcher.launch()
 
 
 def test_another_component_does_not_get_the_directory_of_the_first(tmp_path: Path) -> None:
@@ -213,26 +207,6 @@ def test_a_dry_run_names_the_class_and_what_it_would_get(tmp_path: Path) -> None
     assert "class: tests.unit.launcher.executors:Copies" in text
     assert f"tmp_path: {tmp_path}/w/tmp" in text
     assert not (tmp_path / "w").exists()
-
-
-def test_of_two_that_print_side_by_side_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    both = threading.Barrier(2)
-
-    def work(name: str) -> list[str]:
-        lines: list[str] = []
-        with own_output(lines.append):
-            for number in range(20):
-                both.wait(60)
-                print(name, end=" ")
-                both.wait(60)
-                print(number)
-        return lines
-
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.map(work, ("one", "other"))
-    assert one == [f"one {number}" for number in range(20)]
-    assert other == [f"other {number}" for number in range(20)]
-    assert capsys.readouterr() == ("", "")
 
 
 def test_what_others_print_meanwhile_goes_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:

@@ -47,21 +47,20 @@ class World:
         self.clock = FakeClock()
         self.replicas: list[Replica] = []
 
-    def install(self, *, all_versions: bool = True) -> None:
-        self.api.put(CUSTOM_RESOURCE_DEFINITIONS, crd(all_versions=all_versions))
+    def install(self) -> None:
+        self.api.put(CUSTOM_RESOURCE_DEFINITIONS, crd(all_versions=True))
 
     def start(self) -> Replica:
         one = Replica(self.api, self.clock)
         self.replicas.append(one)
         return one
 
-    def started(self, *, all_versions: bool = True) -> Replica:
-        """A replica beside an installed CRD, which shows a certificate that the CRD trusts if it has to."""
-        self.install(all_versions=all_versions)
+    def started(self) -> Replica:
+        """A replica beside an installed CRD, which shows a certificate that the CRD trusts."""
+        self.install()
         one = self.start()
         eventually(lambda: one.shown, what="a certificate")
-        if all_versions:
-            self.wait_trusted()
+        self.wait_trusted()
         return one
 
     def secret(self) -> dict[str, bytes]:
@@ -198,12 +197,6 @@ def test_a_crd_that_comes_later_or_is_applied_anew_is_told(world: World) -> None
     world.clock.advance(2.0)
     world.wait_trusted()
     assert len(one.shown) == 1
-
-
-def test_a_crd_of_v1_alone_is_not_touched(world: World) -> None:
-    world.started(all_versions=False)
-    world.rest()
-    assert world.api.count("patch") == 0
 
 
 def test_two_operators_that_want_the_crd_do_not_write_without_end(world: World) -> None:
