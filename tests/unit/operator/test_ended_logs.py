@@ -100,18 +100,6 @@ def test_without_an_archive_no_log_is_asked_for(world: World) -> None:
     assert world.source.asked == []
 
 
-def test_what_ended_while_nobody_led_is_kept_by_the_next_and_nothing_twice(world: World) -> None:
-    first = world.start()
-    pods = world.job("job", 2)
-    world.end(pods[0])
-    world.wait_kept(pods[0])
-    assert first.stop(60)
-    world.end(pods[1])
-    world.start()
-    world.wait_kept(*pods)
-    assert sorted(world.asked()) == sorted(pods)
-
-
 def test_a_standby_keeps_nothing(world: World) -> None:
     lease = {"leader_elect": True, "leader_elect_lease_duration": 1.5, "leader_elect_renew_deadline": 1.0}
     first = world.start(**lease, leader_elect_retry_period=0.1)

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import os
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -115,20 +113,6 @@ def test_pods_find_each_other_by_service_name(bench: Bench) -> None:
     assert list(bench.runtime.network._ports) == [("ns", "server", 80)]
     bench.api.remove(SERVICES, "ns", "server")
     eventually(lambda: not bench.runtime.network._ports)
-
-
-def test_a_process_that_is_killed_is_reported_and_restarted(bench: Bench) -> None:
-    code = "import os, time; print(os.getpid(), flush=True); time.sleep(60)"
-    bench.run("a", "Running", container(command=python(code)), restartPolicy="OnFailure")
-    first = int(eventually(lambda: bench.log("a")))
-    os.kill(first, signal.SIGKILL)
-
-    def restarted() -> bool:
-        status = bench.pod("a")["status"]["containerStatuses"][0]
-        return status["restartCount"] == 1 and status["lastState"]["terminated"]["exitCode"] == 137
-
-    eventually(restarted)
-    assert int(eventually(lambda: bench.log("a"))) != first
 
 
 def test_a_pod_that_is_given_a_deadline_ends_and_stays(bench: Bench) -> None:

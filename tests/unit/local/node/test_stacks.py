@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.support.eventually import eventually
 from tests.support.threads import InThread, no_threads_left
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.node.stacks import NodeStacks, keep_stacks, kept_stacks, stacks_file
@@ -79,17 +78,6 @@ def test_what_is_under_way_is_not_begun_again() -> None:
     one.done.clear()
     one.take()
     assert one.done.wait(60)
-    assert len(one.pods) == 6
-    one.stacks.close()
-
-
-def test_jobs_do_not_wait_for_each_other() -> None:
-    one = Taken()
-    one.gate.clear()
-    one.take(JOB)
-    one.take(OTHER)
-    one.gate.set()
-    eventually(lambda: min(one.stacks.taken(uid).year for uid in (JOB.uid, OTHER.uid)) > 1970, what="both are taken")
     assert len(one.pods) == 6
     one.stacks.close()
 
@@ -171,8 +159,3 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytes
     keep_stacks(tmp_path / "0.log", "now", "text")
     assert victim.read_text() == "mine"
     assert "can't keep stacks" in caplog.text
-
-
-def test_what_can_not_be_written_is_told_and_fails_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    keep_stacks(tmp_path / "none/0.log", "now", "text")
-    assert "can't keep stacks beside" in caplog.text

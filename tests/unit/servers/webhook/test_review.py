@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.support.nested import nested
 from tests.unit.api.conversion.test_v1alpha2 import explicit, jobs
-from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
+from tests.unit.api.samples import tfjob
 from tfoperator.api.conversion import V1_ONLY
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
 
@@ -159,11 +159,6 @@ def test_what_v1_refuses_is_not_restored(preserved: Any, field: str) -> None:
     assert message.isprintable()
     # The other way is how v1alpha2 is read: whatever is stored is shown.
     assert response(answer(review(tfjob({}) | {"spec": preserved}, to=V1ALPHA2)))["result"]["status"] == "Success"
-
-
-def test_a_full_job_survives_the_wire() -> None:
-    job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
-    assert round_trip(job, V1ALPHA2, V1) == job
 
 
 @pytest.mark.parametrize("objects", [(), (older(),)])
