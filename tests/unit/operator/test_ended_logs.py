@@ -10,7 +10,6 @@ import pytest
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
-from tests.support.threads import no_threads_left
 from tests.unit.logs.archive.samples import Source
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
@@ -74,11 +73,10 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with no_threads_left():
-        made = World(tmp_path / "archive")
-        yield made
-        for operator in made.operators:
-            operator.stop(10)
+    made = World(tmp_path / "archive")
+    yield made
+    for operator in made.operators:
+        operator.stop(10)
 
 
 def test_each_log_is_kept_when_its_container_ends_and_once(world: World) -> None:

@@ -13,7 +13,6 @@ from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
-from tests.support.threads import no_threads_left
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import Accelerator
@@ -49,10 +48,9 @@ def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
         one.start()
         return one
 
-    with no_threads_left():
-        yield start
-        for one in started:
-            one.stop(10)
+    yield start
+    for one in started:
+        one.stop(10)
 
 
 def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operator]) -> None:

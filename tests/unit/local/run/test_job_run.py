@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,13 +63,6 @@ class Recorder:
 
     def tick(self) -> None:
         pass
-
-
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    eventually(lambda: not [t for t in threading.enumerate() if t not in before and t.is_alive()])
 
 
 def job(*command: str) -> dict[str, Any]:

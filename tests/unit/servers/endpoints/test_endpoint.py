@@ -13,7 +13,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.http_mistakes import check_server
 from tests.support.operator_process import ask
-from tests.support.threads import InThread, no_threads_left, run_at_once
+from tests.support.threads import InThread, run_at_once
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint, _Page
 from tfoperator.servers.http import Address, Answer
 
@@ -45,11 +45,10 @@ ROUTES = {
 
 @contextmanager
 def running(**limits: float) -> Iterator[Endpoint]:
-    with no_threads_left():
-        one = Endpoint(LOOPBACK, ROUTES, name="test", limits=msgspec.structs.replace(LIMITS, **limits))
-        one.start()
-        yield one
-        one.stop()
+    one = Endpoint(LOOPBACK, ROUTES, name="test", limits=msgspec.structs.replace(LIMITS, **limits))
+    one.start()
+    yield one
+    one.stop()
 
 
 @pytest.fixture

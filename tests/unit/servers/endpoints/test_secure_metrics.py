@@ -14,7 +14,6 @@ from cryptography import x509
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tests.unit.servers.endpoints.test_access_reviews import Server
 from tfoperator.kube.errors import ClientClosed
 from tfoperator.servers.certificates import KeyPair, make_authority, make_certificate
@@ -37,14 +36,13 @@ class Closable(Server):
 
 @contextmanager
 def running(server: Closable, **options: Any) -> Iterator[SecureEndpoint]:
-    with no_threads_left():
-        client: Any = server
-        one = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
-        one.start()
-        yield one
-        one.stop()
-        one.stop()
-        assert server.closed
+    client: Any = server
+    one = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
+    one.start()
+    yield one
+    one.stop()
+    one.stop()
+    assert server.closed
 
 
 @pytest.fixture

@@ -10,7 +10,6 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tests.support.threads import no_threads_left
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
@@ -94,11 +93,10 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with no_threads_left():
-        one = World()
-        yield one
-        for replica in one.replicas:
-            replica.keeper.stop()
+    one = World()
+    yield one
+    for replica in one.replicas:
+        replica.keeper.stop()
 
 
 def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None:

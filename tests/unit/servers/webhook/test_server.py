@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.http_mistakes import check_server
-from tests.support.threads import InThread, no_threads_left, run_at_once
+from tests.support.threads import InThread, run_at_once
 from tests.unit.servers.webhook.test_review import older, review
 from tfoperator.servers.certificates import KeyPair
 from tfoperator.servers.keyring import Keyring, new_keyring, renewed
@@ -59,12 +59,11 @@ class Serving:
 
 @contextmanager
 def served(**limits: float) -> Iterator[Serving]:
-    with no_threads_left():
-        one = Serving(**limits)
-        one.server.start()
-        with one.connections:
-            yield one
-        one.server.stop()
+    one = Serving(**limits)
+    one.server.start()
+    with one.connections:
+        yield one
+    one.server.stop()
 
 
 @pytest.fixture
@@ -268,13 +267,12 @@ def test_where_nobody_is_idle_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyP
 
 
 def test_without_a_certificate_nobody_is_served() -> None:
-    with no_threads_left():
-        server = ReviewServer("127.0.0.1", 0, WebhookMetrics())
-        assert not server.has_certificate
-        server.start()
-        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
-            eventually(lambda: is_closed(one), what="the connection is closed")
-        server.stop()
+    server = ReviewServer("127.0.0.1", 0, WebhookMetrics())
+    assert not server.has_certificate
+    server.start()
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
+        eventually(lambda: is_closed(one), what="the connection is closed")
+    server.stop()
 
 
 def test_a_drained_server_answers_on_but_sends_clients_elsewhere(serving: Serving) -> None:
