@@ -24,15 +24,9 @@ from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator.process import run
 
 FORBIDDEN = (
-    *(
-        "tfoperator.cli",
-        "tfoperator.local",
-        "tfoperator.sdk",
-        "tfoperator.servers.webhook",
-        "tfoperator.api.conversion",
-    ),
-    *("typer", "rich", "aiohttp", "jsonschema", "cryptography"),
-)
+    "tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.servers.webhook", "tfoperator.api.conversion",
+    "typer", "rich", "aiohttp", "jsonschema", "cryptography",
+)  # fmt: skip
 
 
 @pytest.fixture
