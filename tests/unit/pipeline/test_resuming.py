@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -82,17 +81,13 @@ def test_a_success_that_its_runner_could_not_tell_any_more_is_used_by_the_next_r
     """Killed between the launch's record and the metadata."""
     killed = os.fork()
     if killed == 0:
-        MetadataStore.publish = fails_to_publish  # type: ignore[method-assign]
+        MetadataStore.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         runner(tmp_path, parallel=1).run(diamond(tmp_path))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1]) == -signal.SIGKILL
     result = runner(tmp_path).run(diamond(tmp_path))
     assert states(result)["begin"] == "cached"
     assert sorted(DONE) == ["end", "left", "right"]
-
-
-def fails_to_publish(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path: Path) -> None:

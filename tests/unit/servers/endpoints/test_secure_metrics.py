@@ -115,11 +115,6 @@ def test_a_certificate_of_its_own_is_made_anew_in_time(server: Closable) -> None
         assert second.not_valid_after_utc > first.not_valid_after_utc
 
 
-def write(folder: Path, pair: KeyPair) -> None:
-    (folder / "tls.key").write_bytes(pair.key)
-    (folder / "tls.crt").write_bytes(pair.certificate)
-
-
 def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Closable, tmp_path: Path) -> None:
     clock = FakeClock(datetime.now(UTC))
     authority = make_authority("test", clock.now(), timedelta(days=1))
@@ -129,7 +124,8 @@ def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Clos
             get(endpoint, **PROMETHEUS)  # there is no certificate yet, and nothing else is shown
         for _ in range(2):
             pair = make_certificate(authority, ["127.0.0.1"], clock.now(), timedelta(hours=1))
-            write(tmp_path, pair)
+            (tmp_path / "tls.key").write_bytes(pair.key)
+            (tmp_path / "tls.crt").write_bytes(pair.certificate)
             clock.pass_time(5.0)
 
             def is_shown(pair: KeyPair = pair) -> bool:

@@ -120,21 +120,17 @@ def test_no_bytes_raise_anything_else(body: bytes) -> None:
         answer(body)
 
 
-def round_trip(job: dict[str, Any], there: str, back: str) -> dict[str, Any]:
-    (shown,) = response(answer(review(job, to=there)))["convertedObjects"]
-    (again,) = response(answer(review(shown, to=back)))["convertedObjects"]
-    for field in ("name", "namespace"):  # of the metadata, API servers accept other labels and annotations only
-        assert shown["metadata"].get(field) == job["metadata"].get(field)
-    return dict(again)
-
-
 @given(jobs(V1))
 def test_v1_survives_the_wire(job: dict[str, Any]) -> None:
     policy = (job.get("spec") or {}).get("runPolicy") or {}
     # Nothing that v1 accepts.
     assume(policy.get("schedulingPolicy") != 3)
     assume(policy.get("managedBy") is None)
-    assert round_trip(job, V1ALPHA2, V1) == explicit(job, lambda _: "Never")
+    (shown,) = response(answer(review(job, to=V1ALPHA2)))["convertedObjects"]
+    (again,) = response(answer(review(shown)))["convertedObjects"]
+    for field in ("name", "namespace"):  # of the metadata, API servers accept other labels and annotations only
+        assert shown["metadata"].get(field) == job["metadata"].get(field)
+    assert again == explicit(job, lambda _: "Never")
 
 
 @pytest.mark.parametrize(

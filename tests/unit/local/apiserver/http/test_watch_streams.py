@@ -35,10 +35,6 @@ def secret(world: World, name: str, **labels: str) -> None:
     world.create(SECRETS, named(name, **labels))
 
 
-def relabel(world: World, name: str, **labels: str) -> None:
-    world.update(SECRETS, name, metadata={"name": name, "labels": labels})
-
-
 @settings(max_examples=60, deadline=None)
 @given(
     st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["in", "out", "delete"])), max_size=25),
@@ -58,7 +54,7 @@ def test_a_selection_followed_by_its_events_is_the_selection(steps: list[tuple[s
             if exists:
                 world.store.delete(SECRETS, f"ns/{name}")
         elif exists:
-            relabel(world, name, **labels)
+            world.update(SECRETS, name, metadata={"name": name, "labels": labels})
         else:
             secret(world, name, **labels)
 

@@ -63,18 +63,10 @@ def test_a_body_that_is_no_patch_is_a_bad_request(body: bytes) -> None:
         patcher(PODS, "application/merge-patch+json", body)
 
 
-def pod(*containers: dict[str, Any]) -> dict[str, Any]:
-    return {"metadata": {}, "spec": {"containers": list(containers)}}
-
-
 @pytest.mark.parametrize(
     "patch",
-    [
-        {"$patch": "explode"},
-        {"spec": {"containers": [{"image": "no name"}]}},
-        {"spec": {"containers": ["text"]}},
-    ],
+    [{"$patch": "explode"}, {"spec": {"containers": [{"image": "no name"}]}}, {"spec": {"containers": ["text"]}}],
 )
 def test_a_malformed_strategic_patch_is_a_bad_request(patch: dict[str, Any]) -> None:
     with refused(400):
-        strategic_merge(pod({"name": "a"}), patch, "Pod")
+        strategic_merge({"metadata": {}, "spec": {"containers": [{"name": "a"}]}}, patch, "Pod")
