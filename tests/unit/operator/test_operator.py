@@ -9,16 +9,14 @@ import msgspec
 import pytest
 
 from tests.support.cluster import tfjob
-from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import Accelerator
 from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
-from tfoperator.kube.resources import EVENTS, LEASES, PODS
+from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http import Address
 
@@ -51,37 +49,6 @@ def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
     yield start
     for one in started:
         one.stop(10)
-
-
-def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operator]) -> None:
-    operator = start()
-    eventually(lambda: operator.is_ready and operator.is_leader)
-    submit(api, Worker=3)
-    eventually(lambda: len(api.names(PODS)) == 3, what="3 pods")
-    eventually(lambda: api.objects(EVENTS), what="an event")
-    assert operator.stop(60)
-    assert not operator.is_ready
-
-
-def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
-    api: FakeApi, start: Callable[..., Operator]
-) -> None:
-    def gpu(value: str) -> dict[str, Accelerator]:
-        return {"nvidia.com/gpu": Accelerator(env=({"name": "GPU", "value": value},))}
-
-    def made_with(name: str) -> str:
-        job = namespaced(tfjob(name, Worker=1))
-        (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-        container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
-        api.put(TFJOBS, job)
-        eventually(lambda: f"{name}-worker-0" in api.names(PODS))
-        pod = next(pod for pod in api.objects(PODS) if pod["metadata"]["name"] == f"{name}-worker-0")
-        return str(pod["spec"]["containers"][0]["env"][0]["value"])
-
-    operator = start(Options(accelerators=gpu("1")))
-    assert made_with("before") == "1"
-    operator.reload(Options(accelerators=gpu("2")))
-    assert made_with("after") == "2"
 
 
 def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Callable[..., Operator]) -> None:

@@ -107,14 +107,6 @@ def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None
     assert any(is_issued_by(one.shown[0].certificate, ca) for ca in split(world.trusted()))
 
 
-def test_replicas_that_start_together_show_the_same(world: World) -> None:
-    world.install()
-    replicas = [world.start() for _ in range(4)]
-    eventually(lambda: all(one.shown for one in replicas), what="certificates")
-    assert {one.shown[-1].certificate for one in replicas} == {world.secret()["tls.crt"]}
-    world.wait_trusted()
-
-
 def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: World) -> None:
     winner = Replica(FakeApi(), FakeClock())
     eventually(lambda: winner.shown, what="the winner's certificate")
