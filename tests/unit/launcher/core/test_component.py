@@ -14,11 +14,6 @@ def test_a_name_that_can_not_be_a_directory_or_a_label_is_refused(name: str) -> 
         Component(name, ExecutorContainerSpec("i"))
 
 
-def test_tmp_path_is_the_launchers_own() -> None:
-    with pytest.raises(ComponentError, match="tmp_path"):
-        Component("a", ExecutorContainerSpec("i"), exec_properties={"tmp_path": "/x"})
-
-
 @pytest.mark.parametrize(
     "fields", [{"image": ""}, {"image": "i", "command": "sh"}, {"image": "i", "args": [1]}, {"image": None}]
 )
