@@ -127,6 +127,14 @@ def test_a_stop_ends_watches_cleanly(server: EmbeddedApiServer, client: Client) 
     reading.result()
 
 
+def test_bookmarks_arrive_at_their_interval(client: Client) -> None:
+    stream = client.watch(PODS, "", decode, WatchOptions(resource_version="0"))
+    try:
+        assert next(iter(stream)).type is WatchEventType.BOOKMARK
+    finally:
+        stream.close()
+
+
 def test_history_is_bounded_and_can_be_forgotten(server: EmbeddedApiServer, client: Client) -> None:
     start = client.list(SECRETS, "default", decode).resource_version
     for index in range(7):
