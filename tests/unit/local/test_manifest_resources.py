@@ -1,22 +1,12 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.support.fake_api import FakeApi
-from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import AlreadyExistsError
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES
-from tfoperator.local.manifest_resources import apply, resource_of
+from tfoperator.local.manifest_resources import apply
 
 
 def config_map(name: str, **meta: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}}
-
-
-def test_only_what_the_embedded_server_keeps_has_a_resource() -> None:
-    assert resource_of({"apiVersion": "kubeflow.org/v1", "kind": "TFJob"}) == TFJOBS
-    assert resource_of({"apiVersion": "apps/v1", "kind": "Deployment"}) is None
-    assert resource_of({}) is None
 
 
 def test_objects_go_where_they_say_or_to_the_default_and_namespaces_are_made() -> None:
@@ -32,9 +22,3 @@ def test_a_namespace_in_the_manifest_may_be_there_already() -> None:
     namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
     apply(api, [config_map("b", namespace="other"), namespace], "default")
     assert api.names(NAMESPACES) == ["other"]
-
-
-def test_what_the_server_refuses_is_raised() -> None:
-    api = FakeApi()
-    with pytest.raises(AlreadyExistsError):
-        apply(api, [config_map("a"), config_map("a")], "default")

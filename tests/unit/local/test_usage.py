@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.threads import InThread, no_threads_left
+from tests.support.threads import InThread
 from tfoperator.local.gpus import GpuUse
 from tfoperator.local.runtime import ContainerName, Measurement, PeakMemory
 from tfoperator.local.usage import FRESH, PEAKS_EVERY, MachineUse, Reading, Usage, UsageMeter, usage_between
@@ -42,11 +42,10 @@ class Bench:
 
 @pytest.fixture
 def bench() -> Iterator[Bench]:
-    with no_threads_left():
-        bench = Bench()
-        bench.meter.start()
-        yield bench
-        bench.meter.stop()
+    bench = Bench()
+    bench.meter.start()
+    yield bench
+    bench.meter.stop()
 
 
 def test_nothing_is_measured_at_the_start(bench: Bench) -> None:

@@ -10,7 +10,6 @@ import pytest
 from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
-from tests.support.threads import no_threads_left
 from tests.unit.logs.archive.samples import Source
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
@@ -74,11 +73,10 @@ class World:
 
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
-    with no_threads_left():
-        made = World(tmp_path / "archive")
-        yield made
-        for operator in made.operators:
-            operator.stop(10)
+    made = World(tmp_path / "archive")
+    yield made
+    for operator in made.operators:
+        operator.stop(10)
 
 
 def test_each_log_is_kept_when_its_container_ends_and_once(world: World) -> None:
@@ -98,18 +96,6 @@ def test_without_an_archive_no_log_is_asked_for(world: World) -> None:
     world.end(*world.job("job", 1))
     world.wait_ended()
     assert world.source.asked == []
-
-
-def test_what_ended_while_nobody_led_is_kept_by_the_next_and_nothing_twice(world: World) -> None:
-    first = world.start()
-    pods = world.job("job", 2)
-    world.end(pods[0])
-    world.wait_kept(pods[0])
-    assert first.stop(60)
-    world.end(pods[1])
-    world.start()
-    world.wait_kept(*pods)
-    assert sorted(world.asked()) == sorted(pods)
 
 
 def test_a_standby_keeps_nothing(world: World) -> None:

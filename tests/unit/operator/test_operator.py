@@ -9,17 +9,14 @@ import msgspec
 import pytest
 
 from tests.support.cluster import tfjob
-from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
-from tests.support.threads import no_threads_left
 from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import Accelerator
 from tfoperator.kube import Selection
 from tfoperator.kube.objects import decode_pod
-from tfoperator.kube.resources import EVENTS, LEASES, PODS
+from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http import Address
 
@@ -49,48 +46,9 @@ def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
         one.start()
         return one
 
-    with no_threads_left():
-        yield start
-        for one in started:
-            one.stop(10)
-
-
-def test_it_runs_jobs_and_tells_of_it(api: FakeApi, start: Callable[..., Operator]) -> None:
-    operator = start()
-    eventually(lambda: operator.is_ready and operator.is_leader)
-    submit(api, Worker=3)
-    eventually(lambda: len(api.names(PODS)) == 3, what="3 pods")
-    eventually(lambda: api.objects(EVENTS), what="an event")
-    assert operator.stop(60)
-    assert not operator.is_ready
-
-
-def test_pods_get_the_accelerators_of_the_moment_at_which_they_are_made(
-    api: FakeApi, start: Callable[..., Operator]
-) -> None:
-    def gpu(value: str) -> dict[str, Accelerator]:
-        return {"nvidia.com/gpu": Accelerator(env=({"name": "GPU", "value": value},))}
-
-    def made_with(name: str) -> str:
-        job = namespaced(tfjob(name, Worker=1))
-        (container,) = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
-        container["resources"] = {"limits": {"nvidia.com/gpu": 1}}
-        api.put(TFJOBS, job)
-        eventually(lambda: f"{name}-worker-0" in api.names(PODS))
-        pod = next(pod for pod in api.objects(PODS) if pod["metadata"]["name"] == f"{name}-worker-0")
-        return str(pod["spec"]["containers"][0]["env"][0]["value"])
-
-    operator = start(Options(accelerators=gpu("1")))
-    assert made_with("before") == "1"
-    operator.reload(Options(accelerators=gpu("2")))
-    assert made_with("after") == "2"
-
-
-def test_jobs_that_were_there_before_are_taken_up(api: FakeApi, start: Callable[..., Operator]) -> None:
-    for number in range(10):
-        submit(api, f"job-{number}", Worker=1)
-    start()
-    eventually(lambda: len(api.names(PODS)) == 10, what="10 pods")
+    yield start
+    for one in started:
+        one.stop(10)
 
 
 def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Callable[..., Operator]) -> None:
@@ -108,13 +66,6 @@ def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Call
     assert api.names(PODS) == []
     release.set()
     eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
-
-
-def test_it_waits_for_a_crd_that_is_not_there_yet(api: FakeApi, start: Callable[..., Operator]) -> None:
-    api.fail("list", "tfjobs", api_error(404, "NotFound"), times=2)
-    operator = start()
-    assert not operator.is_ready
-    eventually(lambda: operator.is_ready)
 
 
 def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Operator]) -> None:
@@ -246,15 +197,6 @@ def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable
     eventually(lambda: operator.failure, what="the failure is noticed")
     assert "a bug" in operator.failure
     assert not operator.is_ready
-
-
-def test_it_looks_after_the_chosen_namespaces_only(api: FakeApi, start: Callable[..., Operator]) -> None:
-    operator = start(Options(namespace=("other",)))
-    eventually(lambda: operator.is_leader)
-    submit(api, Worker=1)
-    submit(api, "mine", namespace="other", Worker=1)
-    eventually(lambda: api.names(PODS) == ["mine-worker-0"])
-    assert {call.namespace for call in api.calls if call.verb in ("list", "watch")} == {"other"}
 
 
 def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal
@@ -42,7 +41,7 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
         # Nothing moves faster than the clock.
         assert asked <= 2 + waited / 0.5
         if asked == 8:
-            eventually(lambda: clock.monotonic() and (not call.running or _waits(clock)))
+            clock.wait_for_waiters()
             clock.advance(10)
             break
     assert call.result() is True
@@ -50,11 +49,6 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
     warnings = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
     assert len(warnings) == 1
     assert words in warnings[0]
-
-
-def _waits(clock: FakeClock) -> bool:
-    clock.wait_for_waiters()
-    return True
 
 
 @pytest.mark.parametrize(
@@ -92,9 +86,3 @@ def test_a_stop_ends_the_waiting() -> None:
     clock.wait_for_waiters()
     stop.set()
     assert call.result() is False
-
-
-def test_each_namespace_is_asked_for() -> None:
-    api = FakeApi()
-    await_resources(api, ("a", "b"), StopSignal(), FakeClock())
-    assert [call.namespace for call in api.calls] == ["a", "b"]

@@ -24,27 +24,15 @@ from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.operator.process import run
 
 FORBIDDEN = (
-    *(
-        "tfoperator.cli",
-        "tfoperator.local",
-        "tfoperator.sdk",
-        "tfoperator.servers.webhook",
-        "tfoperator.api.conversion",
-    ),
-    *("typer", "rich", "aiohttp", "jsonschema", "cryptography"),
-)
+    "tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.servers.webhook", "tfoperator.api.conversion",
+    "typer", "rich", "aiohttp", "jsonschema", "cryptography",
+)  # fmt: skip
 
 
 @pytest.fixture
 def unreachable(tmp_path: Path) -> Path:
     """A kubeconfig for a server that isn't there."""
     return write(tmp_path / "kubeconfig", kubeconfig(f"http://127.0.0.1:{free_port()}"))
-
-
-@pytest.fixture
-def operator(unreachable: Path, tmp_path: Path) -> Iterator[OperatorProcess]:
-    with OperatorProcess(unreachable, tmp_path) as one:
-        yield one
 
 
 @pytest.mark.parametrize(
@@ -85,7 +73,8 @@ def test_an_archive_that_can_not_be_written_is_a_clear_error(
     assert capsys.readouterr().err.endswith(f"tfoperator operator: --archive-dir {folder}: Not a directory\n")
 
 
-def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(operator: OperatorProcess) -> None:
+def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(unreachable: Path, tmp_path: Path) -> None:
+    operator = OperatorProcess(unreachable, tmp_path).start()
     eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
     assert operator._get(operator.health_port, "/healthz") == "ok\n"
     assert operator._get(operator.health_port, "/readyz") is None
@@ -96,17 +85,12 @@ def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(oper
     assert log.count("can't be reached") == 1
 
 
-def test_an_interrupt_is_as_good_as_a_termination(operator: OperatorProcess) -> None:
-    eventually(lambda: "can't be reached" in operator.tail())
-    assert operator.process is not None
-    operator.process.send_signal(signal.SIGINT)
-    assert operator.process.wait(60) == 0
-
-
-def test_log_lines_can_be_json(unreachable: Path, tmp_path: Path) -> None:
+def test_an_interrupt_is_as_good_as_a_termination_and_log_lines_can_be_json(unreachable: Path, tmp_path: Path) -> None:
     one = OperatorProcess(unreachable, tmp_path, "json", "--log-format=json").start()
     eventually(lambda: "can't be reached" in one.tail())
-    assert one.stop() == 0
+    assert one.process is not None
+    one.process.send_signal(signal.SIGINT)
+    assert one.process.wait(60) == 0
     entries = [json.loads(line) for line in one.log.read_text().splitlines()]
     assert {"time", "level", "logger", "message"} <= entries[0].keys()
 

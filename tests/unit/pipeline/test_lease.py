@@ -20,15 +20,18 @@ from tfoperator.pipeline.objects import ObjectStoreError
 KEY = "runs/x/lease.json"
 
 
+@pytest.fixture
+def objects(clock: FakeClock) -> MemoryObjects:
+    return MemoryObjects(clock)
+
+
 def held(objects: MemoryObjects, clock: FakeClock) -> RunLease:
     lease = RunLease(objects, KEY, clock)
     acquire(lease, clock, "run x", wait=False)
     return lease
 
 
-def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back(objects: MemoryObjects, clock: FakeClock) -> None:
     first = held(objects, clock)
     assert (first.held(), first.term) == (True, 1)
     with pytest.raises(
@@ -42,9 +45,9 @@ def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back() -> None:
         first.check()
 
 
-def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
+    objects: MemoryObjects, clock: FakeClock
+) -> None:
     dead, successor, told = held(objects, clock), RunLease(objects, KEY, clock), list[str]()
     call = InThread(lambda: acquire(successor, clock, "run x", wait=True, tell=told.append))
     passed = 0.0
@@ -61,17 +64,15 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out() -> No
     assert "waiting for 32 s until it has run out" in told[0]
 
 
-def test_who_comes_long_after_it_does_not_wait() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_who_comes_long_after_it_does_not_wait(objects: MemoryObjects, clock: FakeClock) -> None:
     held(objects, clock)
     clock.advance(60)
     assert held(objects, clock).held()
 
 
-def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal(
+    objects: MemoryObjects, clock: FakeClock
+) -> None:
     living, other = held(objects, clock), RunLease(objects, KEY, clock)
     call = InThread(lambda: acquire(other, clock, "run x", wait=True))
     clock.wait_for_waiters()
@@ -82,29 +83,18 @@ def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal() -> 
     assert living.held()
 
 
-def test_a_holder_that_could_not_renew_in_time_goes_on_if_nobody_has_taken_over() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+@pytest.mark.parametrize("passes", [FakeClock.advance, FakeClock.jump_wall], ids=["late", "it has slept"])
+def test_who_could_not_renew_in_time_goes_on_if_nobody_has_taken_over(
+    objects: MemoryObjects, clock: FakeClock, passes: Callable[..., None]
+) -> None:
     lease = held(objects, clock)
-    clock.advance(100)
+    passes(clock, 100)
     assert not lease.held()
     lease.check()
     assert lease.held()
 
 
-def test_a_machine_that_slept_does_not_believe_its_own_clock() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
-    lease = held(objects, clock)
-    clock.jump_wall(100)
-    assert not lease.held()
-    lease.check()
-    assert lease.held()
-
-
-def test_a_renewal_whose_answer_was_lost_is_found_again() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_a_renewal_whose_answer_was_lost_is_found_again(objects: MemoryObjects, clock: FakeClock) -> None:
     lease = held(objects, clock)
     objects.loses_answers = True
     with pytest.raises(ObjectStoreError):
@@ -114,9 +104,7 @@ def test_a_renewal_whose_answer_was_lost_is_found_again() -> None:
     assert (lease.held(), lease.term) == (True, 1)
 
 
-def test_two_threads_of_a_holder_may_renew_at_once() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_two_threads_of_a_holder_may_renew_at_once(objects: MemoryObjects, clock: FakeClock) -> None:
     lease = held(objects, clock)
     both = threading.Barrier(2)
 
@@ -132,9 +120,7 @@ def test_two_threads_of_a_holder_may_renew_at_once() -> None:
     assert lease.held()
 
 
-def test_a_lease_that_can_not_be_read_is_said_and_not_taken() -> None:
-    clock = FakeClock()
-    objects = MemoryObjects(clock)
+def test_a_lease_that_can_not_be_read_is_said_and_not_taken(objects: MemoryObjects, clock: FakeClock) -> None:
     objects.put(KEY, b"\xff")
     with pytest.raises(ObjectStoreError, match="a lease can't be read"):
         held(objects, clock)

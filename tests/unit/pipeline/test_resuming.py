@@ -5,7 +5,6 @@ import os
 import signal
 import threading
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
@@ -48,26 +47,6 @@ def test_one_run_is_one_runners_at_a_time(tmp_path: Path) -> None:
     assert call.result(60).state == "succeeded"
 
 
-def test_a_runner_that_was_killed_is_noticed_and_its_run_resumed(tmp_path: Path) -> None:
-    """A process of its own, for only its death gives the lock back."""
-    killed = os.fork()
-    if killed == 0:
-        ON_THE_WAY["left"] = lambda *_: os.kill(os.getpid(), signal.SIGKILL)
-        runner(tmp_path, parallel=1).run(diamond(tmp_path))
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1]) == -signal.SIGKILL
-    home = Home(tmp_path / "home")
-    with home.store() as store:
-        (run,) = store.runs()
-        assert home.seen(run).state == "interrupted"
-        before = store.executions(run.id)
-        assert (before["begin"].state, before["left"].state) == ("COMPLETE", "RUNNING")
-
-    result = runner(tmp_path).run(diamond(tmp_path), resume="last")
-    assert "begin" not in DONE
-    assert result.results["end"].outputs["total"][0].properties == {"total": 112}
-
-
 def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
     home = Home(tmp_path / "home")
     result = runner(tmp_path).run(diamond(tmp_path))
@@ -102,17 +81,13 @@ def test_a_success_that_its_runner_could_not_tell_any_more_is_used_by_the_next_r
     """Killed between the launch's record and the metadata."""
     killed = os.fork()
     if killed == 0:
-        MetadataStore.publish = fails_to_publish  # type: ignore[method-assign]
+        MetadataStore.publish = lambda *_: os.kill(os.getpid(), signal.SIGKILL)  # type: ignore[method-assign]
         runner(tmp_path, parallel=1).run(diamond(tmp_path))
         os._exit(1)
     assert os.waitstatus_to_exitcode(os.waitpid(killed, 0)[1]) == -signal.SIGKILL
     result = runner(tmp_path).run(diamond(tmp_path))
     assert states(result)["begin"] == "cached"
     assert sorted(DONE) == ["end", "left", "right"]
-
-
-def fails_to_publish(*_: Any) -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path: Path) -> None:

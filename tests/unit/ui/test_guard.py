@@ -26,14 +26,6 @@ def sessions(links: list[str]) -> Sessions:
     return Sessions(PORT, links.append)
 
 
-def test_a_link_is_good_once_and_another_follows(sessions: Sessions, links: list[str]) -> None:
-    first = sessions.exchange(links[0])
-    assert first is not None
-    assert sessions.exchange(links[0]) is None
-    assert len(links) == 2
-    assert sessions.exchange(links[1]) is not None
-
-
 def test_a_session_needs_both_halves(sessions: Sessions, links: list[str]) -> None:
     one, other = sessions.exchange(links[0]), sessions.exchange(links[1])
     assert one is not None

@@ -13,11 +13,10 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.http_mistakes import check_server
-from tests.support.stage import Stage, moment
+from tests.support.stage import moment
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
-from tfoperator.ui import UiServer
 
 
 @pytest.fixture
@@ -160,22 +159,12 @@ def test_yaml_is_without_what_only_machines_read(world: World) -> None:
     assert world.visitor.ask("/api/yaml?namespace=default&name=other").status == 404
 
 
-def test_a_kind_that_may_not_be_read_is_named() -> None:
-    stage = Stage()
-    links: list[str] = []
+def test_a_kind_that_may_not_be_read_is_named(world: World) -> None:
     for verb in ("list", "watch"):
-        stage.fail(verb, "events", api_error(403, "Forbidden", "no"), times=1000)
-    server = UiServer(stage, on_link=links.append)  # type: ignore[arg-type]
-    server.start()
-    try:
-        visitor = Visitor(server)
-        visitor.sign_in(links[0])
-        stage.job("mnist")
-        with visitor.stream("/api/jobs") as stream:
-            problems = next(line["problems"] for line in stream if line.get("problems"))
-        assert problems == {"events": "Forbidden"}
-    finally:
-        server.stop()
+        world.stage.fail(verb, "events", api_error(403, "Forbidden", "no"), times=1000)
+    world.stage.job("mnist")
+    with world.visitor.stream("/api/jobs") as stream:
+        assert next(line["problems"] for line in stream if line.get("problems")) == {"events": "Forbidden"}
 
 
 def test_stopping_ends_streams_that_are_open_and_every_thread(world: World) -> None:

@@ -4,7 +4,6 @@ import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tests.unit.logs.lines.test_lines import stamp
@@ -124,13 +123,3 @@ def test_a_log_that_can_not_be_read_or_does_not_end_holds_up_nothing() -> None:
         for connect in (refuse, cut, bug):
             follower(connect, []).finish(0.1)
         follower(lambda _: Source([b"a\n"], blocks=True), []).finish(0.1)
-
-
-def test_the_clock_of_a_follower_is_injected() -> None:
-    clock, told = FakeClock(), []  # type: ignore[var-annotated]
-    one = LogForwarder("pod", lambda _: Source([b"a\n"]), told.append, clock=clock)
-    with no_threads_left():
-        one.start()
-        clock.wait_for_deadline(0.2)
-        one.finish()
-    assert told == ["a"]

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.executors import Copies
 from tfoperator.launcher import Component, ComponentError, ExecutorClassSpec, ExecutorContainerSpec
 
 
@@ -15,24 +14,12 @@ def test_a_name_that_can_not_be_a_directory_or_a_label_is_refused(name: str) -> 
         Component(name, ExecutorContainerSpec("i"))
 
 
-def test_tmp_path_is_the_launchers_own() -> None:
-    with pytest.raises(ComponentError, match="tmp_path"):
-        Component("a", ExecutorContainerSpec("i"), exec_properties={"tmp_path": "/x"})
-
-
 @pytest.mark.parametrize(
     "fields", [{"image": ""}, {"image": "i", "command": "sh"}, {"image": "i", "args": [1]}, {"image": None}]
 )
 def test_a_container_is_an_image_and_words(fields: Any) -> None:
     with pytest.raises(ComponentError):
         ExecutorContainerSpec(**fields)
-
-
-def test_a_class_is_found_by_its_path() -> None:
-    spec = ExecutorClassSpec.named("tests.unit.launcher.executors:Copies")
-
-    assert spec == ExecutorClassSpec(Copies)
-    assert spec.path == "tests.unit.launcher.executors:Copies"
 
 
 @pytest.mark.parametrize(

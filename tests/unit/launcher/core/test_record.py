@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.launcher import LaunchInProgress, WorkDirectoryError
+from tfoperator.launcher import WorkDirectoryError
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory, new_run
 
 RECORD = LaunchRecord("step", "abc", 1, new_run(), name="step-1", uid="u", state="created")
@@ -21,13 +21,6 @@ def test_a_record_is_what_was_written(tmp_path: Path) -> None:
         assert again.log_position() == "2026-01-01T00:00:00Z"
         again.forget()
         assert (again.load(), again.log_position()) == (None, "")
-
-
-def test_a_directory_is_one_launchers(tmp_path: Path) -> None:
-    with WorkDirectory(tmp_path), pytest.raises(LaunchInProgress, match="another launcher"), WorkDirectory(tmp_path):
-        pass
-    with WorkDirectory(tmp_path):
-        pass
 
 
 def test_a_record_that_was_cut_off_never_replaces_one(tmp_path: Path) -> None:

@@ -4,9 +4,7 @@ import contextlib
 import contextvars
 import io
 import sys
-import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +34,21 @@ from tfoperator.launcher.platforms.in_process import own_output
 QUICK = RetryPolicy(attempts=3, initial=0.001)
 
 
+BUSY = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
+
+
+def launcher(component: Component, folder: Path, **context: Any) -> InProcessComponentLauncher:
+    """With the working directory `folder/work`."""
+    given = {"work_dir": folder / "work", "retry": QUICK, **context}
+    return InProcessComponentLauncher(component, context=LaunchContext(**given))
+
+
+def recording(folder: Path) -> dict[str, LocalMetadata]:
+    """What has a launch recorded in `folder/records`."""
+    records = LocalMetadata(folder / "records")
+    return {"driver": records, "publisher": records}
+
+
 def copies(folder: Path, **more: Any) -> Component:
     (folder / "in").write_text("text")
     return Component(
@@ -50,7 +63,7 @@ def copies(folder: Path, **more: Any) -> Component:
 def says(folder: Path, *said: str) -> InProcessComponentLauncher:
     properties = {"says": list(said), "tries": str(folder / "tries")}
     component = Component("says", ExecutorClassSpec(Says), outputs={"o": [Artifact("/o")]}, exec_properties=properties)
-    return InProcessComponentLauncher(component, context=LaunchContext(work_dir=folder / "work", retry=QUICK))
+    return launcher(component, folder)
 
 
 def tries(folder: Path) -> int:
@@ -67,10 +80,7 @@ def test_it_takes_classes_and_no_config() -> None:
 
 
 def test_a_run_publishes_its_output(tmp_path: Path) -> None:
-    records = LocalMetadata(tmp_path / "records")
-    context = LaunchContext(work_dir=tmp_path / "work", driver=records, publisher=records)
-    result = InProcessComponentLauncher(copies(tmp_path), context=context).launch()
-
+    result = launcher(copies(tmp_path), tmp_path, **recording(tmp_path)).launch()
     assert (tmp_path / "out").read_text() == "text"
     assert (result.execution_id, result.attempts, result.cached) == (1, 1, False)
     assert result.outputs == {"copy": (Artifact(str(tmp_path / "out")),)}
@@ -79,10 +89,8 @@ def test_a_run_publishes_its_output(tmp_path: Path) -> None:
 
 def test_what_a_class_prints_is_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines: list[str] = []
-    component = Component("prints", ExecutorClassSpec(Prints))
-    context = LaunchContext(work_dir=tmp_path / "work", retry=QUICK, log=lines.append)
     with pytest.raises(PermanentFailure):
-        InProcessComponentLauncher(component, context=context).launch()
+        launcher(Component("prints", ExecutorClassSpec(Prints)), tmp_path, log=lines.append).launch()
     assert lines == ["it begins", "something is wrong"]
     assert capsys.readouterr().out == ""
 
@@ -95,18 +103,11 @@ def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:
     assert "tmp_path" not in result.exec_properties
 
 
-def test_a_retryable_output_is_tried_again_and_the_old_one_is_forgotten(tmp_path: Path) -> None:
-    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
-    assert says(tmp_path, busy, busy, "").launch().attempts == 3
-
-
 def test_tries_come_to_an_end_and_a_relaunch_goes_on(tmp_path: Path) -> None:
-    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
     with pytest.raises(RetryableFailure, match="busy"):
-        says(tmp_path, busy, busy, busy, "").launch()
+        says(tmp_path, BUSY, BUSY, BUSY, "").launch()
     assert tries(tmp_path) == 3
-
-    result = says(tmp_path, busy, busy, busy, "").launch()
+    result = says(tmp_path, BUSY, BUSY, BUSY, "").launch()
     assert (result.attempts, result.execution_id) == (4, 1)
 
 
@@ -130,20 +131,25 @@ def test_a_success_is_not_run_again(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("what", "error"), [("permanent", PermanentFailure), ("retryable", RetryableFailure), ("bug", PermanentFailure)]
+    ("what", "error", "words"),
+    [
+        ("permanent", PermanentFailure, "as told"),
+        ("retryable", RetryableFailure, "as told"),
+        ("bug", PermanentFailure, "as told"),
+        ("cancelled", PermanentFailure, "CancelledError: as told"),
+    ],
 )
-def test_an_executor_may_say_by_an_exception_what_it_is(tmp_path: Path, what: str, error: type[Exception]) -> None:
+def test_an_executor_may_say_by_an_exception_what_it_is(
+    tmp_path: Path, what: str, error: type[Exception], words: str
+) -> None:
     component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": what})
-    launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
-    with pytest.raises(error, match="as told"):
-        launcher.launch()
+    with pytest.raises(error, match=words):
+        launcher(component, tmp_path).launch()
 
 
 def exits(folder: Path, code: Any, **more: Any) -> InProcessComponentLauncher:
-    records = LocalMetadata(folder / "records")
     component = Component("exits", ExecutorClassSpec(Exits), exec_properties={"code": code, **more})
-    context = LaunchContext(work_dir=folder / "work", retry=QUICK, driver=records, publisher=records)
-    return InProcessComponentLauncher(component, context=context)
+    return launcher(component, folder, **recording(folder))
 
 
 @pytest.mark.parametrize("code", [0, None, 256])
@@ -165,31 +171,20 @@ def test_a_class_that_exits_otherwise_has_failed_for_good(tmp_path: Path, code: 
 
 
 def test_the_output_json_of_a_class_that_exits_counts_as_that_of_a_container(tmp_path: Path) -> None:
-    busy = '{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}}'
     with pytest.raises(RetryableFailure, match="busy"):
-        exits(tmp_path, 3, says=busy).launch()
-
-
-def test_an_exception_that_is_no_exception_of_the_launcher_nor_an_exit_is_a_failure_too(tmp_path: Path) -> None:
-    component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": "cancelled"})
-    launcher = InProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / "w", retry=QUICK))
-    with pytest.raises(PermanentFailure, match="CancelledError: as told"):
-        launcher.launch()
+        exits(tmp_path, 3, says=BUSY).launch()
 
 
 def test_another_component_does_not_get_the_directory_of_the_first(tmp_path: Path) -> None:
-    context = LaunchContext(work_dir=tmp_path / "work")
-    InProcessComponentLauncher(copies(tmp_path), context=context).launch()
+    launcher(copies(tmp_path), tmp_path).launch()
     with pytest.raises(WorkDirectoryError, match="another launch"):
-        InProcessComponentLauncher(copies(tmp_path, exec_properties={"times": 2}), context=context).launch()
+        launcher(copies(tmp_path, exec_properties={"times": 2}), tmp_path).launch()
 
 
 def test_an_equal_execution_is_used_again_if_that_is_wanted(tmp_path: Path) -> None:
-    records = LocalMetadata(tmp_path / "records")
-
     def launch(number: int, **more: Any) -> tuple[int, bool]:
-        context = LaunchContext(work_dir=tmp_path / str(number), driver=records, publisher=records, cache=True)
-        result = InProcessComponentLauncher(copies(tmp_path, **more), context=context).launch()
+        options = {"cache": True, "work_dir": tmp_path / str(number), **recording(tmp_path)}
+        result = launcher(copies(tmp_path, **more), tmp_path, **options).launch()
         return result.execution_id, result.cached
 
     assert launch(1) == (1, False)
@@ -199,40 +194,19 @@ def test_an_equal_execution_is_used_again_if_that_is_wanted(tmp_path: Path) -> N
 
 
 def test_a_cancelled_launch_begins_no_other_try(tmp_path: Path) -> None:
-    launcher = says(tmp_path, "")
-    launcher.cancel()
+    cancelled = says(tmp_path, "")
+    cancelled.cancel()
     with pytest.raises(LaunchCancelled):
-        launcher.launch()
+        cancelled.launch()
     assert not (tmp_path / "tries").exists()
     assert says(tmp_path, "").launch().attempts == 1
 
 
 def test_a_dry_run_names_the_class_and_what_it_would_get(tmp_path: Path) -> None:
-    text = InProcessComponentLauncher(copies(tmp_path), context=LaunchContext(work_dir=tmp_path / "w")).dry_run()
-
+    text = launcher(copies(tmp_path), tmp_path).dry_run()
     assert "class: tests.unit.launcher.executors:Copies" in text
-    assert f"tmp_path: {tmp_path}/w/tmp" in text
-    assert not (tmp_path / "w").exists()
-
-
-def test_of_two_that_print_side_by_side_each_has_its_own(capsys: pytest.CaptureFixture[str]) -> None:
-    both = threading.Barrier(2)
-
-    def work(name: str) -> list[str]:
-        lines: list[str] = []
-        with own_output(lines.append):
-            for number in range(20):
-                both.wait(60)
-                print(name, end=" ")
-                both.wait(60)
-                print(number)
-        return lines
-
-    with ThreadPoolExecutor(2) as pool:
-        one, other = pool.map(work, ("one", "other"))
-    assert one == [f"one {number}" for number in range(20)]
-    assert other == [f"other {number}" for number in range(20)]
-    assert capsys.readouterr() == ("", "")
+    assert f"tmp_path: {tmp_path}/work/tmp" in text
+    assert not (tmp_path / "work").exists()
 
 
 def test_what_others_print_meanwhile_goes_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,22 +31,13 @@ def shown(launcher: Any, config: Any = None, **options: Any) -> Any:
 
 
 def test_a_pod_without_a_config_is_the_component_alone() -> None:
+    message = {"terminationMessagePath": "/w/tmp/output.json"}
+    main = {"name": "main", "image": "i:1", "command": ["run"], "args": ["/w/tmp"], **message}
     assert shown(KubernetesPodComponentLauncher) == {
         "apiVersion": "v1",
         "kind": "Pod",
         "metadata": {"name": "my-step-RUN-1", "labels": {"tfoperator.launcher/component": "My_Step"}},
-        "spec": {
-            "restartPolicy": "Never",
-            "containers": [
-                {
-                    "name": "main",
-                    "image": "i:1",
-                    "command": ["run"],
-                    "args": ["/w/tmp"],
-                    "terminationMessagePath": "/w/tmp/output.json",
-                }
-            ],
-        },
+        "spec": {"restartPolicy": "Never", "containers": [main]},
     }
 
 

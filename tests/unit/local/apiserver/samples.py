@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.support.clock import FakeClock
 from tfoperator.local.apiserver.errors import StatusError
@@ -23,69 +24,52 @@ Json = dict[str, Any]
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
-SCHEMA: Json = {
-    "type": "object",
-    "required": ["spec"],
-    "properties": {
-        "apiVersion": {"type": "string"},
-        "kind": {"type": "string"},
-        "metadata": {"type": "object"},
-        "spec": {
-            "type": "object",
-            "required": ["size"],
-            "properties": {
-                "size": {"type": "integer", "format": "int32", "minimum": 0, "default": 1},
-                "colour": {"type": "string", "enum": ["red", "green"]},
-                "name": {"type": "string", "pattern": "^[a-z]+$", "minLength": 2, "maxLength": 5},
-                "when": {"type": "string", "format": "date-time"},
-                "port": {"x-kubernetes-int-or-string": True},
-                "maybe": {"type": "string", "nullable": True, "default": "x"},
-                "parts": {
-                    "type": "array",
-                    "maxItems": 2,
-                    "items": {
-                        "type": "object",
-                        "required": ["id"],
-                        "properties": {"id": {"type": "string"}, "weight": {"type": "integer", "default": 5}},
-                    },
-                },
-                "groups": {
-                    "type": "object",
-                    "minProperties": 1,
-                    "additionalProperties": {
-                        "type": "object",
-                        "properties": {"count": {"type": "integer", "default": 1}},
-                    },
-                },
-                "open": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
-            },
-        },
-        "status": {"type": "object", "properties": {"ready": {"type": "integer"}}},
-    },
-}
+SCHEMA: Json = yaml.safe_load("""
+type: object
+required: [spec]
+properties:
+  apiVersion: {type: string}
+  kind: {type: string}
+  metadata: {type: object}
+  spec:
+    type: object
+    required: [size]
+    properties:
+      size: {type: integer, format: int32, minimum: 0, default: 1}
+      colour: {type: string, enum: [red, green]}
+      name: {type: string, pattern: "^[a-z]+$", minLength: 2, maxLength: 5}
+      when: {type: string, format: date-time}
+      port: {x-kubernetes-int-or-string: true}
+      maybe: {type: string, nullable: true, default: x}
+      parts:
+        type: array
+        maxItems: 2
+        items: {type: object, required: [id], properties: {id: {type: string}, weight: {type: integer, default: 5}}}
+      groups:
+        type: object
+        minProperties: 1
+        additionalProperties: {type: object, properties: {count: {type: integer, default: 1}}}
+      open: {type: object, x-kubernetes-preserve-unknown-fields: true}
+  status: {type: object, properties: {ready: {type: integer}}}
+""")
 
-CRD: Json = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "widgets.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"plural": "widgets", "kind": "Widget", "shortNames": ["wd"]},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-                "schema": {"openAPIV3Schema": SCHEMA},
-                "additionalPrinterColumns": [
-                    {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
-                    {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
-                ],
-            }
-        ],
-    },
+CRD: Json = yaml.safe_load("""
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget, shortNames: [wd]}
+  versions:
+  - {name: v1, served: true, storage: true, subresources: {status: {}}}
+""")
+CRD["spec"]["versions"][0] |= {
+    "schema": {"openAPIV3Schema": SCHEMA},
+    "additionalPrinterColumns": [
+        {"name": "Size", "type": "integer", "jsonPath": ".spec.size"},
+        {"name": "Age", "type": "date", "jsonPath": ".metadata.creationTimestamp"},
+    ],
 }
 
 

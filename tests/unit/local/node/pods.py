@@ -22,17 +22,10 @@ def container(name: str = "tensorflow", *, command: list[str] | None = None, **f
 
 def manifest(name: str = "p", *containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A pod as a dictionary."""
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {
-            "name": name,
-            "namespace": "ns",
-            "uid": str(uuid.uuid4()),
-            "labels": {"role": "worker", "app.kubernetes.io/name": "x"},
-        },
-        "spec": {"restartPolicy": "Never", "containers": list(containers), **spec},
-    }
+    labels = {"role": "worker", "app.kubernetes.io/name": "x"}
+    meta = {"name": name, "namespace": "ns", "uid": str(uuid.uuid4()), "labels": labels}
+    whole = {"restartPolicy": "Never", "containers": list(containers), **spec}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": whole}
 
 
 def view(obj: dict[str, Any]) -> LocalPod:

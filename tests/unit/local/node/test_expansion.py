@@ -52,26 +52,18 @@ def test_a_variable_sees_those_before_it_and_not_those_after() -> None:
 
 
 def test_fields_of_the_pod_become_variables() -> None:
-    paths = {
-        "NAME": "metadata.name",
-        "NAMESPACE": "metadata.namespace",
-        "ROLE": "metadata.labels['role']",
-        "APP": "metadata.labels['app.kubernetes.io/name']",
-        "ABSENT": "metadata.annotations['none']",
-        "IP": "status.podIP",
-        "NODE": "spec.nodeName",
+    values = {
+        "metadata.name": "p",
+        "metadata.namespace": "ns",
+        "metadata.labels['role']": "worker",
+        "metadata.labels['app.kubernetes.io/name']": "x",
+        "metadata.annotations['none']": "",
+        "status.podIP": "127.0.0.1",
+        "spec.nodeName": "here",
     }
-    env = [{"name": name, "valueFrom": {"fieldRef": {"fieldPath": path}}} for name, path in paths.items()]
+    env = [{"name": f"V{n}", "valueFrom": {"fieldRef": {"fieldPath": path}}} for n, path in enumerate(values)]
     pod = view(manifest("p", container(env=env), nodeName="here"))
-    assert environment(pod, pod.spec.containers[0], nothing) == {
-        "NAME": "p",
-        "NAMESPACE": "ns",
-        "ROLE": "worker",
-        "APP": "x",
-        "ABSENT": "",
-        "IP": "127.0.0.1",
-        "NODE": "here",
-    }
+    assert list(environment(pod, pod.spec.containers[0], nothing).values()) == list(values.values())
 
 
 def test_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -> None:

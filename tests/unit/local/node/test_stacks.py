@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.clock import FakeClock
-from tests.support.eventually import eventually
-from tests.support.threads import InThread, no_threads_left
+from tests.support.threads import InThread
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.node.stacks import NodeStacks, keep_stacks, kept_stacks, stacks_file
 
@@ -19,56 +18,53 @@ JOB, OTHER = (ObjectMeta(name=name, namespace="ns", uid=f"{name}-uid") for name 
 PODS = [Pod(metadata=ObjectMeta(name=f"mnist-worker-{i}", namespace="ns", uid=f"pod-{i}")) for i in range(3)]
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    with no_threads_left():
-        yield
-
-
 class Taken:
     """Takes stacks when the gate is open, and knows of which pods."""
 
-    def __init__(self, *failing: str) -> None:
+    def __init__(self) -> None:
         self.pods: list[str] = []
         self.gate = threading.Event()
         self.gate.set()
         self.done = threading.Event()
         self.clock = FakeClock()
-        self._failing = failing
+        self.failing: tuple[str, ...] = ()
         self.stacks = NodeStacks(self._take, clock=self.clock)
 
     def _take(self, uid: str) -> None:
         assert self.gate.wait(60)
         self.pods.append(uid)
-        if uid in self._failing:
+        if uid in self.failing:
             raise RuntimeError("a bug")
 
-    def take(self, job: ObjectMeta = JOB) -> None:
-        self.stacks.take(job, PODS, self.done.set)
+    def take(self) -> None:
+        self.stacks.take(JOB, PODS, self.done.set)
 
 
-def test_those_of_all_pods_are_taken_and_it_is_known_when() -> None:
-    one = Taken()
+@pytest.fixture
+def one() -> Iterator[Taken]:
+    made = Taken()
+    yield made
+    made.stacks.close()
+
+
+def test_those_of_all_pods_are_taken_and_it_is_known_when(one: Taken) -> None:
     assert one.stacks.taken(JOB.uid).year == 1970
     one.take()
     assert one.done.wait(60)
     assert sorted(one.pods) == ["pod-0", "pod-1", "pod-2"]
     assert one.stacks.taken(JOB.uid) == one.clock.now()
     assert one.stacks.taken(OTHER.uid).year == 1970
-    one.stacks.close()
 
 
-def test_a_pod_that_can_not_be_looked_into_keeps_no_other_waiting() -> None:
-    one = Taken("pod-0", "pod-2")
+def test_a_pod_that_can_not_be_looked_into_keeps_no_other_waiting(one: Taken) -> None:
+    one.failing = ("pod-0", "pod-2")
     one.take()
     assert one.done.wait(60)
     assert len(one.pods) == 3
     assert one.stacks.taken(JOB.uid) == one.clock.now()
-    one.stacks.close()
 
 
-def test_what_is_under_way_is_not_begun_again() -> None:
-    one = Taken()
+def test_what_is_under_way_is_not_begun_again(one: Taken) -> None:
     one.gate.clear()
     for _ in range(3):
         one.take()
@@ -80,22 +76,9 @@ def test_what_is_under_way_is_not_begun_again() -> None:
     one.take()
     assert one.done.wait(60)
     assert len(one.pods) == 6
-    one.stacks.close()
 
 
-def test_jobs_do_not_wait_for_each_other() -> None:
-    one = Taken()
-    one.gate.clear()
-    one.take(JOB)
-    one.take(OTHER)
-    one.gate.set()
-    eventually(lambda: min(one.stacks.taken(uid).year for uid in (JOB.uid, OTHER.uid)) > 1970, what="both are taken")
-    assert len(one.pods) == 6
-    one.stacks.close()
-
-
-def test_a_job_that_is_gone_is_forgotten_also_while_its_stacks_are_taken() -> None:
-    one = Taken()
+def test_a_job_that_is_gone_is_forgotten_also_while_its_stacks_are_taken(one: Taken) -> None:
     one.take()
     assert one.done.wait(60)
     one.stacks.forget(JOB.uid)
@@ -110,19 +93,15 @@ def test_a_job_that_is_gone_is_forgotten_also_while_its_stacks_are_taken() -> No
     assert not one.done.is_set()
 
 
-def test_closing_waits_for_what_is_under_way_and_nothing_begins_afterwards() -> None:
-    one = Taken()
+def test_closing_waits_for_what_is_under_way_and_nothing_begins_afterwards(one: Taken) -> None:
     one.take()
     one.stacks.close()
     before = len(one.pods)
     one.take()
     assert len(one.pods) == before
-    one.stacks.close()
 
 
-def test_a_stall_that_is_seen_while_it_is_closed_fails_nobody() -> None:
-    one = Taken()
-
+def test_a_stall_that_is_seen_while_it_is_closed_fails_nobody(one: Taken) -> None:
     class ClosedMeanwhile(list[Pod]):
         def __iter__(self) -> Iterator[Pod]:
             closing.append(InThread(one.stacks.close))
@@ -134,8 +113,7 @@ def test_a_stall_that_is_seen_while_it_is_closed_fails_nobody() -> None:
     closing[0].result()
 
 
-def test_without_pods_there_is_nothing_to_do() -> None:
-    one = Taken()
+def test_without_pods_there_is_nothing_to_do(one: Taken) -> None:
     one.stacks.take(JOB, [], one.done.set)
     one.stacks.close()
     assert not one.done.is_set()
@@ -171,8 +149,3 @@ def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytes
     keep_stacks(tmp_path / "0.log", "now", "text")
     assert victim.read_text() == "mine"
     assert "can't keep stacks" in caplog.text
-
-
-def test_what_can_not_be_written_is_told_and_fails_nobody(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    keep_stacks(tmp_path / "none/0.log", "now", "text")
-    assert "can't keep stacks beside" in caplog.text

@@ -190,14 +190,6 @@ def test_every_line_is_shown_or_counted(
         assert all(line in rest for line in shown), "in their order"
 
 
-def test_who_says_little_is_heard_whole_and_the_others_share_the_rest() -> None:
-    assert fair_shares({"noisy": 10_000, "loud": 9000, "quiet": 3, "silent": 0}, 103) == {
-        "quiet": 3,
-        "loud": 50,
-        "noisy": 50,
-    }
-
-
 @given(st.dictionaries(st.integers(), st.integers(0, 5000), max_size=30), st.integers(LEAST, MOST))
 def test_shares_are_fair(waiting: dict[int, int], lines: int) -> None:
     shares = fair_shares(waiting, lines)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,6 @@ import pytest
 from tests.support.cli import replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TensorBoard, TFJob, TFJobSpec
-from tfoperator.kube.errors import InvalidError
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.run.container_output import LogChunk
@@ -66,13 +65,6 @@ class Recorder:
         pass
 
 
-@pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    before = set(threading.enumerate())
-    yield
-    eventually(lambda: not [t for t in threading.enumerate() if t not in before and t.is_alive()])
-
-
 def job(*command: str) -> dict[str, Any]:
     loaded: dict[str, Any] = json.loads(tfjob("quick", Worker=replica(*command)))
     return loaded
@@ -113,16 +105,6 @@ def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path
     assert "deletionTimestamp" not in json.loads(final)["metadata"]
 
 
-def test_an_interrupt_before_the_job_has_ended_stops_it(tmp_path: Path) -> None:
-    listener = Recorder()
-    run = JobRun([job("sleep", "60")], listener, run_dir=tmp_path)
-    listener.react = lambda what: run.interrupt() if what == "pod Running" else None
-    result = run.execute()
-    assert result.outcome is RunOutcome.INTERRUPTED
-    assert listener.told[-1] in ("pod gone", "event SuccessfulDeletePod")
-    assert result.jobs[0].condition == ""
-
-
 def test_a_listener_that_shows_it_is_told_what_containers_use(tmp_path: Path) -> None:
     listener = Recorder()
     listener.shows_usage = True
@@ -132,24 +114,6 @@ def test_a_listener_that_shows_it_is_told_what_containers_use(tmp_path: Path) ->
     assert listener.threads == {threading.current_thread().name}
     [replica_result] = result.jobs[0].replicas
     assert (replica_result.peak_memory or 0) > 0
-
-
-def test_what_the_server_refuses_ends_the_run(tmp_path: Path) -> None:
-    bad = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "Not A Name"}}
-    with pytest.raises(InvalidError, match=r"metadata\.name"):
-        JobRun([bad, job("true")], Recorder(), run_dir=tmp_path).execute()
-
-
-def test_what_a_listener_raises_ends_the_run(tmp_path: Path) -> None:
-    listener = Recorder()
-
-    def react(what: str) -> None:
-        if what == "pod Running":
-            raise BrokenPipeError("nobody reads any more")
-
-    listener.react = react
-    with pytest.raises(BrokenPipeError):
-        JobRun([job("sleep", "60")], listener, run_dir=tmp_path).execute()
 
 
 def test_an_operator_that_breaks_down_ends_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -133,7 +133,3 @@ def test_a_folder_that_can_not_be_asked_is_passed_over(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(os, "statvfs", ask)
     assert full_disk([HERE, THERE]) == "/there"
-
-
-def test_this_disk_has_room(tmp_path: Path) -> None:
-    assert full_disk([tmp_path]) == ""

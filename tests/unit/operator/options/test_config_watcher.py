@@ -77,11 +77,6 @@ def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(
     assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
 
 
-def test_a_change_between_reading_the_options_and_the_first_look_is_not_lost(bench: Bench) -> None:
-    bench.change(GPU % "2")
-    assert bench.told == ["2"]
-
-
 def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told_once(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -152,10 +152,3 @@ def test_a_mistake_is_told_with_its_place(value: Any, message: str) -> None:
     with pytest.raises(ValueError) as caught:
         parse_scheduling(value)
     assert message in str(caught.value)
-
-
-def test_a_mistake_in_the_file_ends_the_start(tmp_path: Path) -> None:
-    config = tmp_path / "operator.yaml"
-    config.write_text("scheduling: {queues: {}}\n")
-    with pytest.raises(OptionsError, match=r"scheduling is wrong: scheduling\.queues\.default is required"):
-        parse_options([f"--config={config}"], {})

@@ -130,11 +130,6 @@ def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, 
     assert str(file) in str(caught.value)
 
 
-def test_a_missing_file_is_named() -> None:
-    with pytest.raises(OptionsError, match=r"/not/there.*No such file"):
-        parse("--config=/not/there")
-
-
 def test_help_and_version_print_and_end(capsys: pytest.CaptureFixture[str]) -> None:
     for flag, expected in (("--help", "--reconcile-max-period"), ("--version", "tfoperator ")):
         with pytest.raises(SystemExit) as done:

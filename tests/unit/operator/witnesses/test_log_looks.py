@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
-from tests.support.threads import no_threads_left
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tests.unit.logs.archive.samples import JOB, pod
 from tfoperator.kube.client import Client
@@ -39,24 +37,13 @@ class Logs:
         return Seen(None if told is None else START + timedelta(seconds=told))
 
 
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    with no_threads_left():
-        yield
-
-
 def look(logs: Logs, newer_than: float = 0) -> LogLooker:
-    """Have the logs looked at once, and wait for that."""
-    clock = FakeClock(START)
-    looker = LogLooker(logs, clock=clock)
-    again(looker, newer_than)
-    return looker
-
-
-def again(looker: LogLooker, newer_than: float = 0) -> None:
-    done = threading.Event()
+    """Have the logs looked at once, and wait for that and for the threads."""
+    looker, done = LogLooker(logs, clock=FakeClock(START)), threading.Event()
     looker.look(JOB, PODS, START + timedelta(seconds=newer_than), done.set)
     assert done.wait(30)
+    looker.close()
+    return looker
 
 
 def test_a_look_ends_with_the_first_line_that_is_new() -> None:
@@ -66,7 +53,6 @@ def test_a_look_ends_with_the_first_line_that_is_new() -> None:
     known = looker.known(JOB.uid)
     assert known.looked == START
     assert sorted(known.newest) == sorted(one.metadata.uid for one in PODS[:2])
-    looker.close()
 
 
 def test_without_news_all_are_looked_at() -> None:
@@ -74,7 +60,6 @@ def test_without_news_all_are_looked_at() -> None:
     looker = look(logs)
     assert len(logs.asked) == 3
     assert looker.known(JOB.uid).newest[PODS[1].metadata.uid].stamp is None
-    looker.close()
 
 
 def test_a_pod_whose_log_can_not_be_had_is_no_news_and_no_end() -> None:
@@ -82,7 +67,6 @@ def test_a_pod_whose_log_can_not_be_had_is_no_news_and_no_end() -> None:
     looker = look(logs)
     assert len(logs.asked) == 3
     assert looker.known(JOB.uid).problem == ""
-    looker.close()
 
 
 def test_without_the_right_it_says_so_and_asks_for_no_other_pod() -> None:
@@ -90,7 +74,6 @@ def test_without_the_right_it_says_so_and_asks_for_no_other_pod() -> None:
     looker = look(logs)
     assert len(logs.asked) == 1
     assert "pods/log" in looker.known(JOB.uid).problem
-    looker.close()
 
 
 def test_a_look_that_is_under_way_is_not_begun_again() -> None:
@@ -111,7 +94,6 @@ def test_a_job_that_is_gone_is_forgotten_and_a_closed_looker_looks_no_more() -> 
     looker = look(logs)
     looker.forget(JOB.uid)
     assert looker.known(JOB.uid).looked is None
-    looker.close()
     looker.look(JOB, PODS, START, lambda: None)
     assert len(logs.asked) == 3
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
-import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
-from tests.support.threads import no_threads_left
 from tests.unit.logs.archive.samples import JOB, pod, running
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.http.exec import Executed
@@ -71,12 +69,6 @@ class Cluster:
         self.taker.take(JOB, pods, self.done.set)
         assert self.done.wait(60)
         self.taker.close()
-
-
-@pytest.fixture(autouse=True)
-def threads() -> Iterator[None]:
-    with no_threads_left():
-        yield
 
 
 def test_they_are_kept_and_told_of_once() -> None:

@@ -10,7 +10,6 @@ import msgspec
 import pytest
 
 from tfoperator.launcher import (
-    Artifact,
     DockerComponentLauncher,
     DockerPlatformConfig,
     ExecutorContainerSpec,
@@ -103,7 +102,3 @@ def test_an_image_may_be_called_container_image(launcher: Any) -> None:
     assert (spec, spec.image) == (ExecutorContainerSpec("x:1"), "x:1")
     assert msgspec.to_builtins(spec) == msgspec.to_builtins(ExecutorContainerSpec("x:1"))
     assert launcher.can_launch(spec, None)
-
-
-def test_a_channel_from_outside_brings_its_artifact() -> None:
-    assert Channel("CSVFile", uri="/path/to/csv_file").artifacts == (Artifact("/path/to/csv_file"),)

@@ -9,7 +9,6 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tfoperator.servers.certificates import CertificateError, CertificateFiles, KeyPair, check_key
 from tfoperator.servers.keyring import new_keyring
 
@@ -53,10 +52,9 @@ class Mounted:
 
 @pytest.fixture
 def mounted(tmp_path: Path) -> Iterator[Mounted]:
-    with no_threads_left():
-        one = Mounted(tmp_path)
-        yield one
-        one.files.stop()
+    one = Mounted(tmp_path)
+    yield one
+    one.files.stop()
 
 
 def test_a_certificate_is_shown_and_the_next_one_when_it_comes(mounted: Mounted) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.fake_api import api_error
-from tests.support.threads import no_threads_left
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import TOKEN_REVIEWS, Resource
 from tfoperator.servers.endpoints import access_reviews
@@ -65,11 +64,10 @@ def server() -> Server:
 
 @pytest.fixture
 def reviews(server: Server, clock: FakeClock) -> Iterator[AccessReviews]:
-    with no_threads_left():
-        one = AccessReviews(server, clock=clock)  # type: ignore[arg-type] # the one verb that it uses
-        yield one
-        server.answers.set()
-        one.close()
+    one = AccessReviews(server, clock=clock)  # type: ignore[arg-type] # the one verb that it uses
+    yield one
+    server.answers.set()
+    one.close()
 
 
 def check(reviews: AccessReviews, token: str, source: str = "10.0.0.1") -> Coroutine[Any, Any, Access]:

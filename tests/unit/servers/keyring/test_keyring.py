@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ssl
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -27,11 +26,6 @@ def test_a_new_keyring_trusts_who_signed_it_and_who_will_sign_next(keyring: Keyr
     assert not is_issued_by(keyring.serving.certificate, following)
     assert keyring.about.hosts == set(HOSTS)
     assert keyring.about.begins < START < keyring.about.ends <= START + VALIDITY
-
-
-def test_openssl_takes_it_for_what_it_is(keyring: Keyring) -> None:
-    context = ssl.create_default_context(cadata=keyring.bundle.decode())
-    assert context.cert_store_stats() == {"x509": 2, "crl": 0, "x509_ca": 2}
 
 
 def test_a_renewal_is_signed_by_an_authority_that_was_known_before(keyring: Keyring) -> None:

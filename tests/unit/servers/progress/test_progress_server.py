@@ -17,7 +17,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.http_mistakes import check_server
-from tests.support.threads import no_threads_left, run_at_once
+from tests.support.threads import run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
 from tfoperator.api.progress_names import status_path, token_audience
@@ -137,10 +137,9 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with no_threads_left():
-        one = World()
-        with one.stack:
-            yield one
+    one = World()
+    with one.stack:
+        yield one
 
 
 def post(

@@ -98,7 +98,6 @@ def test_steps_are_numbers_or_not_known(text: str, step: int | None) -> None:
     assert parsed({"metrics": [{"name": "current_step", "value": text}]}).step == step
 
 
-_HUGE = st.integers(min_value=10**300, max_value=10**400)
 _VALUES = st.recursive(
     st.none()
     | st.booleans()

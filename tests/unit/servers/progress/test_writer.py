@@ -7,7 +7,6 @@ from typing import Any
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
-from tests.support.threads import no_threads_left
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
@@ -52,14 +51,13 @@ class JobThatGoesWhileItIsWritten(FakeApi):
 
 
 def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
-    with no_threads_left():
-        world = JobThatGoesWhileItIsWritten()
-        world.put(TFJOBS, {"metadata": {"namespace": "ns", "name": "mnist", "uid": "1"}, "spec": {}})
-        world.jobs.add_handler(world, resync_period=0, name="progress")
-        world.factory.start()
-        world.factory.wait_for_sync(10.0)
-        world.writer._write(KEY)
-        world.factory.stop(10.0)
+    world = JobThatGoesWhileItIsWritten()
+    world.put(TFJOBS, {"metadata": {"namespace": "ns", "name": "mnist", "uid": "1"}, "spec": {}})
+    world.jobs.add_handler(world, resync_period=0, name="progress")
+    world.factory.start()
+    world.factory.wait_for_sync(10.0)
+    world.writer._write(KEY)
+    world.factory.stop(10.0)
     assert world.told
     assert world.writer._written_at == {}
     assert world.writer._waiting_since == {}

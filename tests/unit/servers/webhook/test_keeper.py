@@ -10,7 +10,6 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tests.support.threads import no_threads_left
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
@@ -47,21 +46,20 @@ class World:
         self.clock = FakeClock()
         self.replicas: list[Replica] = []
 
-    def install(self, *, all_versions: bool = True) -> None:
-        self.api.put(CUSTOM_RESOURCE_DEFINITIONS, crd(all_versions=all_versions))
+    def install(self) -> None:
+        self.api.put(CUSTOM_RESOURCE_DEFINITIONS, crd(all_versions=True))
 
     def start(self) -> Replica:
         one = Replica(self.api, self.clock)
         self.replicas.append(one)
         return one
 
-    def started(self, *, all_versions: bool = True) -> Replica:
-        """A replica beside an installed CRD, which shows a certificate that the CRD trusts if it has to."""
-        self.install(all_versions=all_versions)
+    def started(self) -> Replica:
+        """A replica beside an installed CRD, which shows a certificate that the CRD trusts."""
+        self.install()
         one = self.start()
         eventually(lambda: one.shown, what="a certificate")
-        if all_versions:
-            self.wait_trusted()
+        self.wait_trusted()
         return one
 
     def secret(self) -> dict[str, bytes]:
@@ -95,11 +93,10 @@ class World:
 
 @pytest.fixture
 def world() -> Iterator[World]:
-    with no_threads_left():
-        one = World()
-        yield one
-        for replica in one.replicas:
-            replica.keeper.stop()
+    one = World()
+    yield one
+    for replica in one.replicas:
+        replica.keeper.stop()
 
 
 def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None:
@@ -108,14 +105,6 @@ def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None
     (secret,) = world.api.objects(SECRETS)
     assert (secret["type"], secret["metadata"]["namespace"]) == ("kubernetes.io/tls", "ns")
     assert any(is_issued_by(one.shown[0].certificate, ca) for ca in split(world.trusted()))
-
-
-def test_replicas_that_start_together_show_the_same(world: World) -> None:
-    world.install()
-    replicas = [world.start() for _ in range(4)]
-    eventually(lambda: all(one.shown for one in replicas), what="certificates")
-    assert {one.shown[-1].certificate for one in replicas} == {world.secret()["tls.crt"]}
-    world.wait_trusted()
 
 
 def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: World) -> None:
@@ -198,12 +187,6 @@ def test_a_crd_that_comes_later_or_is_applied_anew_is_told(world: World) -> None
     world.clock.advance(2.0)
     world.wait_trusted()
     assert len(one.shown) == 1
-
-
-def test_a_crd_of_v1_alone_is_not_touched(world: World) -> None:
-    world.started(all_versions=False)
-    world.rest()
-    assert world.api.count("patch") == 0
 
 
 def test_two_operators_that_want_the_crd_do_not_write_without_end(world: World) -> None:

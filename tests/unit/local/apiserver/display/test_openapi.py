@@ -11,14 +11,8 @@ from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
 
 CUSTOM = tfjobs()
 OPENAPI = OpenAPI([*BUILTIN, NODE_METRICS, *(one.resource for one in CUSTOM)], CUSTOM)
-PATHS = [
-    "api/v1",
-    "apis/apps/v1",
-    "apis/coordination.k8s.io/v1",
-    "apis/kubeflow.org/v1",
-    "apis/kubeflow.org/v1alpha2",
-    "apis/metrics.k8s.io/v1beta1",
-]
+GROUPS = ("apps/v1", "coordination.k8s.io/v1", "kubeflow.org/v1", "kubeflow.org/v1alpha2", "metrics.k8s.io/v1beta1")
+PATHS = ["api/v1", *(f"apis/{group}" for group in GROUPS)]
 
 
 def document(path: str) -> dict[str, Any]:

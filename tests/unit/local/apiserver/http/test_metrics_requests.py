@@ -10,7 +10,6 @@ import pytest
 from tests.contract.support import Answer, Http, decode
 from tests.support.jobs import write_kubeconfig
 from tests.support.measured import Measured
-from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import PODS
@@ -43,7 +42,7 @@ class World:
 @pytest.fixture
 def world(tmp_path: Path) -> Iterator[World]:
     measured = Measured()
-    with no_threads_left(), EmbeddedApiServer(usage=measured.read, custom_resources=[]) as server:
+    with EmbeddedApiServer(usage=measured.read, custom_resources=[]) as server:
         kubeconfig = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
         with Client(load_config(str(kubeconfig))) as client:
             yield World(client, Http(kubeconfig), measured)

@@ -65,18 +65,6 @@ def test_times_and_numbers_of_a_lease() -> None:
     }
 
 
-def test_delete_options() -> None:
-    raw = field(1, 0) + field(2, field(1, "u")) + field(4, "Foreground")
-
-    assert decode(envelope("DeleteOptions", raw)) == {
-        "apiVersion": "v1",
-        "kind": "DeleteOptions",
-        "gracePeriodSeconds": 0,
-        "preconditions": {"uid": "u"},
-        "propagationPolicy": "Foreground",
-    }
-
-
 SAMPLES = [json.loads(line) for line in Path(__file__).with_name("protobuf_samples.jsonl").read_text().splitlines()]
 
 

@@ -1,29 +1,19 @@
 from __future__ import annotations
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.support.manifests import owner_reference
 from tests.unit.local.apiserver.samples import Json, World
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
-from tfoperator.local.apiserver.registry.registry import WriteOptions
-from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES
+from tfoperator.local.apiserver.resource_types import BUILTIN
 
-_WRITE = WriteOptions()
 CONFIG_MAPS = next(resource for resource in BUILTIN if resource.plural == "configmaps")
 
 
 def make(world: World, name: str, *owners: Json, block: bool = False) -> Json:
-    references = [
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "name": owner["metadata"]["name"],
-            "uid": owner["metadata"]["uid"],
-            "blockOwnerDeletion": block,
-        }
-        for owner in owners
-    ]
+    kind = {"apiVersion": "v1", "kind": "ConfigMap"}
+    references = [owner_reference({**owner, **kind}, blockOwnerDeletion=block) for owner in owners]
     made = world.create(CONFIG_MAPS, {"metadata": {"name": name, "ownerReferences": references}})
     world.settle()
     return made
@@ -62,7 +52,8 @@ def test_foreground_goes_from_the_leaves_to_the_root(world: World) -> None:
 
     delete(world, "root", "Foreground")
     waiting = world.names(CONFIG_MAPS)
-    world.registry.update(CONFIG_MAPS, "ns", "leaf", lambda c: _without_finalizers(c.copy()), _WRITE)
+    owners = leaf["metadata"]["ownerReferences"]
+    world.update(CONFIG_MAPS, "leaf", metadata={"name": "leaf", "ownerReferences": owners})
     world.settle()
 
     assert waiting == ["branch", "leaf", "root"]
@@ -105,19 +96,3 @@ def test_nothing_happens_inside_the_write_that_causes_it(world: World) -> None:
     world.settle()
 
     assert (before, world.names(CONFIG_MAPS)) == (["leaf"], [])
-
-
-@pytest.mark.parametrize("policy", ["", "Foreground"])
-def test_a_namespace_goes_with_everything_in_it(policy: str, world: World) -> None:
-    make(world, "leaf", make(world, "root"), block=True)
-
-    world.registry.delete(NAMESPACES, "", "ns", DeleteOptions(propagation_policy=policy or None))
-    world.settle()
-
-    assert world.names(CONFIG_MAPS) == []
-    assert world.names(NAMESPACES) == []
-
-
-def _without_finalizers(obj: Json) -> Json:
-    del obj["metadata"]["finalizers"]
-    return obj

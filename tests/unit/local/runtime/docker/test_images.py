@@ -11,7 +11,6 @@ from docker.errors import DockerException, ImageNotFound
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.images import PULL_BACKOFF_BASE, PULL_BACKOFF_CAP, Images, pull_policy
@@ -51,11 +50,10 @@ def registry() -> Registry:
 
 @pytest.fixture
 def images(registry: Registry, clock: FakeClock) -> Iterator[Images]:
-    with no_threads_left():
-        images = Images(registry, clock)
-        yield images
-        registry.arrived.set()
-        images.close()
+    images = Images(registry, clock)
+    yield images
+    registry.arrived.set()
+    images.close()
 
 
 def of(image: str, policy: str = "") -> Container:

@@ -14,7 +14,7 @@ import pytest
 from docker.errors import APIError, NotFound
 
 from tests.support.eventually import eventually
-from tests.support.threads import no_threads_left, run_at_once
+from tests.support.threads import run_at_once
 from tests.unit.local.node.pods import container, manifest, view
 from tests.unit.local.runtime.docker.fakes import PlainSettings
 from tfoperator.api.progress_names import PROGRESS_SERVICE, URL_VARIABLE
@@ -95,11 +95,10 @@ def engine() -> SmallEngine:
 @pytest.fixture
 def docker_runtime(engine: SmallEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[DockerRuntime]:
     monkeypatch.setattr(runtime, "connect", lambda: Engine(engine, 2, "x86_64"))
-    with no_threads_left():
-        one = DockerRuntime()
-        one.start()
-        yield one
-        one.stop()
+    one = DockerRuntime()
+    one.start()
+    yield one
+    one.stop()
     assert (engine.made, engine.made_networks) == ({}, [])
 
 
@@ -225,19 +224,18 @@ def test_a_program_is_told_where_to_report_if_it_can_reach_that(
     engine.interface = interface
     sockets: list[socket.socket] = []
     said: list[str] = []
-    with no_threads_left():
-        one = DockerRuntime(host_service=HostService(PROGRESS_SERVICE, lambda: 0, sockets.append))
-        one.start()
-        try:
-            for pod, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
-                one.prepare(pod, pod.spec.containers[0], tuple)
-                run = ContainerStart(pod, pod.spec.containers[0], ("x",), environment, (), LogFile(tmp_path / "0.log"))
-                one.launch(run, lambda code, reason="": None, lambda reason, _: said.append(reason))
-                one.release_pod(pod)
-        finally:
-            one.stop()
-            for each in sockets:
-                each.close()
+    one = DockerRuntime(host_service=HostService(PROGRESS_SERVICE, lambda: 0, sockets.append))
+    one.start()
+    try:
+        for pod, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
+            one.prepare(pod, pod.spec.containers[0], tuple)
+            run = ContainerStart(pod, pod.spec.containers[0], ("x",), environment, (), LogFile(tmp_path / "0.log"))
+            one.launch(run, lambda code, reason="": None, lambda reason, _: said.append(reason))
+            one.release_pod(pod)
+    finally:
+        one.stop()
+        for each in sockets:
+            each.close()
     sandbox, told, silent_sandbox, _ = engine.started
     assert sandbox["host_config"]["extra_hosts"] == ({PROGRESS_SERVICE: "127.0.0.1"} if reaches else None)
     assert silent_sandbox["host_config"]["extra_hosts"] is None

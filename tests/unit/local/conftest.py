@@ -1,0 +1,3 @@
+from tests.support.threads import every_thread_ends
+
+__all__ = ["every_thread_ends"]
