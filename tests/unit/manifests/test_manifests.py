@@ -34,12 +34,13 @@ def build(folder: str) -> Objects:
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in yaml.safe_load_all(done.stdout)}
 
 
-def build_with_components(folder: Path, *components: str) -> Objects:
+def build_with_components(folder: Path, *components: str, **more: Any) -> Objects:
     """The base with these components, by an overlay in a folder of the test."""
     manifests = os.path.relpath(ROOT / "manifests", folder)  # kustomize takes no absolute paths
     overlay = {
         "resources": [f"{manifests}/base"],
         "components": [f"{manifests}/components/{name}" for name in components],
+        **more,
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
     return build(str(folder))
@@ -251,6 +252,22 @@ def test_the_operator_understands_the_flags_of_every_deployment(folder: str) -> 
 @pytest.mark.parametrize("component", sorted(path.name for path in (ROOT / "manifests" / "components").iterdir()))
 def test_every_component_is_told_of(component: str) -> None:
     assert f"`components/{component}`" in (ROOT / "docs" / "install.md").read_text()
+
+
+def test_the_configuration_is_a_file_beside_the_overlay_that_the_operator_reads(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text((ROOT / "examples/accelerators/operator.yaml").read_text())
+    generated = {"name": "tfoperator-config", "namespace": "tfoperator-system", "files": ["config.yaml"]}
+    found = build_with_components(tmp_path, "configuration", "log-archive", configMapGenerator=[generated])
+    [made] = [one for (kind, _), one in found.items() if kind == "ConfigMap"]
+    pod = found["Deployment", "tfoperator"]["spec"]["template"]["spec"]
+    [container] = pod["containers"]
+    [mount] = [one for one in container["volumeMounts"] if one["name"] == "config"]
+    [volume] = [one for one in pod["volumes"] if one["name"] == "config"]
+    assert volume["configMap"]["name"] == made["metadata"]["name"] != "tfoperator-config", "a change restarts the pods"
+    [option] = [one for one in container["args"] if one.startswith("--config=")]
+    assert option == f"--config={mount['mountPath']}/{next(iter(made['data']))}"
+    (tmp_path / "read.yaml").write_text(made["data"]["config.yaml"])
+    assert parse_options([f"--config={tmp_path}/read.yaml"], {}).accelerators
 
 
 def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
