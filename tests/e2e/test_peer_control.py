@@ -6,7 +6,7 @@ from contextlib import suppress
 
 import pytest
 
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
 from tests.support.manifests import config_map, owner_reference, pod
 from tests.support.operated import Operated
@@ -124,25 +124,3 @@ def test_a_pod_whose_replica_label_is_changed_breaks_nothing_and_is_told_of(oper
         operated.cluster.delete_pod(pod)
     job.wait_successor("worker-1", of=changed)
     assert not job.cluster.has_condition(job.name, "Failed")
-
-
-def test_a_foreign_pod_in_the_way_is_told_of_once_and_the_replica_comes_when_it_is_gone(operated: Operated) -> None:
-    make_pod(operated.cluster, "blocked-worker-1", {"app": "something-else"})
-    job = operated.job("blocked", PS=1, Worker=2)
-    job.wait_pods("ps-0", "worker-0")
-    job.wait_reasons("FailedCreatePod")
-    [event] = [event for event in job.events() if event["reason"] == "FailedCreatePod"]
-    assert "blocked-worker-1 is in the way" in event["message"]
-    assert not owners(operated.cluster, "blocked-worker-1")
-    operated.cluster.delete_pod("blocked-worker-1")
-    job.wait_pods("ps-0", "worker-0", "worker-1")
-    [event] = [event for event in job.events() if event["reason"] == "FailedCreatePod"]
-    assert event.get("count", 1) == 1
-
-
-def test_the_same_name_in_another_namespace_is_another_job(operated: Operated, cluster: Cluster) -> None:
-    cluster.submit(tfjob("nearby", Worker=1))
-    job = operated.job("nearby", Worker=1)
-    job.wait_pods("worker-0")
-    operated.settle()
-    assert not cluster.pods(), "nobody looks after that namespace"

@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.operated import Operated, parse_time, wait_until_clock
-from tfoperator.kube.errors import InvalidError
 
 pytestmark = pytest.mark.controlplane
 
@@ -62,22 +61,6 @@ def test_the_pods_of_a_suspended_job_are_waited_for_before_new_ones_are_made(ope
     job.cluster.end_pod("slow-worker-0")
     job.wait_successor("worker-0", of=first)
     assert not job.cluster.has_condition("slow", "Failed")
-
-
-def test_a_job_that_another_controller_manages_is_not_touched(operated: Operated) -> None:
-    job = operated.job("away", run_policy={"managedBy": "kueue.x-k8s.io/multikueue"}, Worker=1)
-    operated.settle()
-    assert job.status() == {}
-    assert not job.pods()
-    assert not job.services()
-    assert not job.events()
-
-
-def test_who_manages_a_job_can_not_be_changed(operated: Operated) -> None:
-    job = operated.job("ours", run_policy={"managedBy": "kubeflow.org/training-operator"}, Worker=1)
-    job.wait_pods("worker-0")
-    with pytest.raises(InvalidError, match="managedBy"):
-        job.patch_spec(runPolicy={"managedBy": "kueue.x-k8s.io/multikueue"})
 
 
 def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_where_it_was(

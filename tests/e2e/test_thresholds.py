@@ -61,16 +61,3 @@ def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_
     assert job.status()["replicaStatuses"]["Worker"]["failed"] == 1
     assert job.restarts() == 0
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
-
-
-def test_scaling_a_failed_worker_away_and_back_gives_it_another_try(operated: Operated) -> None:
-    job = operated.running("second-try", spec={"enableDynamicWorker": True}, Worker=3)
-    job.play("Failed", "worker-1", "worker-2", exit_code=1)
-    remembers(job, "failedIndexes", "1-2")
-    job.scale(Worker=2)
-    job.wait_pods("worker-0", "worker-1")
-    job.scale(Worker=3)
-    pods = job.wait_pods("worker-0", "worker-1", "worker-2")
-    assert pods["worker-1"]["status"]["phase"] == "Failed"
-    assert pods["worker-2"]["status"]["phase"] == "Pending"
-    remembers(job, "failedIndexes", "1")
