@@ -1,15 +1,13 @@
 """What the Go operator's users complain about, one test per complaint that fails on the behaviour complained about.
 
-The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_pods.py, the
+The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_jobs.py, the
 percentage policies (#1188) are in test_thresholds.py, memory (#1661) is in test_operator_cost.py, names that are too
 long (#1101) in tests/contract, and the cluster of dynamic workers (#1763) in tests/unit/controller/pods.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -158,16 +156,6 @@ def test_1120_a_foreign_object_in_the_way_is_reported_once_and_waited_for(operat
     assert "is in the way" in event["message"]
 
 
-def test_1306_what_an_operator_made_just_before_it_died_is_found_again(operated: Operated) -> None:
-    jobs = [operated.job(f"made-{number}", PS=2, Worker=4) for number in range(5)]
-    operated.restart_operator()
-    for job in jobs:
-        job.wait_pods("ps-0", "ps-1", *(f"worker-{i}" for i in range(4)))
-        job.wait_services(*job.pods())
-        assert "FailedCreatePod" not in job.reasons()
-        assert job.restarts() == 0
-
-
 # #2361, #1706, #2411: pods are made one after another.
 
 
@@ -245,15 +233,6 @@ def test_1241_a_misplaced_field_is_refused_by_kubectl_and_explained_by_validate(
 
 
 # Not from a thread: jobs wait for one another.
-
-
-def test_many_jobs_at_once_do_not_wait_for_one_another(operated: Operated) -> None:
-    names = [f"crowd-{number}" for number in range(20)]
-    with ThreadPoolExecutor(4, thread_name_prefix="user") as pool:
-        jobs = list(pool.map(lambda name: operated.job(name, Worker=1), names))
-    end = time.monotonic() + 60
-    for job in jobs:
-        job.wait_pods("worker-0", within=end - time.monotonic())
 
 
 # Last, since the others run meanwhile.

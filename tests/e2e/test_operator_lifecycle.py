@@ -21,29 +21,6 @@ pytestmark = pytest.mark.controlplane
 Start = Callable[..., OperatorProcess]
 
 
-def test_a_job_goes_from_created_over_running_to_succeeded(cluster: Cluster, start_operator: Start) -> None:
-    operator = start_operator()
-    cluster.submit(tfjob("mnist", PS=1, Worker=2))
-    pods = cluster.wait_pods(3)
-    assert set(pods) == {"mnist-ps-0", "mnist-worker-0", "mnist-worker-1"} == set(cluster.services())
-    cluster.wait_condition("mnist", "Created")
-    for name in pods:
-        cluster.set_phase(name, "Running")
-    cluster.wait_condition("mnist", "Running")
-    for name in ("mnist-worker-0", "mnist-worker-1"):
-        cluster.set_phase(name, "Succeeded")
-    cluster.wait_condition("mnist", "Succeeded")
-    status = cluster.job("mnist")["status"]
-    assert status["conditions"][-1]["type"] == "Succeeded"
-    assert {c["type"]: c["status"] for c in status["conditions"]}["Running"] == "False"
-    assert status["completionTime"] >= status["startTime"]
-    created = f'training_operator_jobs_created_total{{framework="tensorflow",job_namespace="{cluster.namespace}"}}'
-    eventually(lambda: operator.metrics().get(created) == 1, what="the job is counted once")
-    wanted = {"SuccessfulCreatePod", "TFJobSucceeded"}
-    eventually(lambda: wanted <= {event["reason"] for event in cluster.events()}, every=0.05, what="events")
-    assert operator.stop() == 0
-
-
 # A lease that nobody gives back is waited for. One that is given back is taken long before its time is over.
 @pytest.mark.parametrize(("how", "lasts", "renewed"), [(signal.SIGKILL, "8s", "6s"), (signal.SIGTERM, "10m", "5m")])
 def test_the_standby_takes_over(
@@ -98,16 +75,6 @@ def test_an_api_server_that_restarts_is_found_again(
     plane.start_api_server()
     cluster.set_phase("restart-worker-0", "Running")
     cluster.wait_condition("restart", "Running")
-
-
-def test_deleting_a_job_takes_its_pods_and_services_with_it(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    cluster.submit(tfjob("gone", Worker=2))
-    cluster.wait_pods(2)
-    cluster.client.delete(TFJOBS, cluster.namespace, "gone")
-    eventually(lambda: not cluster.services(), what="services are collected")
-    # No kubelet confirms the end of a pod here, but a pod without a node is deleted at once.
-    eventually(lambda: not cluster.pods(), what="pods are collected")
 
 
 def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:

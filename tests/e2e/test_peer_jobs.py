@@ -1,12 +1,82 @@
-"""What is left of a job that has ended, where the Go operator leaves something else."""
+"""The Go operator's scenarios, replayed, as far as an API server has a part in them: the others are in unit tests.
+
+What is said of jobs, how pods restart, what is left of a job that has ended, whose pods and services are whose.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import suppress
+
 import pytest
 
+from tests.support.cluster import Cluster, decode
+from tests.support.eventually import eventually
+from tests.support.manifests import pod
 from tests.support.operated import Operated
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, replica_labels
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.kube.errors import ConflictError, NotFoundError
+from tfoperator.kube.resources import PODS, SERVICES
 
 pytestmark = pytest.mark.controlplane
+
+
+def test_what_is_said_of_a_job_is_said_in_the_go_operators_words(operated: Operated) -> None:
+    job = operated.running("words", Worker=2)
+    where = f"{operated.cluster.namespace}/words"
+    job.play("Succeeded", "worker-0", leads_to="Succeeded")
+    conditions = job.status()["conditions"]
+    said = {c["type"]: (c["status"], c["reason"]) for c in conditions}
+    assert said["Created"] == ("True", "TFJobCreated")
+    assert said["Running"] == ("False", "TFJobSucceeded")
+    assert said["Succeeded"] == ("True", "TFJobSucceeded")
+    assert conditions[-1]["message"] == f"TFJob {where} successfully completed."
+    assert job.conditions()["Created"]["message"] == "TFJob words is created."
+    assert job.status()["completionTime"] >= job.status()["startTime"]
+    job.wait_reasons("SuccessfulCreatePod", "TFJobSucceeded")
+    assert {event["source"]["component"] for event in job.events()} == {"tfjob-controller"}
+
+
+def test_the_cluster_domain_is_appended_and_the_evaluator_left_out_where_an_administrator_says_so(
+    cluster: Cluster, start_operator: Callable[..., OperatorProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUSTOM_CLUSTER_DOMAIN", "tf.training.com")  # the Go operator's way to say it
+    operator = start_operator("--evaluator-in-cluster=false")
+    job = Operated(cluster, operator).job("domain", Worker=1, Evaluator=1)
+    job.wait_pods("worker-0", "evaluator-0")
+    members = {"worker": [f"domain-worker-0.{cluster.namespace}.svc.tf.training.com:2222"]}
+    for kind in ("worker", "evaluator"):
+        task = {"type": kind, "index": 0}
+        assert job.tf_config(f"{kind}-0") == {"cluster": members, "task": task, "environment": "cloud"}
+
+
+@pytest.mark.parametrize("code", [130, 138])
+def test_a_retryable_exit_code_deletes_the_pod_and_makes_it_anew(operated: Operated, code: int) -> None:
+    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
+    first = job.pod_uid("worker-1")
+    job.play("Failed", "worker-1", exit_code=code)
+    restarting = job.wait("Restarting")
+    assert restarting["reason"] == "TFJobRestarting"
+    assert restarting["message"] == f"job exit-{code} is restarting because Worker replica(s) failed."
+    job.wait_successor("worker-1", of=first)
+    job.play("Running", "worker-1", leads_to="Running")
+    assert "Restarting" not in job.conditions(), "Running and Restarting replace each other"
+    assert job.restarts() == 1
+    job.wait_reasons("ExitedWithCode", "TFJobRestarting", "SuccessfulDeletePod")
+
+
+@pytest.mark.parametrize("code", [1, 2, 3])
+def test_a_permanent_exit_code_fails_the_job(operated: Operated, code: int) -> None:
+    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
+    job.play("Failed", "worker-1", exit_code=code)
+    failed = job.wait("Failed")
+    assert failed["message"].startswith(
+        f"TFJob {operated.cluster.namespace}/exit-{code} has failed because 1 Worker replica(s) failed."
+    )
+    assert f"exited with code {code}" in failed["message"]
+    assert set(job.wait_stopped("worker-0")) == {"worker-0", "worker-1"}
 
 
 def test_a_failure_without_a_policy_stops_what_runs_and_deletes_nothing_which_differs(operated: Operated) -> None:
@@ -46,3 +116,53 @@ def test_after_a_success_workers_finish_in_peace_and_then_the_parameter_servers_
     assert set(pods) == {"ps-0", "worker-0", "worker-1", "evaluator-0"}
     assert set(job.services()) == {"ps-0", "worker-0", "worker-1", "worker-2", "evaluator-0"}
     assert job.state() == "Succeeded"
+
+
+def test_orphans_with_the_jobs_labels_are_adopted(operated: Operated) -> None:
+    name, labels = "adopts-worker-0", replica_labels("adopts", ReplicaType.WORKER, 0, is_master=True)
+    spec = {"clusterIP": "None", "selector": labels, "ports": [{"name": "tfjob-port", "port": 2222}]}
+    bodies = {PODS: pod(name, labels), SERVICES: {"metadata": {"name": name, "labels": labels}, "spec": spec}}
+    client, namespace = operated.cluster.client, operated.cluster.namespace
+    made = {kind: client.create(kind, namespace, body, decode)["metadata"]["uid"] for kind, body in bodies.items()}
+    job = operated.job("adopts", Worker=2)
+    job.wait_pods("worker-0", "worker-1")
+    job.wait_services("worker-0", "worker-1")
+    assert job.pod_uid("worker-0") == made[PODS]
+    assert job.services()["worker-0"]["metadata"]["uid"] == made[SERVICES]
+
+
+def test_what_an_earlier_job_of_the_same_name_left_is_waited_for_and_not_inherited(operated: Operated) -> None:
+    first = operated.running("twice", Worker=1)
+    first.bind("worker-0")
+    old, service = first.pod_uid("worker-0"), str(first.services()["worker-0"]["metadata"]["uid"])
+    first.delete()
+    second = operated.job("twice", Worker=1)
+    # The garbage collector's work. It needs half a minute to hear of a new kind, and later may be quicker than we.
+    operated.cluster.delete_pod("twice-worker-0")
+    with suppress(NotFoundError, ConflictError):
+        operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0", uid=service)
+    second.wait_services("worker-0")
+    operated.settle()
+    assert not second.pods(), "the old one terminates, and still has the name"
+    operated.cluster.end_pod("twice-worker-0")
+    second.wait_successor("worker-0", of=old)
+    assert second.restarts() == 0
+    second.wait_reasons("SuccessfulCreatePod")
+    assert "FailedCreatePod" not in second.reasons()
+
+
+@pytest.mark.parametrize("label", [LABEL_JOB_NAME, LABEL_OPERATOR_NAME])
+def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_out_of_the_way(
+    operated: Operated, label: str
+) -> None:
+    job = operated.running(f"releases-{label.rpartition('/')[2]}", restart_policy="ExitCode", Worker=2)
+    freed, pod = job.pod_uid("worker-1"), job.pod_name("worker-1")
+    change = {"metadata": {"labels": {label: None}}}
+    operated.cluster.client.patch(PODS, operated.cluster.namespace, pod, change, decode)
+    eventually(
+        lambda: not operated.cluster.pods()[pod]["metadata"].get("ownerReferences"), every=0.05, what="it is released"
+    )
+    job.wait_reasons("FailedCreatePod")
+    assert not job.cluster.has_condition(job.name, "Failed")
+    operated.cluster.delete_pod(pod)
+    job.wait_successor("worker-1", of=freed)
