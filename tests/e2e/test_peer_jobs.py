@@ -1,6 +1,7 @@
 """The Go operator's scenarios, replayed, as far as an API server has a part in them: the others are in unit tests.
 
-What is said of jobs, how pods restart, what is left of a job that has ended, whose pods and services are whose.
+What is said of jobs, how pods restart, what is left of a job that has ended, whose pods and services are whose, and
+how a job that was suspended goes on.
 """
 
 from __future__ import annotations
@@ -166,3 +167,42 @@ def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_ou
     assert not job.cluster.has_condition(job.name, "Failed")
     operated.cluster.delete_pod(pod)
     job.wait_successor("worker-1", of=freed)
+
+
+def test_the_pods_of_a_suspended_job_are_waited_for_before_new_ones_are_made(operated: Operated) -> None:
+    job = operated.running("slow", Worker=1)
+    first = job.pod_uid("worker-0")
+    job.bind("worker-0")
+    job.suspend()
+    job.wait("Suspended")
+    job.suspend(False)
+    operated.settle()
+    assert job.pod_uid("worker-0") == first, "it still terminates, and has the name"
+    job.cluster.end_pod("slow-worker-0")
+    job.wait_successor("worker-0", of=first)
+    assert not job.cluster.has_condition("slow", "Failed")
+
+
+def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_where_it_was(
+    operated: Operated,
+) -> None:
+    policies = {"successPolicy": "AllWorkers", "maxFailedWorkers": 1}
+    job = operated.running("asleep-alone", spec=policies, restart_policy="ExitCode", Worker=4)
+    job.fail("worker-2", exit_code=137)
+    job.play("Succeeded", "worker-1")
+    job.play("Failed", "worker-3", exit_code=1)
+    kept = {"completedIndexes": "1", "failedIndexes": "3", "restarts": 1}
+
+    def remembers() -> bool:
+        worker = job.status()["replicaStatuses"]["Worker"]
+        assert {name: worker.get(name) for name in kept} == kept
+        return True
+
+    eventually(remembers, every=0.05, what="what has ended is recorded")
+    operated.restart_operator(meanwhile=job.suspend)
+    job.wait("Suspended")
+    job.wait_pods()
+    assert remembers()
+    operated.restart_operator(meanwhile=lambda: job.suspend(False))
+    job.wait_pods("worker-0", "worker-2")
+    job.play("Succeeded", "worker-0", "worker-2", leads_to="Succeeded")
