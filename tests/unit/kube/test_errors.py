@@ -14,7 +14,6 @@ from tfoperator.kube.errors import (
     is_expired,
     is_outage,
     is_unavailable_version,
-    is_unsupported,
 )
 
 
@@ -110,8 +109,3 @@ def test_expired_is_a_code_or_a_reason() -> None:
 def test_an_outage_is_what_the_server_can_not_help() -> None:
     assert all(map(is_outage, [ConnectionRefused(""), TransportError(""), api_error(500), api_error(503)]))
     assert not any(map(is_outage, [api_error(403), api_error(410), api_error(429), ValueError()]))
-
-
-def test_unsupported_is_what_an_old_server_says_to_new_parameters() -> None:
-    assert all(map(is_unsupported, [api_error(400), api_error(405), api_error(422)]))
-    assert not any(map(is_unsupported, [api_error(403), api_error(410), api_error(500), TransportError("")]))
