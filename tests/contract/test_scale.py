@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused, tfjob
-from tfoperator.kube.errors import ConflictError, InvalidError, KubeError
+from tfoperator.kube.errors import ConflictError, KubeError
 
 SELECTOR = "training.kubeflow.org/job-name=a"
 STATUS = {"replicaStatuses": {"Worker": {"active": 1, "selector": SELECTOR}}}
@@ -120,13 +120,6 @@ def test_a_bad_scale_is_refused(space: Space, change: Json, code: int) -> None:
 
     assert answer.code == code, answer.body
     assert workers(space) == 2
-
-
-def test_the_jobs_own_rules_hold_for_its_scale(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a" * 53))  # a third digit in an index is one too many
-
-    with refused(InvalidError, "too long"):
-        space.patch(TFJOBS, "a" * 53, {"spec": {"replicas": 101}}, subresource="scale")
 
 
 def test_a_job_without_workers_has_no_scale(space: Space) -> None:

@@ -36,6 +36,7 @@ def with_spec(**changes: Any) -> Json:
         (with_worker(restartPolicy="Sometimes"), ("restartPolicy", "Sometimes")),
         (with_containers(), ("Worker", "containers")),
         (with_containers({"name": "tensorflow"}), ("Worker", "containers[0]", "image")),
+        (with_containers({**CONTAINER, "image": ""}), ("Worker", "containers[0]", "image")),
         (with_containers({**CONTAINER, "name": "other"}), ("Worker", "containers", "tensorflow")),
         (with_spec(tfReplicaSpecs=None), ("spec.tfReplicaSpecs",)),
         (with_spec(tfReplicaSpecs={}), ("spec.tfReplicaSpecs",)),
@@ -43,6 +44,7 @@ def with_spec(**changes: Any) -> Json:
         (tfjob("bad", Chief=1, Master=1), ("spec.tfReplicaSpecs", "Chief", "Master")),
         (with_spec(runPolicy={"cleanPodPolicy": "Some"}), ("spec.runPolicy.cleanPodPolicy", "Some")),
         (with_spec(runPolicy={"backoffLimit": -1}), ("spec.runPolicy.backoffLimit",)),
+        (with_spec(runPolicy={"activeDeadlineSeconds": -1}), ("spec.runPolicy.activeDeadlineSeconds",)),
         (with_spec(runPolicy={"managedBy": "me"}), ("spec.runPolicy.managedBy",)),
         (with_spec(successPolicy="Any"), ("spec.successPolicy", "Any")),
         (tfjob("x" * 60), ("metadata.name",)),
@@ -66,6 +68,12 @@ def test_the_causes_of_a_refusal_name_their_fields(space: Space) -> None:
     assert cause["reason"] == "FieldValueInvalid"
     assert cause["field"] == "spec.tfReplicaSpecs.Worker.replicas"
     assert "non-negative" in of_scale["message"], "the scale subresource looks at it, too"
+
+
+def test_a_replica_type_that_is_null_is_as_good_as_absent(space: Space) -> None:
+    body = tfjob("a")
+    body["spec"]["tfReplicaSpecs"]["PS"] = None  # it panics the Go operator
+    assert set(space.create(TFJOBS, body)["spec"]["tfReplicaSpecs"]) == {"Worker"}
 
 
 def test_what_the_schema_defaults_is_filled_in(space: Space) -> None:

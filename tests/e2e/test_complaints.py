@@ -1,14 +1,13 @@
 """What the Go operator's users complain about, one test per complaint that fails on the behaviour complained about.
 
-The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_pods.py, the
-percentage policies (#1188) are in test_thresholds.py, memory (#1661) is in test_operator_cost.py.
+The numbers are the threads of kubeflow/trainer. The evaluator's place (#650, #1139) is in test_peer_jobs.py, the
+percentage policies (#1188) are in test_thresholds.py, memory (#1661) is in test_operator_cost.py, names that are too
+long (#1101) in tests/contract, and the cluster of dynamic workers (#1763) in tests/unit/controller/pods.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 
@@ -24,7 +23,6 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operated import JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
-from tfoperator.kube.errors import InvalidError
 from tfoperator.kube.resources import PODS, SERVICES
 
 pytestmark = pytest.mark.controlplane
@@ -123,14 +121,6 @@ def test_2124_a_pod_that_the_cluster_takes_is_made_anew_also_where_programs_may_
     assert "Failed" not in job.conditions()
 
 
-def test_999_a_deleted_server_comes_back(operated: Operated) -> None:
-    job = operated.running("server", restart_policy="OnFailure", PS=1, Worker=1)
-    uid = job.pod_uid("ps-0")
-    job.delete_pod("ps-0")
-    job.wait_successor("ps-0", of=uid)
-    assert "Failed" not in job.conditions()
-
-
 def test_999_a_pod_lost_while_there_was_no_operator_comes_back_and_is_counted(operated: Operated) -> None:
     job = operated.running("unseen", restart_policy="OnFailure", Worker=2)
     uid = job.pod_uid("worker-1")
@@ -166,16 +156,6 @@ def test_1120_a_foreign_object_in_the_way_is_reported_once_and_waited_for(operat
     assert "is in the way" in event["message"]
 
 
-def test_1306_what_an_operator_made_just_before_it_died_is_found_again(operated: Operated) -> None:
-    jobs = [operated.job(f"made-{number}", PS=2, Worker=4) for number in range(5)]
-    operated.restart_operator()
-    for job in jobs:
-        job.wait_pods("ps-0", "ps-1", *(f"worker-{i}" for i in range(4)))
-        job.wait_services(*job.pods())
-        assert "FailedCreatePod" not in job.reasons()
-        assert job.restarts() == 0
-
-
 # #2361, #1706, #2411: pods are made one after another.
 
 
@@ -207,34 +187,7 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
     assert all(orders[0][name] < order for name, order in orders[1].items())
 
 
-# #1101: a long name is stuck for ever.
-
-
-def test_1101_a_name_that_is_too_long_for_its_pods_is_refused_with_the_name_that_would_be_made(
-    cluster: Cluster,
-) -> None:
-    name = "n" * 53
-    with pytest.raises(InvalidError, match=r"63 characters") as caught:
-        cluster.submit(tfjob(name, Worker=101))
-    assert "metadata.name" in str(caught.value)
-    assert cluster.submit(tfjob(name, Worker=100))["metadata"]["uid"], "a name of 63 characters is not too long"
-
-
-# #1763, #1795: with dynamic workers the chief gets an empty cluster; scaling down fails the job.
-
-
-def test_1763_with_dynamic_workers_the_chief_stays_in_the_cluster(operated: Operated) -> None:
-    job = operated.job("led", spec={"enableDynamicWorker": True}, Chief=1, PS=1, Worker=2)
-    job.wait_pods("chief-0", "ps-0", "worker-0", "worker-1")
-    domain = f"{operated.cluster.namespace}.svc:2222"
-    chief, server = [f"led-chief-0.{domain}"], [f"led-ps-0.{domain}"]
-    assert job.tf_config("chief-0") == {
-        "cluster": {"chief": chief, "ps": server, "worker": {}},
-        "task": {"type": "chief", "index": 0},
-    }
-    worker = job.tf_config("worker-1")
-    assert worker is not None
-    assert worker["cluster"] == {"chief": chief, "ps": server, "worker": {"1": f"led-worker-1.{domain}"}}
+# #1795: with dynamic workers, scaling down fails the job.
 
 
 def test_1795_dynamic_workers_come_and_go_and_a_worker_on_its_way_out_fails_nothing(operated: Operated) -> None:
@@ -280,15 +233,6 @@ def test_1241_a_misplaced_field_is_refused_by_kubectl_and_explained_by_validate(
 
 
 # Not from a thread: jobs wait for one another.
-
-
-def test_many_jobs_at_once_do_not_wait_for_one_another(operated: Operated) -> None:
-    names = [f"crowd-{number}" for number in range(20)]
-    with ThreadPoolExecutor(4, thread_name_prefix="user") as pool:
-        jobs = list(pool.map(lambda name: operated.job(name, Worker=1), names))
-    end = time.monotonic() + 60
-    for job in jobs:
-        job.wait_pods("worker-0", within=end - time.monotonic())
 
 
 # Last, since the others run meanwhile.

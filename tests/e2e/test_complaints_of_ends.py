@@ -58,12 +58,6 @@ def test_3358_a_deadline_holds_across_a_restart_of_the_operator(operated: Operat
     assert active_seconds(job) >= HOUR + 5
 
 
-def test_3358_a_deadline_that_passed_while_there_was_no_operator_is_noticed_at_once(operated: Operated) -> None:
-    job = operated.running("overdue", run_policy={"activeDeadlineSeconds": HOUR // 2}, Worker=1)
-    operated.restart_operator(meanwhile=lambda: set_back(job, "startTime"))
-    job.wait("Failed")
-
-
 # #1186, #2454: a finished pod that is deleted is run again.
 
 
@@ -155,13 +149,6 @@ def test_a_failure_amid_a_restart_has_a_completion_time_and_its_time_to_live_end
     job.wait("Failed")
     completed = parse_time(job.status()["completionTime"])
     assert job.wait_deletion_time() - completed >= 1
-
-
-def test_1533_a_time_to_live_that_ended_while_there_was_no_operator_is_noticed_at_once(operated: Operated) -> None:
-    job, _ = finished(operated, "expires-alone", HOUR // 2)
-    operated.restart_operator(meanwhile=lambda: set_back(job, "completionTime"))
-    job.wait_deletion_time()
-    job.wait_reasons("SuccessfulDeleteJob")
 
 
 def test_a_restart_of_the_operator_counts_no_job_again(operated: Operated) -> None:

@@ -6,7 +6,6 @@ The server can't read v1alpha2 without them, and they listen on loopback, where 
 from __future__ import annotations
 
 import base64
-import json
 import subprocess
 import sys
 import threading
@@ -29,12 +28,11 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, ask, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
-from tfoperator.api.conversion import V1_ONLY
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, ServerError
+from tfoperator.kube.errors import ConflictError, KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.keyring import decode_keyring, encode_keyring, renewed
 
@@ -193,26 +191,6 @@ def test_an_older_job_runs_and_its_status_is_read_in_its_own_words(deployed: Dep
     assert status["phase"] == "Succeeded"
     assert again.metrics()['tfoperator_webhook_objects_total{version="v1alpha2"}'] > 0
     assert again.stop() == 0
-
-
-def test_an_annotation_steps_round_no_rule(deployed: Deployed) -> None:
-    operator = deployed.serve("stepped", Worker=1)
-    namespace = deployed.cluster.namespace
-
-    def restore(policy: dict[str, Any]) -> None:
-        change = {"metadata": {"annotations": {V1_ONLY: json.dumps({"spec": {"runPolicy": policy}})}}}
-        deployed.client.patch(V1ALPHA2, namespace, "stepped", change, decode)
-
-    restore({"backoffLimit": 7, "managedBy": "kueue.x-k8s.io/multikueue"})
-    with pytest.raises(ServerError, match=r"TFJob stepped: .*v1-only.*: spec.runPolicy.backoffLimit: must be"):
-        restore({"backoffLimit": -7})
-    change = {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}}
-    with pytest.raises(InvalidError, match=r"spec\.runPolicy\.managedBy"):
-        deployed.client.patch(V1ALPHA2, namespace, "stepped", change, decode)
-    assert deployed.cluster.job("stepped")["spec"]["runPolicy"] == {"backoffLimit": 7, "suspend": False}
-    # An operator whose job it is no more would make no pod.
-    assert set(deployed.cluster.wait_pods(1)) == {"stepped-worker-0"}
-    assert operator.stop() == 0
 
 
 def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deployed: Deployed) -> None:

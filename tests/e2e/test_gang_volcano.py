@@ -65,15 +65,6 @@ def test_a_job_that_does_not_fit_has_no_pods_says_why_and_runs_when_it_asks_for_
     client.delete(PRIORITY_CLASSES, "", "urgent-gangs")
 
 
-def test_a_job_can_not_give_its_gang_a_system_class(gang: Gang) -> None:
-    job = gang.submit("greedy", policy={"priorityClass": "system-cluster-critical"}, Worker=1)
-    failed = job.wait("Failed")
-    assert failed["reason"] == "TFJobInvalid"
-    assert "schedulingPolicy.priorityClass" in failed["message"]
-    assert gang.pod_group("greedy") is None
-    assert job.pods() == {}
-
-
 def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
     gang.operated.settle()  # what became of others' PodGroups is counted after they are gone
     deleted = "training_operator_deleted_pod_groups_total"
@@ -115,31 +106,6 @@ def test_a_scaled_job_has_a_gang_of_the_new_size(gang: Gang) -> None:
     job.wait_pods("worker-0", "worker-1")
 
 
-def test_an_unknown_queue_is_named_as_what_the_job_waits_for(gang: Gang) -> None:
-    job = gang.submit("lost", policy={"queue": "nowhere"}, Worker=1)
-    gang.wait_pod_group("lost", queue="nowhere")
-    gang.wait_message(job, "PodGroup lost")
-
-
-def test_a_pod_group_of_somebody_else_is_in_the_way_until_it_goes(gang: Gang) -> None:
-    client, namespace = gang.cluster.client, gang.cluster.namespace
-    foreign = {
-        "apiVersion": VOLCANO_POD_GROUPS.api_version,
-        "kind": VOLCANO_POD_GROUPS.kind,
-        "metadata": {"name": "taken"},
-        "spec": {"minMember": 7},
-    }
-    client.create(VOLCANO_POD_GROUPS, namespace, foreign, decode)
-    job = gang.submit("taken", Worker=1)
-    job.wait_reasons("FailedCreatePodGroup")
-    (event,) = [event for event in job.events() if event["reason"] == "FailedCreatePodGroup"]
-    assert "is in the way: it was not made by this job" in event["message"]
-    assert job.pods() == {}
-    client.delete(VOLCANO_POD_GROUPS, namespace, "taken")
-    gang.wait_pod_group("taken", minMember=1)
-    gang.wait_bound(job, 1)
-
-
 def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None:
     job = gang.submit("inherited", cpu="9", Worker=1)
     made = gang.wait_pod_group("inherited")
@@ -156,14 +122,6 @@ def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None
 
     eventually(labelled, every=0.05, what="the PodGroup has our labels")
     assert "FailedCreatePodGroup" not in job.reasons()
-
-
-def test_another_scheduler_in_the_template_is_kept_with_a_warning(gang: Gang) -> None:
-    manifest = gang_job("stubborn", Worker=1)
-    manifest["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["schedulerName"] = "mine"
-    job = gang.submit_manifest(manifest)
-    assert job.wait_pods("worker-0")["worker-0"]["spec"]["schedulerName"] == "mine"
-    job.wait_reasons("SetPodTemplateSchedulerName")
 
 
 def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gang) -> None:

@@ -1,8 +1,7 @@
-"""`spec.network: PerJob` on a real API server: objects and calls, a name that is taken, and a default that changes."""
+"""`spec.network: PerJob` on a real API server: objects and calls, and a default that changes."""
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable
 
@@ -11,11 +10,10 @@ import pytest
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import COUNTED_USER
 from tests.e2e.test_operator_cost import calls
-from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.cluster import Cluster, Json, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
-from tfoperator.kube.resources import SERVICES
 
 pytestmark = pytest.mark.controlplane
 
@@ -69,35 +67,6 @@ def test_a_wide_job_costs_a_call_for_each_pod_and_one_for_their_service(
     spent = eventually(all_logged, every=0.1, what="the audit log is written")
     assert not {call: count for call, count in spent.items() if call[0] in ("get", "list") and count}
     assert {call: spent[call] for call in wanted} == wanted
-
-
-def test_many_hosts_take_no_room_in_each_pod(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    job = JobOnCluster(cluster, cluster.submit(tfjob("many", spec=PER_JOB, PS=1, Worker=130)))
-    cluster.run_pods(131)
-    job.wait("Ready")
-    domain = f"many.{cluster.namespace}.svc:2222"
-    for replica in ("ps-0", "worker-0", "worker-129"):
-        assert hosts(job, replica) == [
-            f"many-ps-0.{domain}",
-            *(f"many-worker-{index}.{domain}" for index in range(130)),
-        ]
-    assert len(json.dumps(job.container("worker-7")["env"])) < 1500
-
-
-def test_a_service_of_the_jobs_name_is_told_of_and_waited_for(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    foreign = {"metadata": {"name": "taken"}, "spec": {"ports": [{"port": 80}], "selector": {"app": "shop"}}}
-    uid = cluster.client.create(SERVICES, cluster.namespace, foreign, decode)["metadata"]["uid"]
-    job = JobOnCluster(cluster, cluster.submit(tfjob("taken", spec=PER_JOB, Worker=2)))
-    job.wait_reasons("FailedCreateService")
-    [event] = [event for event in job.events() if event["reason"] == "FailedCreateService"]
-    assert f"Service {cluster.namespace}/taken is in the way: it was not made by this job" in event["message"]
-    assert not cluster.pods()
-    assert cluster.services()["taken"]["metadata"]["uid"] == uid
-    cluster.client.delete(SERVICES, cluster.namespace, "taken")
-    job.wait_pods("worker-0", "worker-1")
-    assert subdomains(cluster.pods()) == {"taken"}
 
 
 def test_jobs_keep_what_they_were_started_with_when_the_default_changes(

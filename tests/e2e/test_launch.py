@@ -47,41 +47,6 @@ def pods(cluster: ControlPlane) -> list[str]:
     return [str(pod["metadata"]["name"]) for pod in found]
 
 
-def test_a_component_reads_writes_and_logs(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
-    (tmp_path / "book").write_text("a\nb\n")
-    command = launch(
-        'wc -l < {{ inputs.text.uri }} > {{ outputs.counts.uri }}; echo "counted {{ exec_props.what }}"',
-        inputs=["text"], outputs=["counts"], parameters={"what": "words"},
-    )  # fmt: skip
-    arguments = ["--input", f"text={tmp_path}/book", "--output", f"counts={tmp_path}/counts", "--param", "what=lines"]
-    said = cli.run(*command, *arguments)
-
-    assert (said.returncode, said.stdout) == (0, "counted lines\n"), said.stderr
-    assert (tmp_path / "counts").read_text().strip() == "2"
-    assert "step succeeded (execution 1, 1 attempt)" in said.stderr
-    eventually(lambda: pods(cluster) == [], what="its pod is gone")
-
-
-def test_failures_are_permanent_or_retryable(cli: Cli, launch: Launch) -> None:
-    said = cli.run(*launch("echo oh; exit 3"))
-    assert (said.returncode, said.stdout) == (1, "oh\n")
-    assert "exit code 3" in said.stderr
-
-    busy = json.dumps({"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}})
-    command = launch(f"echo '{busy}' > {{{{ exec_properties.tmp_path }}}}/output.json", "--attempts", "1")
-    said = cli.run(*command, code=75)
-    assert "busy" in said.stderr
-
-
-def test_sigterm_stops_and_removes_what_runs(cli: Cli, launch: Launch, cluster: ControlPlane) -> None:
-    command = launch("trap 'echo saved; exit 0' TERM; echo ready; while :; do sleep 0.05; done")
-    with cli.start(*command) as process:
-        process.until("ready")
-        assert process.end(signal.SIGTERM) == 128 + signal.SIGTERM
-        assert "saved" in process.output
-    assert pods(cluster) == []
-
-
 def test_a_killed_launch_is_resumed(cli: Cli, launch: Launch, cluster: ControlPlane, tmp_path: Path) -> None:
     command = launch(f"echo first; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo second")
     with cli.start(*command) as process:

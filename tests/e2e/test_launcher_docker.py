@@ -27,7 +27,6 @@ from tfoperator.launcher import (
     DockerPlatformConfig,
     ExecutorContainerSpec,
     LaunchCancelled,
-    LocalMetadata,
     PermanentFailure,
     PlatformUnavailable,
     RetryableFailure,
@@ -202,15 +201,6 @@ def test_a_killed_launcher_goes_on_with_the_same_container(
     assert (tmp_path / "data/runs").read_text() == "run\n"
     assert any(before.name in told for told in launch.told)
     assert containers() == []
-
-
-def test_the_same_image_and_inputs_need_not_run_again(start: Start, tmp_path: Path) -> None:
-    records = LocalMetadata(tmp_path / "records")
-    results = [
-        start("echo ran", cache=True, driver=records, publisher=records, work_dir=tmp_path / str(number)).done()
-        for number in range(2)
-    ]
-    assert [result.cached for result in results] == [False, True]
 
 
 def test_the_command_line_launches_stops_and_resumes(docker_url: str, containers: Any, tmp_path: Path) -> None:

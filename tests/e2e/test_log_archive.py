@@ -92,22 +92,6 @@ def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leave
     assert "the log archive nowhere can't be read: No such file or directory" in done.stderr
 
 
-@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
-def test_the_logs_of_a_finished_job_outlive_its_deletion(local: Cli, propagation: str) -> None:
-    # With another success policy the end of the first worker takes away a second one that has not begun.
-    job = tfjob("done", Worker=replica("echo", "all done", replicas=2), spec={"successPolicy": "AllWorkers"})
-    submit(local, job)
-    assert local.run("wait", "done", "--timeout", "100s").returncode == 0
-    archive = Path(local.environment["TFOPERATOR_ARCHIVE_DIR"])
-    eventually(lambda: len(list(archive.glob("*/*/*/pod.json"))) == 2, what="the logs are kept")
-    with Client(load_config(local.environment["KUBECONFIG"])) as client:
-        client.delete(TFJOBS, "default", "done", propagation_policy=propagation)
-        eventually(lambda: not client.list(PODS, "default", decode).items, what="the pods are gone")
-    said = logs_say(local, "[worker-0] all done\n[worker-1] all done\n", "done", "--all-replicas")
-    assert said.count("from the archive") == 2
-    assert said.count("exit code 0") == 2
-
-
 def test_what_a_running_pod_has_printed_outlives_the_deletion_of_its_job(local: Cli) -> None:
     submit(local, tfjob("cut", Worker=replica("sh", "-c", LINGERS)))
     assert logs_say(local, "so far\n", "cut") == ""

@@ -14,66 +14,11 @@ from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tests.support.tcp_proxy import TcpProxy
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.errors import InvalidError
 from tfoperator.kube.resources import LEASES
 
 pytestmark = pytest.mark.controlplane
 
 Start = Callable[..., OperatorProcess]
-
-
-def test_a_job_goes_from_created_over_running_to_succeeded(cluster: Cluster, start_operator: Start) -> None:
-    operator = start_operator()
-    cluster.submit(tfjob("mnist", PS=1, Worker=2))
-    pods = cluster.wait_pods(3)
-    assert set(pods) == {"mnist-ps-0", "mnist-worker-0", "mnist-worker-1"} == set(cluster.services())
-    cluster.wait_condition("mnist", "Created")
-    for name in pods:
-        cluster.set_phase(name, "Running")
-    cluster.wait_condition("mnist", "Running")
-    for name in ("mnist-worker-0", "mnist-worker-1"):
-        cluster.set_phase(name, "Succeeded")
-    cluster.wait_condition("mnist", "Succeeded")
-    status = cluster.job("mnist")["status"]
-    assert status["conditions"][-1]["type"] == "Succeeded"
-    assert {c["type"]: c["status"] for c in status["conditions"]}["Running"] == "False"
-    assert status["completionTime"] >= status["startTime"]
-    created = f'training_operator_jobs_created_total{{framework="tensorflow",job_namespace="{cluster.namespace}"}}'
-    eventually(lambda: operator.metrics().get(created) == 1, what="the job is counted once")
-    wanted = {"SuccessfulCreatePod", "TFJobSucceeded"}
-    eventually(lambda: wanted <= {event["reason"] for event in cluster.events()}, every=0.05, what="events")
-    assert operator.stop() == 0
-
-
-def test_a_permanent_failure_ends_the_job_and_names_the_replica(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    cluster.submit(tfjob("broken", restart_policy="ExitCode", run_policy={"cleanPodPolicy": "Running"}, PS=1, Worker=1))
-    cluster.run_pods(2)
-    cluster.set_phase("broken-worker-0", "Failed", exit_code=1)
-    condition = cluster.wait_condition("broken", "Failed")
-    assert "Worker" in condition["message"]
-    eventually(lambda: set(cluster.pods()) == {"broken-worker-0"}, what="the parameter server is stopped")
-
-
-def test_a_retryable_failure_brings_the_replica_back_and_is_counted(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    cluster.submit(tfjob("flaky", restart_policy="ExitCode", Worker=2))
-    first = cluster.wait_pods(2)
-    for name in first:
-        cluster.set_phase(name, "Running")
-    cluster.set_phase("flaky-worker-1", "Failed", exit_code=137)
-
-    def replaced() -> bool:
-        pod = cluster.pods().get("flaky-worker-1")
-        return pod is not None and pod["metadata"]["uid"] != first["flaky-worker-1"]["metadata"]["uid"]
-
-    eventually(replaced, what="worker 1 is made again")
-
-    def counted() -> bool:
-        statuses = cluster.job("flaky")["status"].get("replicaStatuses") or {}
-        return bool(statuses.get("Worker", {}).get("restarts") == 1)
-
-    eventually(counted, what="the restart is counted, once")
 
 
 # A lease that nobody gives back is waited for. One that is given back is taken long before its time is over.
@@ -130,32 +75,6 @@ def test_an_api_server_that_restarts_is_found_again(
     plane.start_api_server()
     cluster.set_phase("restart-worker-0", "Running")
     cluster.wait_condition("restart", "Running")
-
-
-@pytest.mark.parametrize(
-    ("change", "field"),
-    [
-        ({"Gpu": 1}, "tfReplicaSpecs"),
-        ({"Worker": -1}, "replicas"),
-        ({"Chief": 1, "Master": 1}, "tfReplicaSpecs"),
-    ],
-)
-def test_the_api_server_refuses_a_bad_job_and_names_the_field(
-    cluster: Cluster, change: dict[str, int], field: str
-) -> None:
-    with pytest.raises(InvalidError) as caught:
-        cluster.submit(tfjob("bad", **change))
-    assert field in str(caught.value)
-
-
-def test_deleting_a_job_takes_its_pods_and_services_with_it(cluster: Cluster, start_operator: Start) -> None:
-    start_operator()
-    cluster.submit(tfjob("gone", Worker=2))
-    cluster.wait_pods(2)
-    cluster.client.delete(TFJOBS, cluster.namespace, "gone")
-    eventually(lambda: not cluster.services(), what="services are collected")
-    # No kubelet confirms the end of a pod here, but a pod without a node is deleted at once.
-    eventually(lambda: not cluster.pods(), what="pods are collected")
 
 
 def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:

@@ -78,22 +78,6 @@ def test_accelerators_equip_pods_and_a_changed_file_those_that_come_later(
     assert driver_of("after") == "22"
 
 
-def test_parameter_servers_without_a_template_need_an_image(cluster: Cluster, start_operator: Start) -> None:
-    operator = start_operator()
-    job = tfjob("stock", PS=1, Worker=1)
-    del job["spec"]["tfReplicaSpecs"]["PS"]["template"]
-    cluster.submit(job)
-    condition = cluster.wait_condition("stock", "Failed")
-    assert condition["reason"] == "TFJobInvalid"
-    assert "--default-ps-image" in condition["message"]
-    assert operator.stop() == 0
-
-    start_operator("--default-ps-image=example.invalid/tensorflow:2")
-    cluster.submit(job | {"metadata": {"name": "served"}})
-    pods = cluster.wait_pods(2)
-    assert container(pods["served-ps-0"])["image"] == "example.invalid/tensorflow:2"
-
-
 def test_what_runs_when_its_job_has_ended_may_be_left_alone_by_default(cluster: Cluster, start_operator: Start) -> None:
     operator = start_operator("--default-clean-pod-policy=None")
     cluster.submit(tfjob("left", PS=1, Worker=2))

@@ -1,64 +1,83 @@
-"""The Go operator's job scenarios, replayed: templates, clean-up, deadline, back-off limit, time to live."""
+"""The Go operator's scenarios, replayed, as far as an API server has a part in them: the others are in unit tests.
+
+What is said of jobs, how pods restart, what is left of a job that has ended, whose pods and services are whose, and
+how a job that was suspended goes on.
+"""
 
 from __future__ import annotations
 
-import math
-import time
+from collections.abc import Callable
+from contextlib import suppress
 
 import pytest
 
-from tests.support.cluster import tfjob
+from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
-from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
+from tests.support.manifests import pod
+from tests.support.operated import Operated
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, replica_labels
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.kube.errors import ConflictError, NotFoundError
+from tfoperator.kube.resources import PODS, SERVICES
 
 pytestmark = pytest.mark.controlplane
 
-ALL = ("ps-0", "ps-1", "worker-0", "worker-1", "worker-2", "worker-3")
 
-
-def test_the_templates_labels_and_annotations_are_copied_to_the_pods(operated: Operated) -> None:
-    manifest = tfjob("copied", PS=1, Worker=1)
-    for kind, replica in manifest["spec"]["tfReplicaSpecs"].items():
-        metadata = {"labels": {"label": kind}, "annotations": {"annotation": f"{kind}'s"}}
-        replica["template"] = {**replica["template"], "metadata": metadata}
-    pods = operated.submit(manifest).wait_pods("ps-0", "worker-0")
-    for replica, kind in (("ps-0", "PS"), ("worker-0", "Worker")):
-        metadata = pods[replica]["metadata"]
-        assert metadata["labels"]["label"] == kind
-        assert metadata["labels"]["training.kubeflow.org/job-name"] == "copied"
-        assert metadata["annotations"]["annotation"] == f"{kind}'s"
-
-
-@pytest.mark.parametrize(
-    ("policy", "others", "left"),
-    [
-        # The Go operator's tests call a job whose pods all run finished; here worker 0 has to finish for that.
-        ("All", "Running", ()),
-        ("Running", "Running", ("worker-0",)),
-        ("Running", "Pending", ("worker-0",)),
-        ("Running", "Succeeded", ALL),
-        ("None", "Succeeded", ALL),
-        ("None", "Running", ALL),
-    ],
-)
-def test_what_the_clean_pod_policy_leaves(operated: Operated, policy: str, others: str, left: tuple[str, ...]) -> None:
-    job = operated.job(f"clean-{policy}-{others}".lower(), run_policy={"cleanPodPolicy": policy}, PS=2, Worker=4)
-    job.wait_pods(*ALL)
-    for replica in ALL:
-        if replica != "worker-0" and others != "Pending":
-            job.play(others, replica)
+def test_what_is_said_of_a_job_is_said_in_the_go_operators_words(operated: Operated) -> None:
+    job = operated.running("words", Worker=2)
+    where = f"{operated.cluster.namespace}/words"
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
-    job.wait_pods(*left)
-    job.wait_services(*left)
-    operated.settle()
-    assert set(job.pods()) == set(job.services()) == set(left)
+    conditions = job.status()["conditions"]
+    said = {c["type"]: (c["status"], c["reason"]) for c in conditions}
+    assert said["Created"] == ("True", "TFJobCreated")
+    assert said["Running"] == ("False", "TFJobSucceeded")
+    assert said["Succeeded"] == ("True", "TFJobSucceeded")
+    assert conditions[-1]["message"] == f"TFJob {where} successfully completed."
+    assert job.conditions()["Created"]["message"] == "TFJob words is created."
+    assert job.status()["completionTime"] >= job.status()["startTime"]
+    job.wait_reasons("SuccessfulCreatePod", "TFJobSucceeded")
+    assert {event["source"]["component"] for event in job.events()} == {"tfjob-controller"}
 
 
-def test_a_failure_under_none_touches_nothing(operated: Operated) -> None:
-    job = operated.running("clean-failed", run_policy={"cleanPodPolicy": "None"}, PS=1, Worker=2)
-    job.play("Failed", "worker-1", exit_code=1, leads_to="Failed")
-    operated.settle()
-    assert set(job.wait_stopped()) == set(job.services()) == {"ps-0", "worker-0", "worker-1"}
+def test_the_cluster_domain_is_appended_and_the_evaluator_left_out_where_an_administrator_says_so(
+    cluster: Cluster, start_operator: Callable[..., OperatorProcess], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CUSTOM_CLUSTER_DOMAIN", "tf.training.com")  # the Go operator's way to say it
+    operator = start_operator("--evaluator-in-cluster=false")
+    job = Operated(cluster, operator).job("domain", Worker=1, Evaluator=1)
+    job.wait_pods("worker-0", "evaluator-0")
+    members = {"worker": [f"domain-worker-0.{cluster.namespace}.svc.tf.training.com:2222"]}
+    for kind in ("worker", "evaluator"):
+        task = {"type": kind, "index": 0}
+        assert job.tf_config(f"{kind}-0") == {"cluster": members, "task": task, "environment": "cloud"}
+
+
+@pytest.mark.parametrize("code", [130, 138])
+def test_a_retryable_exit_code_deletes_the_pod_and_makes_it_anew(operated: Operated, code: int) -> None:
+    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
+    first = job.pod_uid("worker-1")
+    job.play("Failed", "worker-1", exit_code=code)
+    restarting = job.wait("Restarting")
+    assert restarting["reason"] == "TFJobRestarting"
+    assert restarting["message"] == f"job exit-{code} is restarting because Worker replica(s) failed."
+    job.wait_successor("worker-1", of=first)
+    job.play("Running", "worker-1", leads_to="Running")
+    assert "Restarting" not in job.conditions(), "Running and Restarting replace each other"
+    assert job.restarts() == 1
+    job.wait_reasons("ExitedWithCode", "TFJobRestarting", "SuccessfulDeletePod")
+
+
+@pytest.mark.parametrize("code", [1, 2, 3])
+def test_a_permanent_exit_code_fails_the_job(operated: Operated, code: int) -> None:
+    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
+    job.play("Failed", "worker-1", exit_code=code)
+    failed = job.wait("Failed")
+    assert failed["message"].startswith(
+        f"TFJob {operated.cluster.namespace}/exit-{code} has failed because 1 Worker replica(s) failed."
+    )
+    assert f"exited with code {code}" in failed["message"]
+    assert set(job.wait_stopped("worker-0")) == {"worker-0", "worker-1"}
 
 
 def test_a_failure_without_a_policy_stops_what_runs_and_deletes_nothing_which_differs(operated: Operated) -> None:
@@ -100,56 +119,90 @@ def test_after_a_success_workers_finish_in_peace_and_then_the_parameter_servers_
     assert job.state() == "Succeeded"
 
 
-def test_without_a_deadline_a_job_runs_on(operated: Operated) -> None:
-    job = operated.running("endless", Worker=1)
+def test_orphans_with_the_jobs_labels_are_adopted(operated: Operated) -> None:
+    name, labels = "adopts-worker-0", replica_labels("adopts", ReplicaType.WORKER, 0, is_master=True)
+    spec = {"clusterIP": "None", "selector": labels, "ports": [{"name": "tfjob-port", "port": 2222}]}
+    bodies = {PODS: pod(name, labels), SERVICES: {"metadata": {"name": name, "labels": labels}, "spec": spec}}
+    client, namespace = operated.cluster.client, operated.cluster.namespace
+    made = {kind: client.create(kind, namespace, body, decode)["metadata"]["uid"] for kind, body in bodies.items()}
+    job = operated.job("adopts", Worker=2)
+    job.wait_pods("worker-0", "worker-1")
+    job.wait_services("worker-0", "worker-1")
+    assert job.pod_uid("worker-0") == made[PODS]
+    assert job.services()["worker-0"]["metadata"]["uid"] == made[SERVICES]
+
+
+def test_what_an_earlier_job_of_the_same_name_left_is_waited_for_and_not_inherited(operated: Operated) -> None:
+    first = operated.running("twice", Worker=1)
+    first.bind("worker-0")
+    old, service = first.pod_uid("worker-0"), str(first.services()["worker-0"]["metadata"]["uid"])
+    first.delete()
+    second = operated.job("twice", Worker=1)
+    # The garbage collector's work. It needs half a minute to hear of a new kind, and later may be quicker than we.
+    operated.cluster.delete_pod("twice-worker-0")
+    with suppress(NotFoundError, ConflictError):
+        operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0", uid=service)
+    second.wait_services("worker-0")
     operated.settle()
-    assert job.state() == "Running"
+    assert not second.pods(), "the old one terminates, and still has the name"
+    operated.cluster.end_pod("twice-worker-0")
+    second.wait_successor("worker-0", of=old)
+    assert second.restarts() == 0
+    second.wait_reasons("SuccessfulCreatePod")
+    assert "FailedCreatePod" not in second.reasons()
 
 
-def test_a_job_that_is_active_for_longer_than_its_deadline_fails_and_is_stopped(operated: Operated) -> None:
-    job = operated.running("deadline", PS=2, Worker=4)
-    started = parse_time(job.status()["startTime"])
-    deadline = (
-        math.ceil(time.time() - started) + 2
-    )  # not counted before all run, which may take longer than two seconds
-    job.patch_spec(runPolicy={"activeDeadlineSeconds": deadline})
-    failed = job.wait("Failed", within=deadline + 60)
-    assert failed["reason"] == "TFJobFailed"
-    assert "active longer than specified deadline" in failed["message"]
-    assert parse_time(job.status()["completionTime"]) - started >= deadline
-    assert set(job.wait_stopped(*ALL)) == set(ALL)
-    job.wait_reasons("TFJobFailed", "SuccessfulStopPod")
-    assert {event["type"] for event in job.events() if event["reason"] == "TFJobFailed"} == {"Warning"}
+@pytest.mark.parametrize("label", [LABEL_JOB_NAME, LABEL_OPERATOR_NAME])
+def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_out_of_the_way(
+    operated: Operated, label: str
+) -> None:
+    job = operated.running(f"releases-{label.rpartition('/')[2]}", restart_policy="ExitCode", Worker=2)
+    freed, pod = job.pod_uid("worker-1"), job.pod_name("worker-1")
+    change = {"metadata": {"labels": {label: None}}}
+    operated.cluster.client.patch(PODS, operated.cluster.namespace, pod, change, decode)
+    eventually(
+        lambda: not operated.cluster.pods()[pod]["metadata"].get("ownerReferences"), every=0.05, what="it is released"
+    )
+    job.wait_reasons("FailedCreatePod")
+    assert not job.cluster.has_condition(job.name, "Failed")
+    operated.cluster.delete_pod(pod)
+    job.wait_successor("worker-1", of=freed)
 
 
-def test_four_restarts_in_place_exceed_a_back_off_limit_of_three(operated: Operated) -> None:
-    job = operated.running("backoff", restart_policy="OnFailure", run_policy={"backoffLimit": 3}, Worker=4)
-    workers = [f"worker-{i}" for i in range(4)]
-    job.play("Running", *workers[:3], restarts=1)
-    eventually(lambda: job.restarts() == 3, every=0.05, what="three restarts are counted")
-    assert job.state() == "Running"
-    job.play("Running", workers[3], restarts=1)
-    failed = job.wait("Failed")
-    assert "reached the specified backoff limit" in failed["message"]
-    job.wait_stopped(*workers)
+def test_the_pods_of_a_suspended_job_are_waited_for_before_new_ones_are_made(operated: Operated) -> None:
+    job = operated.running("slow", Worker=1)
+    first = job.pod_uid("worker-0")
+    job.bind("worker-0")
+    job.suspend()
+    job.wait("Suspended")
+    job.suspend(False)
+    operated.settle()
+    assert job.pod_uid("worker-0") == first, "it still terminates, and has the name"
+    job.cluster.end_pod("slow-worker-0")
+    job.wait_successor("worker-0", of=first)
+    assert not job.cluster.has_condition("slow", "Failed")
 
 
-def with_ttl(operated: Operated, name: str) -> JobOnCluster:
-    manifest = tfjob(name, run_policy={"ttlSecondsAfterFinished": 3}, PS=2, Worker=4)
-    manifest["metadata"]["finalizers"] = [HOLD]
-    job = operated.submit(manifest)
-    job.wait_pods(*ALL)
-    return job
+def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_where_it_was(
+    operated: Operated,
+) -> None:
+    policies = {"successPolicy": "AllWorkers", "maxFailedWorkers": 1}
+    job = operated.running("asleep-alone", spec=policies, restart_policy="ExitCode", Worker=4)
+    job.fail("worker-2", exit_code=137)
+    job.play("Succeeded", "worker-1")
+    job.play("Failed", "worker-3", exit_code=1)
+    kept = {"completedIndexes": "1", "failedIndexes": "3", "restarts": 1}
 
+    def remembers() -> bool:
+        worker = job.status()["replicaStatuses"]["Worker"]
+        assert {name: worker.get(name) for name in kept} == kept
+        return True
 
-def test_three_seconds_after_its_success_or_its_failure_a_job_is_deleted(operated: Operated) -> None:
-    good, bad = with_ttl(operated, "ttl-good"), with_ttl(operated, "ttl-bad")
-    good.play("Succeeded", "ps-0", "ps-1", "worker-3", "worker-2", "worker-1", "worker-0")  # the last one ends the job
-    bad.play("Failed", "worker-0")
-    for job, end in ((good, "Succeeded"), (bad, "Failed")):
-        job.wait(end)
-        completed = parse_time(job.status()["completionTime"])
-        assert job.wait_deletion_time() - completed >= 3
-    for job in (good, bad):
-        job.wait_pods()
-        assert job.is_gone()
+    eventually(remembers, every=0.05, what="what has ended is recorded")
+    operated.restart_operator(meanwhile=job.suspend)
+    job.wait("Suspended")
+    job.wait_pods()
+    assert remembers()
+    operated.restart_operator(meanwhile=lambda: job.suspend(False))
+    job.wait_pods("worker-0", "worker-2")
+    job.play("Succeeded", "worker-0", "worker-2", leads_to="Succeeded")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-
 import pytest
 
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
-from tfoperator.kube.errors import NotFoundError
 
 pytestmark = pytest.mark.controlplane
 
@@ -79,25 +76,4 @@ def test_pods_that_somebody_deletes_one_after_the_other_count_once(operated: Ope
         job.cluster.end_pod(job.pod_name(worker))
     job.wait_pods(*WORKERS)
     job.play("Running", *WORKERS, leads_to="Running")
-    assert restarts(job) == (1, 1)
-
-
-def test_the_limit_counts_a_restart_of_all_once(operated: Operated) -> None:
-    job = running(operated, "limited-together", backoffLimit=1)
-    for worker in WORKERS:
-        job.play("Failed", worker, exit_code=1)
-
-    def all_are_new() -> bool:
-        # Whoever was stopped before its failure was reported is there until its kubelet has ended it.
-        for replica, pod in job.pods().items():
-            if pod["metadata"].get("deletionTimestamp"):
-                with suppress(NotFoundError):
-                    job.cluster.end_pod(job.pod_name(replica))
-        return numbers(job) == {"1"}
-
-    eventually(all_are_new, every=0.05, what="new pods")
-    job.wait_pods(*WORKERS)
-    job.play("Running", *WORKERS, leads_to="Running")
-    job.play("Failed", "worker-1", exit_code=1)
-    assert "backoff limit" in job.wait("Failed")["message"]
     assert restarts(job) == (1, 1)

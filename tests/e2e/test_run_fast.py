@@ -18,7 +18,6 @@ from tfoperator.local.identity import identify
 
 # `$$$$` is a shell's `$$`, its process id: in a container's command `$$` stands for one dollar sign.
 SERVE = "trap 'echo asked to stop; exit 0' TERM; echo serving; while true; do sleep 0.1; done"
-FAIL_ONCE = "if [ -e tried ]; then echo resumed; exit 0; fi; touch tried; echo first try; exit $CODE"
 
 
 def python(code: str) -> tuple[str, ...]:
@@ -64,12 +63,6 @@ def test_a_program_can_read_the_result(cli: Cli) -> None:
     assert (cli.folder / only["logs"][0]).read_text() == "hello\n"
     assert "[worker-0] hello" in done.stderr
     assert json.loads((cli.folder / "kept" / "result.json").read_text()) == result
-
-
-def test_the_first_line_comes_at_once(cli: Cli) -> None:
-    with cli.start("run", cli.write(tfjob("quick", Worker=replica("echo", "hello")))) as process:
-        process.until("[worker-0] hello")
-        assert process.wait() == 0
 
 
 @pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
@@ -154,23 +147,6 @@ def test_enough_workers_are_a_success_though_one_fails_and_one_never_ends(cli: C
     assert states == ["Failed", "Succeeded", "Succeeded", "Stopped"]
 
 
-@pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
-def test_a_replica_that_is_killed_once_comes_back(cli: Cli, policy: str) -> None:
-    env = [{"name": "CODE", "value": "137"}]
-    worker = replica("sh", "-c", FAIL_ONCE, restart=policy, env=env)
-    done = cli.run("run", cli.write(tfjob("again", Worker=worker)), "-o", "json", code=0)
-    (only,) = json.loads(done.stdout)["jobs"][0]["replicas"]
-    assert (only["state"], only["restarts"]) == ("Succeeded", 1)
-    assert "[worker-0] first try" in done.stderr
-    assert "[worker-0] resumed" in done.stderr
-
-
-def test_under_exit_code_a_permanent_failure_ends_the_job(cli: Cli) -> None:
-    worker = replica("sh", "-c", FAIL_ONCE, restart="ExitCode", env=[{"name": "CODE", "value": "3"}])
-    done = cli.run("run", cli.write(tfjob("once", Worker=worker)), code=1)
-    assert "worker-0 failed with exit code 3." in done.stdout
-
-
 @pytest.mark.journey
 @pytest.mark.parametrize("policy", ["ExitCode", "OnFailure"])
 def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> None:
@@ -181,13 +157,6 @@ def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> No
         os.kill(pids_in(cli)[0], signal.SIGKILL)
         assert process.wait() == 0, process.output
         assert "[worker-0] resumed" in process.output
-
-
-def test_backoff_limit_bounds_a_crash_loop(cli: Cli) -> None:
-    worker = replica("sh", "-c", "echo no; exit 1", restart="OnFailure")
-    done = cli.run("run", cli.write(tfjob("loop", Worker=worker, run_policy={"backoffLimit": 2})), code=1)
-    assert "backoff limit" in done.stdout
-    assert re.search(r"worker-0 failed with exit code 1 after \d+ restarts?\.", done.stdout)
 
 
 def test_a_container_without_command_says_what_is_missing(cli: Cli) -> None:
@@ -242,51 +211,6 @@ def test_nothing_outlives_a_run_that_is_killed(cli: Cli) -> None:
     eventually(lambda: identify(pids_in(cli)[0]) is None)
     for record in cli.folder.glob("**/processes/*.json"):
         record.unlink()  # a crashed run can't clean its records up
-
-
-def test_what_is_wrong_with_a_manifest_is_said_before_anything_starts(cli: Cli) -> None:
-    manifest = "\n".join(
-        [
-            "apiVersion: kubeflow.org/v1",
-            "kind: TFJob",
-            "metadata: {name: bad}",
-            "spec:",
-            "  tfReplicaSpecs:",
-            "    Worker:",
-            "      replicas: -1",
-            "      template: {spec: {containers: [{name: tensorflow, image: x}]}}",
-            "    Boss:",
-            "      template: {spec: {containers: []}}",
-        ]
-    )
-    done = cli.run("run", cli.write(manifest), code=2)
-    assert "job.yaml:7: spec.tfReplicaSpecs[Worker].replicas: " in done.stderr
-    assert "job.yaml:9: spec.tfReplicaSpecs[Boss]" in done.stderr
-    assert not (cli.folder / ".tfoperator").exists()
-
-
-@pytest.mark.parametrize(
-    ("content", "words"),
-    [
-        (None, "no such file"),
-        ("a: [", "job.yaml:2:1: is not valid YAML"),
-        ("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}", "no TFJob in there"),
-        ("", "holds no object"),
-    ],
-)
-def test_a_file_that_is_no_manifest_of_a_job_is_refused(cli: Cli, content: str | None, words: str) -> None:
-    if content is not None:
-        cli.write(content)
-    done = cli.run("run", "job.yaml", code=2)
-    assert words in done.stderr
-
-
-@pytest.mark.parametrize(
-    "arguments", [("--timeout", "soon"), ("--timeout", "0"), ("--runtime", "rkt"), ("-o", "xml"), ("--no-such",)]
-)
-def test_a_mistake_on_the_command_line_is_explained(cli: Cli, arguments: tuple[str, ...]) -> None:
-    cli.run("run", cli.write(tfjob("quick", Worker=replica("true"))), *arguments, code=2)
-    assert not (cli.folder / ".tfoperator").exists()
 
 
 def test_pods_that_the_job_leaves_behind_are_stopped_with_the_run(cli: Cli) -> None:

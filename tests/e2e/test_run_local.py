@@ -153,13 +153,6 @@ def test_after_a_crash_nothing_is_left_and_it_can_be_started_again(cli: Cli) -> 
     assert status(cli)["jobs"] == []
 
 
-def test_a_port_in_use_is_explained(cli: Cli) -> None:
-    cli.local_up()
-    port = str(status(cli)["url"]).rpartition(":")[2]
-    done = cli.run("local", "up", "--port", port, "--state-dir", str(cli.folder / "other"), code=1)
-    assert "Address already in use" in done.stderr
-
-
 def test_up_waits_for_one_that_is_being_stopped(cli: Cli, tmp_path: Path) -> None:
     kubeconfig = cli.local_up()["KUBECONFIG"]
     end = "until [ -e may-end ]; do sleep 0.1; done; exit 0"

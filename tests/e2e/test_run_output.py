@@ -125,15 +125,6 @@ def test_a_logs_dir_that_can_not_be_is_explained(cli: Cli, where: str) -> None:
     assert "--logs-dir" in done.stderr
 
 
-def test_two_runs_do_not_share_a_logs_dir(cli: Cli) -> None:
-    file = cli.write(tfjob("long", Worker=replica("sh", "-c", SERVE)))
-    with cli.start("run", file, "--logs-dir", "kept") as process:
-        process.until("[worker-0] serving")
-        second = cli.run("run", file, "--logs-dir", "kept", code=2)
-        assert "another run keeps its logs in kept" in second.stderr
-        assert process.end(signal.SIGINT) == 130
-
-
 @pytest.mark.parametrize("existing", [False, True])
 def test_what_a_run_keeps_is_closed_to_other_users(cli: Cli, existing: bool) -> None:
     worker = replica("sh", "-c", "cat $TFOPERATOR_MOUNT_KEYS/word; umask", env=[{"name": "A", "value": "s3cret"}])

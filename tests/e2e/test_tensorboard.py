@@ -12,7 +12,6 @@ import pytest
 from tests.support.cluster import Cluster, Json, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
-from tfoperator.api.names import LABEL_TENSORBOARD
 from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.resources import DEPLOYMENTS, NAMESPACES, PODS, SERVICES, Resource
 
@@ -74,34 +73,6 @@ def test_it_runs_beside_the_job_survives_its_end_and_goes_with_it(operated: Oper
     for resource in (DEPLOYMENTS, SERVICES):
         # The garbage collector needs half a minute to hear of a new kind, which TFJob may be to it.
         eventually(lambda r=resource: board_of(job, r) is None, within=75, what=f"{resource.plural} are collected")
-
-
-def test_a_pod_of_its_deployment_is_none_of_the_jobs(operated: Operated) -> None:
-    job = with_board(operated, "board-pod")
-    deployment = wait_for(job, DEPLOYMENTS)
-    owner = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "name": deployment["metadata"]["name"],
-        "uid": deployment["metadata"]["uid"],
-        "controller": True,
-    }
-    template = deployment["spec"]["template"]
-    metadata = {"name": "a-board", "labels": template["metadata"]["labels"], "ownerReferences": [owner]}
-    pod = job.cluster.client.create(
-        PODS, job.cluster.namespace, {"metadata": metadata, "spec": template["spec"]}, decode
-    )
-    job.wait_pods("worker-0")
-    job.play("Running", "worker-0")
-    job.cluster.set_phase("a-board", "Failed")
-    eventually(lambda: job.status().get("ready") == "1/1", every=0.05, what="the worker runs")
-    operated.settle()
-    again = job.cluster.client.get(PODS, job.cluster.namespace, "a-board", decode)
-    assert again["metadata"]["uid"] == pod["metadata"]["uid"]
-    assert again["metadata"]["ownerReferences"] == [owner]
-    worker = job.status()["replicaStatuses"]["Worker"]
-    assert worker.items() >= {"active": 1, "ready": 1, "startedIndexes": "0"}.items()
-    assert not worker.get("failed")
 
 
 def test_changes_of_the_spec_arrive_and_its_removal_removes_both(operated: Operated) -> None:
@@ -186,41 +157,3 @@ def test_what_its_pod_no_longer_needs_goes_from_the_deployment(operated: Operate
     pod = wait_for(job, DEPLOYMENTS)["spec"]["template"]["spec"]
     assert not {"serviceAccountName", "serviceAccount", "imagePullSecrets"} & set(pod)
     assert [one["name"] for one in pod["containers"][0]["env"]] == ["TENSORBOARD_HOST", "TENSORBOARD_PORT"]
-
-
-def test_a_foreign_deployment_in_the_way_is_told_once_and_the_job_trains_on(operated: Operated) -> None:
-    name = "board-taken-tensorboard"
-    labels = {"app": "foreign"}
-    container = {"name": "main", "image": "example.invalid/x:1"}
-    template = {"metadata": {"labels": labels}, "spec": {"containers": [container]}}
-    spec = {"replicas": 0, "selector": {"matchLabels": labels}, "template": template}
-    client, namespace = operated.cluster.client, operated.cluster.namespace
-    client.create(DEPLOYMENTS, namespace, {"metadata": {"name": name}, "spec": spec}, decode)
-    job = with_board(operated, "board-taken")
-    job.wait_pods("worker-0")
-    job.play("Running", "worker-0", leads_to="Running")
-    job.wait_reasons("FailedTensorBoard")
-    operated.settle()
-    warnings = [event for event in job.events() if event["reason"] == "FailedTensorBoard"]
-    assert [(event["type"], event.get("count") or 1) for event in warnings] == [("Warning", 1)]
-    assert f"Deployment {namespace}/{name} is in the way" in warnings[0]["message"]
-    client.delete(DEPLOYMENTS, namespace, name, propagation_policy="Background")
-    eventually(
-        lambda: LABEL_TENSORBOARD in (board_of(job, DEPLOYMENTS) or {"metadata": {}})["metadata"].get("labels", {}),
-        within=60,
-        what="ours takes its place",
-    )
-
-
-def test_a_job_that_waits_in_a_queue_has_none_yet_and_one_that_is_suspended_keeps_it(operated: Operated) -> None:
-    job = with_board(operated, "board-queue", run_policy={"suspend": True})
-    job.wait("Suspended")
-    operated.settle()
-    assert board_of(job, DEPLOYMENTS) is None
-    job.suspend(False)
-    made = wait_for(job, DEPLOYMENTS)
-    job.wait_pods("worker-0")
-    job.suspend()
-    job.wait_pods()
-    operated.settle()
-    assert wait_for(job, DEPLOYMENTS)["metadata"]["uid"] == made["metadata"]["uid"]

@@ -36,17 +36,6 @@ def test_1188_four_of_five_workers_are_enough_and_one_may_fail(operated: Operate
     job.wait_reasons("ReplicaFailed", "ExitedWithCode", "TFJobSucceeded")
 
 
-def test_1188_one_failure_more_than_the_share_fails_the_job_and_stops_the_others(operated: Operated) -> None:
-    job = operated.running("too-many", spec={"maxFailedWorkers": "50%"}, Chief=1, Worker=3)
-    job.play("Failed", "worker-2", exit_code=1)
-    remembers(job, "failedIndexes", "2")
-    assert job.state() == "Running"
-    job.play("Failed", "worker-0", exit_code=1)
-    assert "2 Worker replica(s) failed" in job.wait("Failed")["message"]
-    assert job.status()["replicaStatuses"]["Worker"]["failedIndexes"] == "0,2"
-    assert set(job.wait_stopped("chief-0", "worker-1")) == {"chief-0", "worker-0", "worker-1", "worker-2"}
-
-
 @pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
 def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_there_is_no_operator(
     operated: Operated, spec: dict[str, object]
@@ -61,16 +50,3 @@ def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_
     assert job.status()["replicaStatuses"]["Worker"]["failed"] == 1
     assert job.restarts() == 0
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
-
-
-def test_scaling_a_failed_worker_away_and_back_gives_it_another_try(operated: Operated) -> None:
-    job = operated.running("second-try", spec={"enableDynamicWorker": True}, Worker=3)
-    job.play("Failed", "worker-1", "worker-2", exit_code=1)
-    remembers(job, "failedIndexes", "1-2")
-    job.scale(Worker=2)
-    job.wait_pods("worker-0", "worker-1")
-    job.scale(Worker=3)
-    pods = job.wait_pods("worker-0", "worker-1", "worker-2")
-    assert pods["worker-1"]["status"]["phase"] == "Failed"
-    assert pods["worker-2"]["status"]["phase"] == "Pending"
-    remembers(job, "failedIndexes", "1")

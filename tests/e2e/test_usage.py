@@ -188,10 +188,3 @@ def test_limits_hold_where_control_groups_allow_it_and_else_it_says_what_to_do(t
     assert "exited with code 137 (OOMKilled)" in result["message"]
     assert result["replicas"][0]["peakMemory"] <= 64 << 20
     assert "LimitsNotEnforced" not in done.stderr
-
-
-def test_limits_that_do_not_hold_are_said_once(tmp_path: Path) -> None:
-    cli = Cli(tmp_path)
-    job = tfjob("free", Worker=python("pass", replicas=2, resources={"limits": {"memory": "64Mi"}}))
-    done = cli.run("run", cli.write(job), code=0)
-    assert done.stdout.count("warning: LimitsNotEnforced: limits of memory are not enforced") == 1

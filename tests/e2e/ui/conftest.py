@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser
 
 from hack.chromium import running_chromium
 from tests.support.browsing import Shown
+from tests.support.cli import Cli
 
 
 @pytest.fixture(scope="module")
@@ -22,3 +24,11 @@ def shown(browser: Browser) -> Iterator[Shown]:
     made = Shown(browser)
     yield made
     made.server.stop()
+
+
+@pytest.fixture
+def cli(tmp_path: Path) -> Iterator[Cli]:
+    """The command line, with a control plane of its own."""
+    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
+    yield cli
+    cli.run("local", "down", "--now")

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import signal
-from collections.abc import Iterator
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
@@ -18,13 +16,6 @@ from tests.support.eventually import eventually
 
 _LINK = re.compile(r"http://127\.0\.0\.1:\d+/#token=[\w-]+")
 _SPEAK = "echo hello from $$(hostname -s | wc -w); while true; do sleep 0.1; done"
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    yield cli
-    cli.run("local", "down", "--now")
 
 
 def link_in(process: CliProcess) -> str:

@@ -21,13 +21,6 @@ _SPEAK = "n=0; while true; do n=$$((n+1)); echo line $$n; test -e more && echo a
 
 
 @pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    yield cli
-    cli.run("local", "down", "--now")
-
-
-@pytest.fixture
 def kubeconfig(cli: Cli) -> str:
     return cli.local_up()["KUBECONFIG"]
 

@@ -9,8 +9,8 @@ from hack.bench.loads import Load
 from hack.bench.watcher import Event, Observations, all_reported, all_running
 
 
-def event(kind: str, name: str, **status: Any) -> Event:
-    body = {"type": kind, "object": {"metadata": {"name": name}, "status": status}}
+def event(kind: str, name: str, uid: str = "", **status: Any) -> Event:
+    body = {"type": kind, "object": {"metadata": {"name": name, "uid": uid}, "status": status}}
     return msgspec.json.decode(json.dumps(body).encode(), type=Event)
 
 
@@ -59,31 +59,26 @@ def test_all_run_when_every_job_says_so_and_every_pod_does() -> None:
     assert seen.active_since == {"a": 3.0}
 
 
-def pod_event(kind: str, uid: str, phase: str) -> Event:
-    body = {"type": kind, "object": {"metadata": {"name": "p", "uid": uid}, "status": {"phase": phase}}}
-    return msgspec.json.decode(json.dumps(body).encode(), type=Event)
-
-
 def test_a_kill_is_healed_when_the_successor_runs() -> None:
     seen = Observations()
-    seen.see_pod(pod_event("ADDED", "1", "Pending"), 1.0)
-    seen.see_pod(pod_event("MODIFIED", "1", "Running"), 2.0)
+    seen.see_pod(event("ADDED", "p", "1", phase="Pending"), 1.0)
+    seen.see_pod(event("MODIFIED", "p", "1", phase="Running"), 2.0)
     seen.kill("p", 10.0)
     # News of the victim that is late heals nothing.
-    seen.see_pod(pod_event("MODIFIED", "1", "Running"), 10.1)
-    seen.see_pod(pod_event("MODIFIED", "1", "Failed"), 10.2)
-    seen.see_pod(pod_event("DELETED", "1", "Failed"), 10.3)
-    seen.see_pod(pod_event("ADDED", "2", "Pending"), 10.4)
+    seen.see_pod(event("MODIFIED", "p", "1", phase="Running"), 10.1)
+    seen.see_pod(event("MODIFIED", "p", "1", phase="Failed"), 10.2)
+    seen.see_pod(event("DELETED", "p", "1", phase="Failed"), 10.3)
+    seen.see_pod(event("ADDED", "p", "2", phase="Pending"), 10.4)
     assert (seen.healed, list(seen.killed)) == ([], ["p"])
-    seen.see_pod(pod_event("MODIFIED", "2", "Running"), 10.5)
-    seen.see_pod(pod_event("MODIFIED", "2", "Running"), 11.0)
+    seen.see_pod(event("MODIFIED", "p", "2", phase="Running"), 10.5)
+    seen.see_pod(event("MODIFIED", "p", "2", phase="Running"), 11.0)
     assert (seen.healed, seen.killed, seen.last_healed) == ([0.5], {}, 10.5)
 
 
 def test_a_replica_may_be_killed_again() -> None:
     seen = Observations()
     for number, moment in enumerate((1.0, 20.0, 40.0)):
-        seen.see_pod(pod_event("ADDED", str(number), "Pending"), moment + 1)
-        seen.see_pod(pod_event("MODIFIED", str(number), "Running"), moment + 2)
+        seen.see_pod(event("ADDED", "p", str(number), phase="Pending"), moment + 1)
+        seen.see_pod(event("MODIFIED", "p", str(number), phase="Running"), moment + 2)
         seen.kill("p", moment + 10)
     assert seen.healed == [11.0, 12.0]

@@ -63,10 +63,6 @@ def size(members: int) -> dict[str, Any]:
 # TensorBoards.
 
 
-def test_a_tensorboard_that_runs_is_in_order() -> None:
-    assert with_tensorboard().end() == []
-
-
 @pytest.mark.parametrize(("uid", "what"), [("d", "deployment"), ("s", "service")])
 def test_a_part_of_a_tensorboard_that_is_not_made_again_is_lost(uid: str, what: str) -> None:
     assert f"lost: job: its TensorBoard has no {what}" in ended(with_tensorboard().take(uid))

@@ -23,10 +23,6 @@ def restarted() -> Story:
     return story.status("Running", "Ready", Worker={**ACTIVE, **counted})
 
 
-def test_a_healthy_job_is_in_order() -> None:
-    assert healthy().end() == []
-
-
 def test_a_counted_restart_is_in_order() -> None:
     assert restarted().end() == []
 
@@ -90,11 +86,6 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
 
 
 # Doubled.
-
-
-def test_a_restart_without_a_loss_is_doubled() -> None:
-    story = healthy().status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 1}})
-    assert story.never() == ["doubled: job: Worker-0 counts 1 restarts, there were at most 0"]
 
 
 def test_a_loss_that_is_counted_twice_is_doubled() -> None:
@@ -255,11 +246,6 @@ def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> Non
     assert ended("Succeeded").stop("worker-2").never() == []
 
 
-def test_a_healthy_pod_that_the_operator_deletes_is_wrong() -> None:
-    story = healthy().remove("worker-0")
-    assert story.never() == ["wrong: job: pod job-worker-0 (Running) was deleted without a reason"]
-
-
 def test_a_permanent_failure_that_is_restarted_is_wrong() -> None:
     story = healthy("ExitCode").phase("worker-0", "Failed", 1).remove("worker-0")
     assert story.never() == ["wrong: job: pod job-worker-0 (Failed) was deleted without a reason"]
@@ -268,12 +254,6 @@ def test_a_permanent_failure_that_is_restarted_is_wrong() -> None:
 def test_an_eviction_is_no_permanent_failure() -> None:
     story = healthy("ExitCode").phase("worker-0", "Failed", reason="Evicted").remove("worker-0")
     assert story.never() == []
-
-
-def test_a_service_that_the_operator_deletes_is_wrong() -> None:
-    assert healthy().remove("service-worker-0").never() == [
-        "wrong: job: service job-worker-0 was deleted without a reason"
-    ]
 
 
 @pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])

@@ -24,10 +24,6 @@ def again(story: Story) -> Story:
     return story.status("Running", "Ready", job_restarts=1, Worker=ACTIVE)
 
 
-def test_a_restart_of_all_is_in_order() -> None:
-    assert again(restarting().remove("worker-1")).end() == []
-
-
 def test_a_pod_beside_an_old_one_is_doubled() -> None:
     story = restarting().pod("worker-0", "early", number=1)
     text = "pod job-worker-0 of restart 1 was made beside job-worker-1 of restart 0"

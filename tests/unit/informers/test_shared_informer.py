@@ -9,7 +9,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.informers.support import Server, View, added, api_error, bookmark, deleted, modified, pod
+from tests.unit.informers.support import Server, View, added, bookmark, deleted, modified, pod
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     IndexConflict,
@@ -19,7 +19,7 @@ from tfoperator.informers import (
     SharedInformer,
     index_by_controller_uid,
 )
-from tfoperator.kube.errors import ConnectionRefused, TransportError
+from tfoperator.kube.errors import ConnectionRefused
 from tfoperator.kube.objects import Pod
 
 Make = Callable[..., SharedInformer[Pod]]
@@ -154,18 +154,6 @@ def test_wait_for_sync_gives_up_at_its_time_limit_and_when_stopped(
 
 
 # --- late, removed and misbehaving handlers
-
-
-def test_a_late_handler_first_hears_of_what_is_there(make: Make, server: Server) -> None:
-    server.put("a")
-    server.put("b")
-    early, late = View(), View()
-    informer = synced(make(early))
-    informer.add_handler(late)
-    caught_up(informer, server, late)
-    assert late.calls == [("add", "a"), ("add", "b")]
-    server.put("c")
-    caught_up(informer, server, early, late)
 
 
 def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twice(make: Make, server: Server) -> None:
@@ -431,30 +419,6 @@ def test_a_deletion_of_an_object_nobody_knew_is_delivered(make: Make, server: Se
     server.unmute_watches()
     server.remove("ghost")
     eventually(lambda: view.calls == [("delete", "ghost")])
-
-
-def test_a_server_without_initial_events_by_watch_is_listed(make: Make, clock: FakeClock) -> None:
-    old_server, view = Server(watch_list=False), View()
-    old_server.put("a")
-    informer = SharedInformer(old_server, name="pods", clock=clock)
-    informer.add_handler(view)
-    informer.start()
-    old_server.put("b")
-    caught_up(informer, old_server, view)
-    assert old_server.lists == 1
-    assert informer.stop(60)
-
-
-@pytest.mark.parametrize(
-    "error", [api_error(500, "boom"), api_error(403, "no"), TransportError("reset"), ConnectionRefused("down")]
-)
-def test_a_server_that_is_down_at_first_is_waited_for(
-    make: Make, server: Server, clock: FakeClock, error: Exception
-) -> None:
-    server.failures.extend([error] * 5)
-    server.put("a")
-    informer, view = watched(make)
-    recover(informer, server, clock, view)
 
 
 def test_a_relist_on_request_brings_what_a_watch_has_silently_missed(make: Make, server: Server) -> None:

@@ -15,7 +15,6 @@ from tfoperator.informers import (
     IndexConflict,
     Indexer,
     IndexFunctionError,
-    Lister,
     UnknownIndex,
     index_by_controller_uid,
     index_orphans,
@@ -49,38 +48,10 @@ def names(objects: Sequence[Pod]) -> list[str]:
     return [obj.metadata.name for obj in objects]
 
 
-def test_objects_are_found_by_key_and_shared_not_copied() -> None:
-    indexer: Indexer[Pod] = Indexer()
-    obj = pod("a")
-    assert indexer.add(obj) is None
-    assert indexer.get("ns/a") is obj
-    assert indexer.list() == [obj]
-    assert indexer.keys() == ["ns/a"]
-    assert indexer.get("ns/b") is None
-    assert len(indexer) == 1
-
-
 def test_cluster_scoped_objects_go_by_name_alone() -> None:
     indexer: Indexer[Pod] = Indexer()
     indexer.add(pod("node", namespace=""))
     assert indexer.keys() == ["node"]
-
-
-def test_an_update_gives_back_what_was_there() -> None:
-    indexer: Indexer[Pod] = Indexer()
-    first, second = pod("a", 1), pod("a", 2)
-    indexer.add(first)
-    assert indexer.add(second) is first
-    assert indexer.list() == [second]
-
-
-def test_children_are_found_by_the_uid_of_their_controller(indexer: Indexer[Pod]) -> None:
-    indexer.add(pod("a", owner="u1"))
-    indexer.add(pod("b", owner="u1", namespace="other"))
-    indexer.add(pod("c", owner="u2"))
-    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b"]
-    assert [obj.metadata.key for obj in indexer.by_index(CONTROLLER_UID_INDEX, "u1")] == ["ns/a", "other/b"]
-    assert indexer.by_index(CONTROLLER_UID_INDEX, "u3") == []
 
 
 def test_an_owner_that_does_not_control_counts_for_nothing(indexer: Indexer[Pod]) -> None:
@@ -103,42 +74,11 @@ def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer:
     assert index_values(indexer, CONTROLLER_UID_INDEX) == []
 
 
-def test_index_buckets_hold_the_newest_object_also_when_its_values_stay(indexer: Indexer[Pod]) -> None:
-    indexer.add(pod("a", 1, owner="u1"))
-    indexer.add(pod("a", 2, owner="u1"))
-    assert [obj.metadata.resource_version for obj in indexer.by_index(CONTROLLER_UID_INDEX, "u1")] == ["2"]
-
-
 def test_an_update_keeps_an_objects_place_in_its_buckets(indexer: Indexer[Pod]) -> None:
     for name in ("a", "b", "c"):
         indexer.add(pod(name, 1, owner="u1"))
     indexer.add(pod("a", 2, owner="u1"))
     assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b", "c"]
-
-
-def test_deleting_empties_every_index_and_leaves_no_empty_bucket(indexer: Indexer[Pod]) -> None:
-    obj = pod("a", owner="u1")
-    indexer.add(obj)
-    assert indexer.delete("ns/a") is obj
-    assert indexer.delete("ns/a") is None
-    assert all(index_values(indexer, name) == [] for name in INDEXERS)
-
-
-def test_replace_holds_exactly_the_new_objects_and_gives_back_the_old(indexer: Indexer[Pod]) -> None:
-    indexer.add(pod("a", owner="u1"))
-    old = indexer.replace([pod("b", owner="u2"), pod("c")])
-    assert list(old) == ["ns/a"]
-    assert indexer.keys() == ["ns/b", "ns/c"]
-    assert index_values(indexer, CONTROLLER_UID_INDEX) == ["u2"]
-
-
-def test_indexes_can_be_added_to_a_filled_store() -> None:
-    indexer: Indexer[Pod] = Indexer()
-    indexer.add(pod("a", owner="u1"))
-    indexer.add_indexers(INDEXERS)
-    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a"]
-    indexer.add(pod("b", owner="u1"))
-    assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b"]
 
 
 def test_an_index_name_can_be_taken_only_once_and_then_nothing_is_added() -> None:
@@ -238,34 +178,3 @@ def test_readers_see_an_object_in_the_store_and_in_its_indexes_or_in_neither(ind
 
     run_at_once(*[read] * 3, write)
     assert torn == []
-
-
-def filled() -> Indexer[Pod]:
-    indexer = Indexer({CONTROLLER_UID_INDEX: index_by_controller_uid})
-    for namespace, name in (("n1", "a"), ("n1", "b"), ("n2", "a")):
-        indexer.add(pod(name, namespace=namespace))
-    return indexer
-
-
-def test_find_gives_an_object_or_none() -> None:
-    lister = Lister(filled())
-    assert lister.find("n2/a").metadata.key == "n2/a"
-    assert lister.find("n2/b") is None
-
-
-def test_list_is_of_a_namespace_or_of_all() -> None:
-    lister = Lister(filled())
-    assert [obj.metadata.key for obj in lister.list("n1")] == ["n1/a", "n1/b"]
-    assert len(lister.list()) == 3
-    assert lister.list("n3") == []
-
-
-def test_a_lister_over_several_stores_reads_them_as_one() -> None:
-    other = Indexer({CONTROLLER_UID_INDEX: index_by_controller_uid})
-    other.add(pod("z", namespace="n9", owner="u1"))
-    lister = Lister(filled(), other)
-    assert lister.find("n9/z").metadata.name == "z"
-    assert len(lister.list()) == 4
-    assert [obj.metadata.key for obj in lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n9/z"]
-    with pytest.raises(UnknownIndex):
-        lister.by_index("colour", "red")

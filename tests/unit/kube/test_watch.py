@@ -306,9 +306,7 @@ def test_a_line_that_makes_no_sense_behind_a_close_is_no_error() -> None:
     ids=["as API servers write it", "a space", "more", "more of the kind", "turned round", "spaced out", "deep"],
 )
 def test_an_event_is_the_same_however_its_line_is_written(text: str) -> None:
-    with HttpWatch(
-        Pieces(text.encode() + b"\n"), DECODE, what="w", read_deadline=90, total_deadline=330, clock=FakeClock()
-    ) as watch:
+    with watch_of(text.encode() + b"\n") as watch:
         [found] = watch
     assert found.type is WatchEventType.MODIFIED
     assert found.object is not None
@@ -319,10 +317,8 @@ def test_an_event_is_the_same_however_its_line_is_written(text: str) -> None:
     "text", ['{"type":"ADDED","object":}', '{"type":"ADDED","object":{"metadata":1}}', '{"type":"ADDED","object":{}']
 )
 def test_an_event_that_can_not_be_understood_is_told_of(text: str) -> None:
-    stream: Any = Pieces(text.encode() + b"\n")
-    watch = HttpWatch(stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=FakeClock())
     with pytest.raises(MalformedResponse, match="w: an event can't be decoded"):
-        list(watch)
+        list(watch_of(text.encode() + b"\n"))
 
 
 def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_of_a_line_or_amid_a_flood() -> None:

@@ -9,10 +9,6 @@ from tests.support.threads import InThread
 from tfoperator.leaderelection.elector import call_with_deadline
 
 
-def test_the_result_is_passed_on() -> None:
-    assert call_with_deadline(lambda: 42, clock=FakeClock(), deadline=1, name="call") == 42
-
-
 def test_an_error_is_passed_on() -> None:
     def fail() -> None:
         raise LookupError("gone")

@@ -18,7 +18,7 @@ from tfoperator.controller import GangScheduler, expectation_key, gang_scheduler
 from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import timestamp
-from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES
+from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.reconciler import Reconciler
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
@@ -121,25 +121,25 @@ def test_one_look_serves_every_job(world: World) -> None:
     assert world.calls("list") == [("list", "tfjobs"), ("list", "pods"), ("list", "services")]
 
 
-def test_a_pod_group_whose_end_the_watch_lost_is_noticed_and_made_anew() -> None:
-    with World(gang_scheduler("mine")) as world:
-        world.run_job(Worker=2)
-        with world.unwatched("podgroups"):
-            world.api.remove(COSCHEDULING_POD_GROUPS, "ns", "job")
+@pytest.mark.parametrize(
+    ("resource", "name", "gang"),
+    [
+        (SERVICES, "job-worker-0", None),
+        (DEPLOYMENTS, "job-tensorboard", None),
+        (COSCHEDULING_POD_GROUPS, "job", gang_scheduler("mine")),
+    ],
+)
+def test_an_object_whose_end_the_watch_lost_is_made_anew(
+    resource: Resource, name: str, gang: GangScheduler | None
+) -> None:
+    with World(gang) as world:
+        world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
+        with world.unwatched(resource.plural):
+            world.api.remove(resource, "ns", name)
         world.look()
-        assert world.api.names(COSCHEDULING_POD_GROUPS) == []
+        assert name not in world.api.names(resource)
         world.look()
-        eventually(lambda: world.api.names(COSCHEDULING_POD_GROUPS) == ["job"], what="the PodGroup is made anew")
-
-
-def test_a_tensorboard_whose_end_the_watch_lost_is_noticed_and_made_anew(world: World) -> None:
-    world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
-    with world.unwatched("deployments"):
-        world.api.remove(DEPLOYMENTS, "ns", "job-tensorboard")
-    world.look()
-    assert world.api.names(DEPLOYMENTS) == []
-    world.look()
-    eventually(lambda: world.api.names(DEPLOYMENTS) == ["job-tensorboard"], what="the deployment is made anew")
+        eventually(lambda: name in world.api.names(resource), what="it is made anew")
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,15 +319,6 @@ def test_a_job_with_which_something_is_wrong_is_synced_at_once_although_its_reco
         world.api.remove(SERVICES, "ns", "job-worker-0")
     assert world.look(after=3600) == 1
     assert (synced, later) == (["ns/job"], ["ns/job"])
-
-
-def test_a_service_deleted_behind_the_watchs_back_comes_back(world: World) -> None:
-    world.run_job(Worker=1)
-    with world.unwatched("services"):
-        world.api.remove(SERVICES, "ns", "job-worker-0")
-    world.look()
-    world.look()
-    eventually(lambda: world.api.names(SERVICES) == ["job-worker-0"], what="the service is made again")
 
 
 def test_a_difference_that_the_watch_makes_good_by_itself_causes_no_new_list(world: World) -> None:

@@ -201,7 +201,3 @@ def test_a_result_that_finds_no_room_is_told_and_where_it_is(
 def test_a_result_is_printed_where_there_is_room(capsys: pytest.CaptureFixture[str]) -> None:
     assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
     assert json.loads(capsys.readouterr().out)["exitCode"] == 124
-
-
-def test_help_is_quick_to_load(run: Run) -> None:
-    assert "--logs-dir" in run("run", "--help", code=0).out

@@ -84,6 +84,7 @@ CASES = [
     ("no worker wanted", {"Worker": 0, "PS": 1}, {"PS": (0, 0, 1)}, "", C.RUNNING),
     ("nothing wanted", {"Worker": 0}, {}, "", C.CREATED),
     ("only the servers run", {"Worker": 1, "PS": 1}, {"PS": (0, 0, 1)}, "", C.CREATED),
+    ("a chief that does not run", {"Chief": 1, "Worker": 1}, {"Worker": (0, 0, 1)}, "", C.CREATED),
 ]
 
 

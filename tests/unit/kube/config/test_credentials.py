@@ -24,6 +24,7 @@ def test_static_credentials_never_change() -> None:
     assert one.authorization() == "Bearer t"
     assert not one.refused("Bearer t")
     assert one.client_certificate() is None
+    assert one.held() == IssuedCredential("Bearer t")
 
 
 @pytest.mark.parametrize("token", ["", "  \n", "a b", "a\nb", "a\r\nX: y", "ü"])
@@ -111,8 +112,7 @@ def test_what_is_issued_is_used_until_a_minute_before_it_expires() -> None:
 
 
 def test_what_lives_shortly_is_used_for_most_of_its_life() -> None:
-    clock = FakeClock()
-    credentials = IssuedCredentials(Issuer(clock, timedelta(seconds=10)), clock=clock)
+    clock, _, credentials = issued(timedelta(seconds=10))
     assert credentials.authorization() == "Bearer 1"
     clock.advance(8.9)
     assert credentials.authorization() == "Bearer 1"
@@ -158,11 +158,9 @@ def test_without_anything_that_holds_a_failure_is_an_error_and_the_next_call_tri
 
 @pytest.mark.parametrize("failing", [False, True])
 def test_many_threads_wait_for_one_run(failing: bool) -> None:
-    clock = FakeClock()
-    issuer = Issuer(clock)
+    clock, issuer, credentials = issued()
     issuer.gate.clear()
     issuer.failing = failing
-    credentials = IssuedCredentials(issuer, clock=clock)
 
     def ask() -> str:
         try:
@@ -190,10 +188,6 @@ def test_a_renewal_does_not_hold_up_those_whose_credentials_still_hold() -> None
     issuer.gate.set()
     renewing.result()
     assert credentials.authorization() == "Bearer 2"
-
-
-def test_static_credentials_are_always_at_hand() -> None:
-    assert StaticCredentials("Bearer t").held() == IssuedCredential("Bearer t")
 
 
 def test_a_token_file_is_not_read_to_look_at_what_is_at_hand(tmp_path: Path) -> None:

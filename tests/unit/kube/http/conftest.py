@@ -1,20 +1,40 @@
 from __future__ import annotations
 
+import ssl
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
-from tests.unit.kube.http.creations import Creator
-from tfoperator.kube.client import Client
+from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.http.creations import Creator, after_warming, warm
+from tests.unit.kube.server import Handler, ScriptedServer
+
+Creating = Callable[..., tuple[ScriptedServer, Creator]]
 
 
 @pytest.fixture
-def creator_of() -> Iterator[Callable[..., Creator]]:
+def creating(serve: Serve, client_for: MakeClient) -> Iterator[Creating]:
+    """Starts servers, and what creates on them: `creating(handler, {"tls": ...}, warmed=True, burst=1)`.
+
+    With `warmed` it has connections, and the handler gets what comes after that.
+    """
     made: list[Creator] = []
 
-    def make(client: Client, parallelism: int = 4) -> Creator:
-        made.append(Creator(client, parallelism))
-        return made[-1]
+    def make(
+        handler: Handler,
+        config: dict[str, Any] | None = None,
+        *,
+        parallelism: int = 4,
+        tls: ssl.SSLContext | None = None,
+        warmed: bool = False,
+        **options: Any,
+    ) -> tuple[ScriptedServer, Creator]:
+        server = serve(after_warming(handler) if warmed else handler, tls)
+        made.append(Creator(client_for(server.url, config, **options), parallelism))
+        if warmed:
+            warm(made[-1])
+        return server, made[-1]
 
     yield make
     for one in made:

@@ -17,6 +17,7 @@ class Creator:
     """Has chains of creations sent by a multiplexer, however few they are."""
 
     def __init__(self, client: Client, parallelism: int) -> None:
+        self.client = client
         self.multiplexer = Multiplexer(client._session, parallelism)
 
     def create_chains(self, chains: Sequence[Sequence[Creation]]) -> list[list[KubeError | None]]:

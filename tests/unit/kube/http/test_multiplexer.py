@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -10,8 +10,9 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.kube.conftest import Certificates, MakeClient, Serve
-from tests.unit.kube.http.creations import Creator, after_warming, chain, created, name_of, warm
+from tests.unit.kube.conftest import Certificates
+from tests.unit.kube.http.conftest import Creating
+from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, drips, silent
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
@@ -35,15 +36,11 @@ from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import Creation
 
-Create = Callable[..., list[list[KubeError | None]]]
 
-
-def test_it_sends_what_a_single_request_sends(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    server = serve(created)
-    client = client_for(server.url)
+def test_it_sends_what_a_single_request_sends(creating: Creating) -> None:
+    server, creator = creating(created)
     body = {"metadata": {"name": "a"}, "spec": {"é": [1, 2]}}
-    client.create(PODS, "ns", body, decode_nothing)
-    creator = creator_of(client)
+    creator.client.create(PODS, "ns", body, decode_nothing)
     for _ in range(2):  # by a thread, and on the connection that is there by then
         assert creator.create_chains([[Creation(PODS, "ns", body)]]) == [[None]]
     plain, *others = server.requests
@@ -52,9 +49,7 @@ def test_it_sends_what_a_single_request_sends(serve: Serve, client_for: MakeClie
         assert one.header_lines == plain.header_lines
 
 
-def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(
-    serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(creating: Creating) -> None:
     answered: list[str] = []
 
     def handler(exchange: Exchange) -> None:
@@ -64,22 +59,21 @@ def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(
         answered.append(name)
         created(exchange)
 
-    server = serve(handler)
+    server, creator = creating(handler)
     chains = [chain(*(f"{first}-{number}" for number in range(3))) for first in "abcdefgh"]
-    assert creator_of(client_for(server.url)).create_chains(chains) == [[None] * 3] * 8
+    assert creator.create_chains(chains) == [[None] * 3] * 8
     assert sorted(map(name_of, server.requests)) == sorted(answered)
     assert server.connections <= 4
 
 
-def test_a_failure_ends_its_chain_and_no_other(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_a_failure_ends_its_chain_and_no_other(creating: Creating) -> None:
     def handler(exchange: Exchange) -> None:
         if name_of(exchange) == "taken":
             exchange.status(409, "AlreadyExists", "it is there")
         else:
             created(exchange)
 
-    server = serve(handler)
-    creator = creator_of(client_for(server.url))
+    server, creator = creating(handler)
     for _ in range(2):
         good, bad = creator.create_chains([chain("a", "b"), chain("c", "taken", "never")])
         assert good == [None, None]
@@ -90,7 +84,7 @@ def test_a_failure_ends_its_chain_and_no_other(serve: Serve, client_for: MakeCli
     assert "never" not in map(name_of, server.requests)
 
 
-def test_no_more_than_so_many_are_under_way(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_no_more_than_so_many_are_under_way(creating: Creating) -> None:
     lock = threading.Lock()
     under_way, most, full = 0, 0, threading.Event()
 
@@ -106,15 +100,14 @@ def test_no_more_than_so_many_are_under_way(serve: Serve, client_for: MakeClient
             under_way -= 1
         created(exchange)
 
-    creator = creator_of(client_for(serve(handler).url), 3)
+    _, creator = creating(handler, parallelism=3)
     for _ in range(2):
         assert creator.create_chains([chain(f"a{number}") for number in range(12)]) == [[None]] * 12
     assert most == 3
 
 
-def test_several_callers_share_it(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    server = serve(created)
-    creator = creator_of(client_for(server.url), 2)
+def test_several_callers_share_it(creating: Creating) -> None:
+    server, creator = creating(created, parallelism=2)
     callers = [
         InThread(lambda who=who: creator.create_chains([chain(f"{who}-{number}") for number in range(10)]))
         for who in range(5)
@@ -123,11 +116,8 @@ def test_several_callers_share_it(serve: Serve, client_for: MakeClient, creator_
     assert len({name_of(one) for one in server.requests}) == 50
 
 
-def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(
-    serve: Serve, client_for: MakeClient, certificates: Certificates, creator_of
-) -> None:
-    server = serve(created, certificates.server_context())
-    creator = creator_of(client_for(server.url, {"tls": certificates.trust}))
+def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(creating: Creating, certificates: Certificates) -> None:
+    server, creator = creating(created, {"tls": certificates.trust}, tls=certificates.server_context())
     text = "x" * 3_000_000
     for _ in range(2):
         chains = [[Creation(SERVICES, "ns", {"metadata": {"name": f"a{number}"}, "x": text})] for number in range(4)]
@@ -143,23 +133,18 @@ def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(
         [b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}", b"\r\n0\r\n", b"\r\n"],
     ],
 )
-def test_an_answer_may_come_in_pieces(
-    pieces: Sequence[bytes], serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_an_answer_may_come_in_pieces(pieces: Sequence[bytes], creating: Creating) -> None:
     def handler(exchange: Exchange) -> None:
         for piece in pieces:
             exchange.send(piece)
 
-    server = serve(handler)
-    creator = creator_of(client_for(server.url), 2)
+    server, creator = creating(handler, parallelism=2)
     for _ in range(3):
         assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
     assert server.connections <= 2
 
 
-def test_a_long_answer_is_read_to_its_end(
-    serve: Serve, client_for: MakeClient, certificates: Certificates, creator_of
-) -> None:
+def test_a_long_answer_is_read_to_its_end(creating: Creating, certificates: Certificates) -> None:
     """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
 
     def handler(exchange: Exchange) -> None:
@@ -167,44 +152,37 @@ def test_a_long_answer_is_read_to_its_end(
         exchange.chunk(b"x" * 1_000_000)
         exchange.end_chunks()
 
-    server = serve(handler, certificates.server_context())
-    creator = creator_of(client_for(server.url, {"tls": certificates.trust}), 2)
+    _, creator = creating(handler, {"tls": certificates.trust}, tls=certificates.server_context(), parallelism=2)
     for _ in range(2):
         assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
 
 
-def test_interim_answers_without_end_fail_their_call(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None:
     def handler(exchange: Exchange) -> None:
         with contextlib.suppress(OSError):
             while not exchange.server.stopping.is_set():
                 exchange.send(b"HTTP/1.1 100 Continue\r\n\r\n" * 400)
         exchange.hang_up()
 
-    creator = creator_of(client_for(serve(after_warming(handler)).url))
-    warm(creator)
+    _, creator = creating(handler, warmed=True)
     flooded, other = InThread(lambda: creator.create_chains([chain("a"), chain("warm-other")])).result()
     assert [type(one) for one in flooded] == [MalformedResponse]
     assert other == [None]
 
 
-def test_a_connection_that_the_server_gives_up_is_not_used_again(
-    serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_a_connection_that_the_server_gives_up_is_not_used_again(creating: Creating) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.respond(201, b"{}", Connection="close")
         exchange.hang_up()
 
-    server = serve(handler)
-    creator = creator_of(client_for(server.url))
+    server, creator = creating(handler)
     for _ in range(3):
         assert creator.create_chains([chain("a")]) == [[None]]
     assert server.connections == 3
 
 
-def test_a_create_whose_answer_is_lost_is_not_repeated(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    server = serve(after_warming(Exchange.reset))
-    creator = creator_of(client_for(server.url))
-    warm(creator)
+def test_a_create_whose_answer_is_lost_is_not_repeated(creating: Creating) -> None:
+    server, creator = creating(Exchange.reset, warmed=True)
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert type(error) is TransportError
     assert "create pods ns/a" in str(error)
@@ -220,14 +198,13 @@ def test_a_create_whose_answer_is_lost_is_not_repeated(serve: Serve, client_for:
     ],
 )
 def test_an_answer_that_breaks_off_or_makes_no_sense_is_an_error(
-    sent: bytes, expected: type[KubeError], serve: Serve, client_for: MakeClient, creator_of
+    sent: bytes, expected: type[KubeError], creating: Creating
 ) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.send(sent)
         exchange.hang_up()
 
-    creator = creator_of(client_for(serve(after_warming(handler)).url))
-    warm(creator)
+    _, creator = creating(handler, warmed=True)
     ((error,),) = creator.create_chains([chain("a")])
     assert type(error) is expected
     assert str(error).startswith("create pods ns/a: ")
@@ -235,19 +212,14 @@ def test_an_answer_that_breaks_off_or_makes_no_sense_is_an_error(
 
 
 @pytest.mark.parametrize("never_ends", [silent, drips(b"HTTP/1.1 201 Created\r\nX: ")], ids=["silent", "dripping"])
-def test_a_server_that_never_comes_to_an_end_is_given_up(
-    serve: Serve, client_for: MakeClient, creator_of, never_ends: Handler
-) -> None:
-    server = serve(after_warming(never_ends))
-    client = client_for(server.url, request_timeout=0.3)
-    creator = creator_of(client)
-    warm(creator)
+def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, never_ends: Handler) -> None:
+    _, creator = creating(never_ends, request_timeout=0.3, warmed=True)
     results = creator.create_chains([chain("a"), chain("warm-other")])
     assert isinstance(results[0][0], DeadlineExceeded)
     assert results[1] == [None]
 
 
-def test_a_server_that_asks_for_patience_gets_it(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_a_server_that_asks_for_patience_gets_it(creating: Creating) -> None:
     busy = iter([True, False])
 
     def handler(exchange: Exchange) -> None:
@@ -257,9 +229,7 @@ def test_a_server_that_asks_for_patience_gets_it(serve: Serve, client_for: MakeC
             created(exchange)
 
     recorder = Recorder()
-    server = serve(after_warming(handler))
-    creator = creator_of(client_for(server.url, observer=recorder))
-    warm(creator)
+    server, creator = creating(handler, observer=recorder, warmed=True)
     assert creator.create_chains([chain("a")]) == [[None]]
     assert [name_of(one) for one in server.requests][4:] == ["a", "a"]
     assert recorder.retries == [("POST", "429")]
@@ -267,20 +237,16 @@ def test_a_server_that_asks_for_patience_gets_it(serve: Serve, client_for: MakeC
 
 
 @pytest.mark.parametrize(("code", "expected"), [(429, TooManyRequestsError), (503, ServerError)])
-def test_what_must_not_be_repeated_is_not(
-    code: int, expected: type[KubeError], serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_what_must_not_be_repeated_is_not(code: int, expected: type[KubeError], creating: Creating) -> None:
     """A 429 that does not say when, and a 503, after which nobody knows whether the server has acted."""
     headers = {"Retry_After": "0"} if code == 503 else {}
-    server = serve(after_warming(lambda exchange: exchange.status(code, "No", "no", headers=headers)))
-    creator = creator_of(client_for(server.url))
-    warm(creator)
+    server, creator = creating(lambda exchange: exchange.status(code, "No", "no", headers=headers), warmed=True)
     ((error,),) = creator.create_chains([chain("a")])
     assert type(error) is expected
     assert len(server.requests) == 5
 
 
-def test_a_refused_token_is_exchanged(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_a_refused_token_is_exchanged(creating: Creating) -> None:
     tokens = iter(["Bearer old", "Bearer new"])
     credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
 
@@ -290,29 +256,25 @@ def test_a_refused_token_is_exchanged(serve: Serve, client_for: MakeClient, crea
         else:
             exchange.status(401, "Unauthorized", "who are you?")
 
-    server = serve(after_warming(handler))
-    creator = creator_of(client_for(server.url, {"credentials": credentials}))
-    warm(creator)
+    _, creator = creating(handler, {"credentials": credentials}, warmed=True)
     assert creator.create_chains([chain("a", "b")]) == [[None, None]]
 
 
 @pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])
 def test_a_401_is_repeated_once_and_only_with_newer_credentials(
-    tokens: list[str], sent: int, serve: Serve, client_for: MakeClient, creator_of
+    tokens: list[str], sent: int, creating: Creating
 ) -> None:
     issued = iter(tokens)
     credentials = IssuedCredentials(lambda: IssuedCredential(authorization=f"Bearer {next(issued)}"))
-    server = serve(after_warming(lambda exchange: exchange.status(401, "Unauthorized", "who are you?")))
-    creator = creator_of(client_for(server.url, {"credentials": credentials}))
-    warm(creator)
+    server, creator = creating(
+        lambda exchange: exchange.status(401, "Unauthorized", "who are you?"), {"credentials": credentials}, warmed=True
+    )
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert isinstance(error, UnauthorizedError)
     assert [one.headers["authorization"] for one in server.requests][4:] == [f"Bearer {one}" for one in tokens[:sent]]
 
 
-def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(
-    serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(creating: Creating) -> None:
     tokens = iter(["Bearer old", "Bearer new"])
     credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
     answers = iter([401, 429, 201])
@@ -320,16 +282,12 @@ def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(
     def handler(exchange: Exchange) -> None:
         exchange.status(next(answers), "Any", "any", headers={"Retry_After": "0"})
 
-    server = serve(after_warming(handler))
-    creator = creator_of(client_for(server.url, {"credentials": credentials}))
-    warm(creator)
+    server, creator = creating(handler, {"credentials": credentials}, warmed=True)
     assert creator.create_chains([chain("a")]) == [[None]]
     assert len(server.requests) == 7
 
 
-def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(
-    serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(creating: Creating) -> None:
     clock, asked, answered = FakeClock(), threading.Event(), threading.Event()
 
     def issue() -> IssuedCredential:
@@ -339,7 +297,7 @@ def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(
         return IssuedCredential("Bearer t", expires=clock.now() + timedelta(seconds=1000))
 
     credentials = IssuedCredentials(issue, clock=clock)
-    creator = creator_of(client_for(serve(created).url, {"credentials": credentials}))
+    _, creator = creating(created, {"credentials": credentials})
     warm(creator)
     clock.advance(950)
     first = InThread(lambda: creator.create_chains([chain("a")]))
@@ -353,79 +311,68 @@ def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(
     assert first.result() == [[None]]
 
 
-def test_as_many_connections_are_kept_as_requests_may_be_under_way(
-    serve: Serve, client_for: MakeClient, creator_of
-) -> None:
+def test_as_many_connections_are_kept_as_requests_may_be_under_way(creating: Creating) -> None:
     together = threading.Barrier(MAX_IDLE_CONNECTIONS + 6)
 
     def handler(exchange: Exchange) -> None:
         together.wait(60)
         created(exchange)
 
-    server = serve(handler)
-    creator = creator_of(client_for(server.url), together.parties)
+    server, creator = creating(handler, parallelism=together.parties)
     for _ in range(2):
         chains = [chain(f"a{number}") for number in range(together.parties)]
         assert creator.create_chains(chains) == [[None]] * together.parties
     assert server.connections == together.parties
 
 
-def test_a_request_that_cannot_be_written_takes_no_connection(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    client = client_for(serve(created).url)
-    creator = creator_of(client)
-    warm(creator)
+def test_a_request_that_cannot_be_written_takes_no_connection(creating: Creating) -> None:
+    _, creator = creating(created, warmed=True)
     ((error,),) = creator.multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
     assert isinstance(error, TransportError)
-    assert not client._session._transport._pool._busy
+    assert not creator.client._session._transport._pool._busy
 
 
-def test_an_idle_connection_that_has_ended_costs_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_an_idle_connection_that_has_ended_costs_nothing(creating: Creating) -> None:
     def handler(exchange: Exchange) -> None:
         created(exchange)
         if exchange.connection == 1:
             exchange.hang_up()
 
-    server = serve(handler)
-    client = client_for(server.url)
-    client.create(PODS, "ns", {"metadata": {"name": "first"}}, decode_nothing)
-    [(idle, _)] = client._session._transport._pool._idle
+    server, creator = creating(handler)
+    creator.client.create(PODS, "ns", {"metadata": {"name": "first"}}, decode_nothing)
+    [(idle, _)] = creator.client._session._transport._pool._idle
     eventually(lambda: readable(idle.sock), what="the end of the connection has come")
-    assert creator_of(client).create_chains([chain("a")]) == [[None]]
+    assert creator.create_chains([chain("a")]) == [[None]]
     assert [name_of(one) for one in server.requests] == ["first", "a"]
 
 
-def test_nobody_listens(client_for: MakeClient, creator_of, serve: Serve) -> None:
-    server = serve(created)
-    client = client_for(server.url)
+def test_nobody_listens(creating: Creating) -> None:
+    server, creator = creating(created)
     server.stop()
-    results = creator_of(client).create_chains([chain("a", "b"), chain("c")])
+    results = creator.create_chains([chain("a", "b"), chain("c")])
     assert [type(one) for (one,) in results] == [ConnectionRefused] * 2
 
 
-def test_a_rate_limit_holds(serve: Serve, client_for: MakeClient, creator_of) -> None:
+def test_a_rate_limit_holds(creating: Creating) -> None:
     recorder = Recorder()
-    client = client_for(serve(created).url, qps=1000.0, burst=1, observer=recorder)
-    creator = creator_of(client)
+    _, creator = creating(created, qps=1000.0, burst=1, observer=recorder)
     for _ in range(2):
         assert creator.create_chains([chain(f"a{number}") for number in range(5)]) == [[None]] * 5
     assert len(recorder.waits) == 10
     assert any(seconds > 0 for seconds in recorder.waits)
 
 
-def test_closing_the_client_ends_what_is_under_way(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    server = serve(after_warming(silent))
-    client = client_for(server.url)
-    creator = creator_of(client)
-    warm(creator)
+def test_closing_the_client_ends_what_is_under_way(creating: Creating) -> None:
+    server, creator = creating(silent, warmed=True)
     waiting = InThread(lambda: creator.create_chains([chain("a", "b"), *(chain(f"c{n}") for n in range(8))]))
     eventually(lambda: len(server.requests) == 8, what="as many requests as may be are under way")
-    client.close()
+    creator.client.close()
     results = waiting.result()
     assert [type(one) for (one,) in results] == [ClientClosed] * 9
 
 
-def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) -> None:
-    creator = Creator(client_for(serve(created).url), 2)
+def test_after_its_end_it_takes_nothing(creating: Creating) -> None:
+    _, creator = creating(created)
     assert creator.create_chains([chain("a")]) == [[None]]
     creator.close()
     creator.close()
@@ -433,8 +380,8 @@ def test_after_its_end_it_takes_nothing(serve: Serve, client_for: MakeClient) ->
         creator.create_chains([chain("b")])
 
 
-def test_nothing_is_nothing(serve: Serve, client_for: MakeClient, creator_of) -> None:
-    creator = creator_of(client_for(serve(created).url))
+def test_nothing_is_nothing(creating: Creating) -> None:
+    _, creator = creating(created)
     assert creator.create_chains([]) == []
     with pytest.raises(ValueError, match="no calls"):
         creator.create_chains([[]])

@@ -7,8 +7,8 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.kube.conftest import MakeClient, Serve
-from tests.unit.kube.http.creations import after_warming, chain, created, name_of, warm
+from tests.unit.kube.http.conftest import Creating
+from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, silent
 from tfoperator.kube.errors import TransportError
@@ -37,15 +37,14 @@ class Mistaken(Recorder):
 
 
 def test_what_nobody_has_thought_of_keeps_nobody_waiting(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    creating: Creating, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    client = client_for(serve(created).url)
-    creator = creator_of(client)
+    _, creator = creating(created)
 
     def broken(*_: object) -> None:
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(client._session, "begin", broken)
+    monkeypatch.setattr(creator.client._session, "begin", broken)
     ((error,),) = creator.create_chains([chain("a")])
     assert isinstance(error, TransportError)
     assert "a mistake" in str(error)
@@ -56,11 +55,9 @@ def test_what_nobody_has_thought_of_keeps_nobody_waiting(
 
 @pytest.mark.parametrize("where", ["_gather", "_begin_what_may"])
 def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
-    where: str, serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
+    where: str, creating: Creating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(after_warming(silent))
-    creator = creator_of(client_for(server.url))
-    warm(creator)
+    server, creator = creating(silent, warmed=True)
     multiplexer = creator.multiplexer
     waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
     eventually(lambda: len(server.requests) == 6, what="both requests are under way")
@@ -78,7 +75,7 @@ def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
 
 
 def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
+    creating: Creating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     going_on = threading.Event()
 
@@ -86,8 +83,7 @@ def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made
         assert not name_of(exchange).startswith("slow") or going_on.wait(60)
         created(exchange)
 
-    server = serve(handler)
-    creator = creator_of(client_for(server.url), 8)
+    server, creator = creating(handler, parallelism=8)
     warm(creator, 1)
     idle = creator.multiplexer._threads._idle_semaphore
     eventually(lambda: idle._value == 1, what="the only thread has come back from warming")
@@ -105,10 +101,9 @@ def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made
 
 
 def test_without_a_thread_to_work_in_it_says_so_and_the_next_try_may_succeed(
-    serve: Serve, client_for: MakeClient, creator_of, monkeypatch: pytest.MonkeyPatch
+    creating: Creating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    server = serve(created)
-    creator = creator_of(client_for(server.url))
+    server, creator = creating(created)
     with monkeypatch.context() as patch:
         NoThreads(patch, "api-calls")
         with pytest.raises(TransportError, match="can't start new thread"):
@@ -119,7 +114,7 @@ def test_without_a_thread_to_work_in_it_says_so_and_the_next_try_may_succeed(
 
 @pytest.mark.parametrize("ends", [Exchange.reset, silent])
 def test_a_mistake_about_a_lost_answer_fails_that_call_alone(
-    ends: Callable[[Exchange], None], serve: Serve, client_for: MakeClient, creator_of
+    ends: Callable[[Exchange], None], creating: Creating
 ) -> None:
     released = threading.Event()
 
@@ -132,9 +127,7 @@ def test_a_mistake_about_a_lost_answer_fails_that_call_alone(
             created(exchange)
 
     timeout = 2.0 if ends is silent else 60.0
-    server = serve(handler)
-    client = client_for(server.url, observer=Mistaken(), request_timeout=timeout)
-    creator = creator_of(client)
+    _, creator = creating(handler, observer=Mistaken(), request_timeout=timeout)
     warm(creator)
     calls = [chain("bad", "never"), *([] if ends is silent else [chain("slow")])]
     results = InThread(lambda: creator.create_chains(calls)).result()

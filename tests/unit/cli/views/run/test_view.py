@@ -28,19 +28,6 @@ def ended(code: int) -> dict[str, Any]:
     return {"terminated": {"exitCode": code}}
 
 
-def test_a_container_that_is_started_again_in_its_pod() -> None:
-    first = pod(state=ended(137))
-    second = pod(state={"running": {}}, lastState=ended(137), restartCount=1)
-    third = pod(state={"running": {}}, lastState=ended(1), restartCount=2)
-    assert told(pod(), first, second, second, third) == [
-        "",
-        "",
-        "exited with 137, started again (1)",
-        "",
-        "exited with 1, started again (2)",
-    ]
-
-
 def test_a_pod_that_is_made_again() -> None:
     assert told(pod(state=ended(137)), pod(before="1"), pod(before="1", state={"running": {}})) == [
         "",
