@@ -1,1 +1,1 @@
-"""What every other package may use, and what uses none of them: time, text and numbers."""
+"""Basic utilities for every other package, without dependencies on them: time, text and numbers."""

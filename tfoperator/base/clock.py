@@ -1,10 +1,10 @@
 """Time, injected: every component that waits or compares times takes a `Clock`, so tests run on virtual time.
 
-Waiting is expressed as "until this condition is notified or this *deadline* passes", never as "for this long":
-a deadline stays right when the clock moves between computing it and starting to wait, which is what makes a
-virtual clock free of races.
+Waiting is expressed as "until this condition is notified or this *deadline* passes", never as "for this long": a
+deadline stays right when the clock moves between its computation and the start of the wait, which makes a virtual clock
+free of races.
 
-Timestamps of others may be missing, naive, in the future or absurd: what is computed of them here never raises.
+Timestamps of others may be missing, naive, in the future or absurd: functions here never raise because of them.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Clock(Protocol):
-    """What the project needs of time. Implementations are thread-safe."""
+    """The project's interface to time. Implementations are thread-safe."""
 
     def now(self) -> datetime:
-        """The wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps people read."""
+        """Return the wall-clock time, timezone-aware, in UTC. May jump; use it for timestamps people read."""
         ...
 
     def monotonic(self) -> float:
-        """Seconds from an arbitrary origin, never going back. Use it for durations and deadlines."""
+        """Return the seconds from an arbitrary origin, never going back. Use it for durations and deadlines."""
         ...
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
@@ -45,13 +45,13 @@ class SystemClock:
     """The real time."""
 
     def now(self) -> datetime:
-        """The system's wall-clock time in UTC."""
+        """Return the system's wall-clock time in UTC."""
         return datetime.now(UTC)
 
-    monotonic = staticmethod(time.monotonic)  # itself, since it is asked for several times a request and event
+    monotonic = staticmethod(time.monotonic)  # no wrapper, since it is called several times a request and event
 
     def wait_until(self, condition: threading.Condition, deadline: float | None) -> bool:
-        """Wait on the condition for what is left until the deadline; see `Clock.wait_until`."""
+        """Wait on the condition for the rest of the time until the deadline; see `Clock.wait_until`."""
         if deadline is None:
             condition.wait()
             return True
@@ -62,7 +62,7 @@ class SystemClock:
 
 
 class Elapsed:
-    """The time since it was made, by the clock that says more: one of the two stands still while the machine sleeps."""
+    """The time since it was made, by the clock that advanced more: one of the two stops while the machine sleeps."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -70,7 +70,7 @@ class Elapsed:
 
     @property
     def seconds(self) -> float:
-        """So many seconds have passed, or fewer if somebody has put the wall clock forward."""
+        """The seconds that have passed; too many if the wall clock was put forward."""
         wall = (self._clock.now() - self._wall).total_seconds()
         return max(self._clock.monotonic() - self._monotonic, wall)
 
@@ -93,7 +93,7 @@ class StopSignal:
             self._condition.notify_all()
 
     def is_set(self) -> bool:
-        """Whether `set()` has been called."""
+        """Return whether `set()` has been called."""
         return self._set
 
     def wait(self, clock: Clock, seconds: float | None = None) -> bool:
@@ -107,25 +107,25 @@ class StopSignal:
 
 
 class Repetition:
-    """Calls a function every few seconds in a thread of its own: at once, then on and on.
+    """Calls a function every few seconds in a thread of its own, the first time at once.
 
     `start` and `stop` any number of times; the first stop is final. Thread-safe.
     """
 
     def __init__(self, call: Callable[[], float | None], *, seconds: float, clock: Clock, name: str) -> None:
-        """`name` is the thread's. What the function raises is logged, and changes nothing.
+        """Initialize; `name` is the thread's. Exceptions of the function are logged and have no other effect.
 
-        It may return how many seconds to wait for the next call instead of `seconds`.
+        The function may return the seconds until the next call, instead of `seconds`.
         """
         self._call = call
         self._seconds = seconds
         self._clock = clock
         self._stop = StopSignal()
-        self._lock = threading.Lock()  # guards that the thread is started once
+        self._lock = threading.Lock()  # ensures that the thread is started once
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Begin to call it, if that has not begun."""
+        """Start the calls, unless they have started."""
         with self._lock:
             if self._thread.ident is None and not self._stop.is_set():
                 self._thread.start()
@@ -150,17 +150,17 @@ class Repetition:
 
 
 def seconds_between(earlier: datetime, later: datetime) -> float:
-    """Seconds from `earlier` to `later`, negative if they are the other way round. A naive time counts as UTC."""
+    """Return the seconds from `earlier` to `later`, negative in reverse order. A naive time counts as UTC."""
     return (_aware(later) - _aware(earlier)).total_seconds()
 
 
 def epoch_seconds(moment: datetime | None) -> float:
-    """Seconds since 1970 as a sort key; a missing time sorts as 1970."""
+    """Return the seconds since 1970 as a sort key; a missing time sorts as 1970."""
     return 0.0 if moment is None else seconds_between(_EPOCH, moment)
 
 
 def whole_second(moment: datetime) -> datetime:
-    """The moment as a status records it: UTC, cut to the second, since Kubernetes' times have no fractions."""
+    """Return the time as a status records it: UTC, cut to the second, since Kubernetes' times have no fractions."""
     return _aware(moment).astimezone(UTC).replace(microsecond=0)
 
 

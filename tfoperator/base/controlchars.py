@@ -1,7 +1,7 @@
-"""Text from strangers (logs, names, messages) made harmless for whoever's terminal shows it in the end.
+"""Makes untrusted text (logs, names, messages) harmless for the terminal that finally shows it.
 
-Escape sequences can retitle a window, move the cursor over what was printed before, and on some terminals do more. What
-is printed into a pipe or a file reaches a terminal, too, by `grep`, `tee` or `cat`. Pure.
+Escape sequences can retitle a window, move the cursor over earlier output, and on some terminals do more. Output into a
+pipe or a file reaches a terminal, too, by `grep`, `tee` or `cat`. Pure.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ _SEQUENCES = re.compile(
     r"|\x1b[\]PX^_](?:[^\x07\x1b\n]*(?:\x07|\x1b\\)|)"  # OSC (titles, links), DCS and other strings, to their end
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # other CSI: cursor, screen
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"  # character sets, reset, ...
-    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"  # whatever else controls, an escape that breaks off included
+    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"  # any other control character, an incomplete escape included
 )
 _AFTER_SPACE = re.compile(r"[\x7f-\x9f]")
 
 
 def without_controls(text: str, *, keep: str = "") -> str:
-    """The output of a program without what would move the cursor, ring or garble the terminal; colours and tabs stay.
+    """Remove characters that move the cursor, ring or garble the terminal from output; keep colours and tabs.
 
     Sequences are dropped, and single control characters become U+FFFD, unless they are in `keep`.
     """
@@ -36,9 +36,9 @@ def without_controls(text: str, *, keep: str = "") -> str:
 
 
 def shown_lines(text: str) -> list[str]:
-    """The lines of a container's log, without their ends, each as a terminal shows it in the end.
+    """Return the lines of a container's log, without line ends, each as a terminal finally shows it.
 
-    Only a line feed ends a line: a progress bar writes its line anew by carriage returns, and U+2028 or a form feed may
+    Only a line feed ends a line: a progress bar rewrites its line by carriage returns, and U+2028 or a form feed may
     stand in any message.
     """
     lines = text.split("\n")
@@ -48,27 +48,27 @@ def shown_lines(text: str) -> list[str]:
 
 
 def shown_line(line: str) -> str:
-    """What is there in the end of a line that was written over by carriage returns, as a progress bar does."""
+    """Return the final text of a line that was overwritten by carriage returns, as by a progress bar."""
     return line.rstrip("\r").rpartition("\r")[2]
 
 
 def in_utf8(text: str) -> str:
-    """The text as JSON can say it: bytes of a file name or an argument that are no UTF-8 are written as escapes.
+    """Return the text in valid UTF-8: other bytes of a file name or an argument are written as escapes.
 
-    Python has those as lone surrogates, which nothing can encode.
+    Python represents them as lone surrogates, which no codec encodes.
     """
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def printable(text: str) -> str:
-    """A message whose control characters, colours included, are shown as Python would write them; lines stay lines."""
+    """Return a message with control characters, colours included, escaped as in Python; line breaks stay."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:
-    """Plain data as JSON in readable Unicode, of which no character controls a terminal, and which loses nothing."""
+    """Return plain data as JSON in readable Unicode, without characters that control a terminal, and lossless."""
     return _AFTER_SPACE.sub(
         lambda match: f"\\u{ord(match[0]):04x}", json.dumps(value, ensure_ascii=False, indent=indent)
     )

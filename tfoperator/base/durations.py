@@ -1,4 +1,4 @@
-"""Durations as text: read as Go and people write them, written exactly, or shortened as kubectl shows ages. Pure."""
+"""Durations as text: parsed as in Go and by hand, formatted exactly, or shortened as kubectl shows ages. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import re
 _MINUTE, _HOUR, _DAY, _YEAR = 60, 3600, 86_400, 31_536_000
 
 _FORMS = (
-    # up to so many seconds: the unit and its letter, the smaller unit (0 for none) and its letter
+    # limit in seconds: the unit and its letter, the smaller unit (0 for none) and its letter
     (2 * _MINUTE, 1, "s", 0, ""),
     (10 * _MINUTE, _MINUTE, "m", 1, "s"),
     (3 * _HOUR, _MINUTE, "m", 0, ""),
@@ -21,16 +21,16 @@ _FORMS = (
 )
 
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 0.001}
-_WRITTEN = re.compile("".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit})?" for unit in _UNITS), re.ASCII)
+_DURATION = re.compile("".join(rf"(?:(?P<{unit}>\d+(?:\.\d+)?){unit})?" for unit in _UNITS), re.ASCII)
 
 
 def parse_duration(text: str) -> float:
-    """Seconds of `15s`, `5m`, `1h30m` or `250ms`, the largest unit first; a bare number is seconds.
+    """Return the seconds of `15s`, `5m`, `1h30m` or `250ms`, the largest unit first; a bare number is seconds.
 
     Raises ValueError for anything else, a negative number included.
     """
     written = text.strip()
-    match = _WRITTEN.fullmatch(written)
+    match = _DURATION.fullmatch(written)
     if match and written:
         return sum(float(amount) * _UNITS[unit] for unit, amount in match.groupdict().items() if amount)
     try:
@@ -43,7 +43,7 @@ def parse_duration(text: str) -> float:
 
 
 def format_duration(seconds: float) -> str:
-    """What `parse_duration` reads as these seconds, in the largest unit of which they are a whole number."""
+    """Return the text that `parse_duration` reads as these seconds, in the largest unit that gives a whole number."""
     for unit in "hm":
         if seconds >= _UNITS[unit] and seconds % _UNITS[unit] == 0:
             return f"{seconds / _UNITS[unit]:.0f}{unit}"
@@ -51,7 +51,7 @@ def format_duration(seconds: float) -> str:
 
 
 def human_duration(seconds: float) -> str:
-    """At most two units, the smaller one only while it says something: HumanDuration of k8s.io/apimachinery.
+    """Return at most two units, the smaller one only where it matters: HumanDuration of k8s.io/apimachinery.
 
     One second below zero is taken for a clock's inaccuracy, more is `<invalid>`.
 

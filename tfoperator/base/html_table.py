@@ -1,4 +1,4 @@
-"""Tables as notebooks show them. Whatever stands in a cell is text, never markup."""
+"""Tables as notebooks show them. Cell contents are text, never markup."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable, Sequence
 
 from tfoperator.base.controlchars import printable
 
-_LEFT = "text-align:left;padding:2px 12px 2px 0"
+_CELL_STYLE = "text-align:left;padding:2px 12px 2px 0"
 _GREEN, _RED, _YELLOW = "#1a7f37", "#cf222e", "#9a6700"  # readable on white and on black
 _COLOURS = {"Running": _GREEN, "Succeeded": _GREEN, "Failed": _RED, "Pending": _YELLOW}
 
 
 def html_table(titles: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A table with these titles; a cell that is the name of a state has that state's colour."""
-    head = "".join(f'<th style="{_LEFT}">{html_text(title)}</th>' for title in titles)
+    """Return a table with these titles; a cell that is the name of a state has that state's colour."""
+    head = "".join(f'<th style="{_CELL_STYLE}">{html_text(title)}</th>' for title in titles)
     body = "".join(f"<tr>{''.join(_cell(cell) for cell in row)}</tr>" for row in rows)
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 def html_text(words: str) -> str:
-    """Words as text of an HTML page; the name of a state has its colour."""
+    """Return words as text of an HTML page; the name of a state has its colour."""
     text, colour = html.escape(printable(words)), _COLOURS.get(words)
     return f'<span style="color:{colour}">{text}</span>' if colour else text
 
 
 def _cell(words: str) -> str:
-    return f'<td style="{_LEFT}">{html_text(words)}</td>'
+    return f'<td style="{_CELL_STYLE}">{html_text(words)}</td>'

@@ -1,7 +1,7 @@
-"""A token bucket that hands out waiting times, or refuses, and never sleeps itself.
+"""A token bucket that returns waiting times, or refuses, and never sleeps itself.
 
-To reserve (rather than to take) keeps callers in the order in which they came and spreads them out evenly, and leaves
-the sleeping to the caller, who can be interrupted.
+Reserving a token (rather than taking it) serves callers in their order of arrival, evenly spread, and leaves the
+sleeping to the caller, which can be interrupted.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The TFJob controller: what is observed of a job, what is planned for it, what goes into its pods, and the API calls.
+"""The TFJob controller: observes jobs, plans changes, builds pods and services, and makes the API calls.
 
-`TFJobController` runs the syncs. Its rooms are `pods`, `plan`, `ledger`, and then `observe` and `execute`: each may use
-those before it. What is exported here is all that the rest of the program uses.
+`TFJobController` runs the syncs. The subpackages are `pods`, `plan`, `ledger`, and then `observe` and `execute`: each
+may import those before it. This module exports every name that the rest of the program uses.
 """
 
 from tfoperator.controller.collaborators import (

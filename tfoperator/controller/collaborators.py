@@ -1,4 +1,4 @@
-"""What the controller works with: an API server, events, metrics, an archive of logs, and looks into running pods."""
+"""The controller's dependencies: an API client, events, metrics, a log archive, and inspection of running pods."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfoperator.kube.verbs import ApiClient
 
 
 class Recorder(Protocol):
-    """Where events go: `tfoperator.events.EventRecorder`, or a list in tests."""
+    """A sink for events: `tfoperator.events.EventRecorder`, or a list in tests."""
 
     def event(
         self,
@@ -33,42 +33,42 @@ class Recorder(Protocol):
 
 
 class ControllerMetrics:
-    """Hooks, called from many threads; they must be quick and must not raise. Here each does nothing."""
+    """Hooks, called from many threads; they must be quick and must not raise. The methods here do nothing."""
 
     def job_transitions(self, namespace: str, transitions: Set[ConditionType]) -> None:
-        """These conditions of a job have become True, and the status that says so has been written."""
+        """Note that these conditions of a job became True and that the status with them was written."""
 
     def job_deleted(self, namespace: str) -> None:
-        """A job was deleted, by whomever."""
+        """Note that a job was deleted, by any client."""
 
     def job_started(self, seconds: float) -> None:
-        """A job runs for the first time, so many seconds after its creation."""
+        """Note that a job runs for the first time, `seconds` after its creation."""
 
     def job_finished(self, seconds: float, *, succeeded: bool) -> None:
-        """A job has ended, so many seconds after its creation."""
+        """Note that a job ended, `seconds` after its creation."""
 
     def objects_created(self, kind: OwnedKind, count: int, failed: int) -> None:
-        """A sync created `count` objects, and `failed` creations were refused or got no answer."""
+        """Note that a sync created `count` objects, and that `failed` creations were refused or got no answer."""
 
     def objects_deleted(self, kind: OwnedKind, count: int) -> None:
-        """A sync deleted `count` objects."""
+        """Note that a sync deleted `count` objects."""
 
     def sync_failed(self, reason: str) -> None:
-        """A sync will be repeated; `reason` is an error's class name (bounded in number)."""
+        """Note that a sync will be repeated; `reason` is an error's class name (bounded in number)."""
 
 
 class PodArchive(Protocol):
     """Keeps the logs of pods: `tfoperator.logs.archive.LogArchive`. Its methods never block."""
 
     timeout: float
-    """Seconds that a deletion waits at most."""
+    """The maximum number of seconds that a deletion waits for logs."""
 
     def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """The UIDs of those pods whose deletion has to wait until their logs are kept, or their time is over."""
+        """Return the UIDs of the pods whose deletion has to wait until their logs are kept or the timeout is over."""
         ...
 
     def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to keep the logs of those pods that have to wait; `done` is called when it is worth planning again."""
+        """Begin to keep the logs of the pods that have to wait; `done` is called when planning again is worthwhile."""
         ...
 
 
@@ -76,18 +76,18 @@ class LogLooks(Protocol):
     """Looks at the newest lines of logs. Its methods never block."""
 
     def known(self, uid: str) -> LogLines:
-        """What the last look at the logs of the job with this UID has found."""
+        """Return the result of the last look at the logs of the job with this UID."""
         ...
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
-        """Begin to look, unless a look at this job's logs is under way; `done` is called when it is worth planning.
+        """Begin to look, unless a look at this job's logs is under way; `done` is called when planning is worthwhile.
 
-        The pods are looked at in their order, up to the first with a line that is newer.
+        The pods are examined in order, up to the first with a line that is newer.
         """
         ...
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         ...
 
 
@@ -95,37 +95,37 @@ class StackKeeper(Protocol):
     """Takes stacks of the threads in running pods, and keeps them. Its methods never block."""
 
     def taken(self, uid: str) -> datetime:
-        """When those of the job with this UID were last taken; 1970 if never."""
+        """Return when the stacks of the job with this UID were last taken; 1970 if never."""
         ...
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take them, unless that is under way; `done` is called when it is worth planning."""
+        """Begin to take stacks, unless that is under way; `done` is called when planning is worthwhile."""
         ...
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         ...
 
 
 class PodWitnesses(msgspec.Struct, frozen=True):
-    """Who looks into running pods. Without `logs` only reports tell of progress; without `stacks` none are taken."""
+    """Inspectors of running pods. Without `logs` only reports show progress; without `stacks` none are taken."""
 
     logs: LogLooks | None = None
     stacks: StackKeeper | None = None
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         for one in (self.logs, self.stacks):
             if one is not None:
                 one.forget(uid)
 
 
 class Collaborators(msgspec.Struct, frozen=True):
-    """What a controller works with, whichever jobs there are.
+    """The dependencies of a controller, the same for all jobs.
 
-    With an `archive`, no pod is deleted before its logs are kept, or its time for that is over. `progress_of` says what
-    a job has reported by now: each write of a status, the last above all, says it, too. `witnesses` look into the pods
-    of jobs that have a deadline for their progress.
+    With an `archive`, no pod is deleted before its logs are kept or the archive's timeout is over. `progress_of`
+    returns the progress that a job has reported so far: each status write includes it, above all the last one.
+    `witnesses` inspect the pods of jobs that have a progress deadline.
     """
 
     client: ApiClient

@@ -1,8 +1,8 @@
 """The TFJob controller: events become keys, worker threads take keys, and `sync_tfjob` brings a job closer to its spec.
 
 A sync is five steps: observe, plan, verify, execute, requeue. It looks at the caches only (no API call), lets the pure
-`plan()` decide, and has the plan executed. It is level-triggered: it acts on the whole observed state, so it doesn't
-matter which event caused it, how often it runs, or what was going on when the process was killed.
+`plan()` decide, and has the plan executed. It is level-triggered: it acts on the whole observed state, so the event
+that caused it, the number of runs, and the moment at which the process was killed do not matter.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ logger = logging.getLogger(__name__)
 
 
 class ControllerOptions(msgspec.Struct, frozen=True):
-    """How a controller works.
+    """The options of a controller.
 
-    `threadiness` jobs are synced at a time.
-    `batch_period` (seconds) is how long events of pods and services are gathered before their job is synced: the pods
-    of one job start and end together, and the API server can bear one status write for all of them, not one for each.
-    `urgent_batch_period` is the same for what a replica waits for that does not run: pods that have failed, names that
-    have become free. It need be no longer than events of one moment take to arrive.
+    `threadiness` is the number of jobs that are synced at a time. `batch_period` (seconds) is how long events of pods
+    and services are gathered before their job is synced: the pods of one job start and end together, and the API server
+    can bear one status write for all of them, not one for each. `urgent_batch_period` is the same for events that a
+    stopped replica waits for: pods that have failed, names that have become free. It need not exceed the time in which
+    simultaneous events arrive.
     """
 
     threadiness: int = 8
@@ -57,9 +57,9 @@ class ControllerOptions(msgspec.Struct, frozen=True):
 class TFJobController:
     """Keeps every TFJob in the caches as its spec wants it.
 
-    `start()` looks at every job, and from then on at those that something happens to; call it once the caches are
-    complete, for a half-filled cache looks like lost pods. Before, as on a standby, no key is kept: the caches know all
-    that happened meanwhile. `stop()` lets running syncs finish and takes no new key.
+    `start()` queues every job, and from then on each job that an event concerns; call it once the caches are complete,
+    for a half-filled cache looks like lost pods. Before `start()`, as on a standby, no key is kept: the caches contain
+    every change made meanwhile. `stop()` lets running syncs finish and takes no new key.
     """
 
     def __init__(
@@ -90,13 +90,13 @@ class TFJobController:
         urgent = self._when_leading(min(self._options.urgent_batch_period, period))
         connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
         """Start the workers. Raises RuntimeError if called twice."""
         if self._leading:
             raise RuntimeError("this controller has been started before")
-        # First this: what a handler is told from now on is queued, and what it was told before is in the cache.
+        # Set this first: events from now on are queued, and earlier ones are in the cache.
         self._leading = True
         jobs = self._jobs.list()
         self._ledger.cache_lag.inherit(jobs)
@@ -105,34 +105,34 @@ class TFJobController:
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new key, wait up to `timeout` real seconds for running syncs; False if one is still running."""
+        """Take no new key and wait up to `timeout` real seconds for running syncs; return False if one still runs."""
         return self._workers.stop(timeout)
 
     def enqueue(self, key: str) -> None:
-        """Have a job (`namespace/name`) looked at soon."""
+        """Queue a job (`namespace/name`) for a sync."""
         self._queue.add(key)
 
     def enqueue_after(self, key: str, seconds: float) -> None:
-        """Have a job looked at after a while."""
+        """Queue a job for a sync in `seconds`."""
         self._queue.add_after(key, seconds)
 
     def plan_with(self, options: PlanOptions) -> None:
-        """Have every plan from now on made with other options."""
+        """Use these options for every plan from now on."""
         self._plan_options = options
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
-        """Have a comparison with the live state recorded; queue the job, too, if it needs a write."""
+        """Record a comparison with the live state; queue the job, too, if it needs a write."""
         self._ledger.memory.compared(uid, comparison)
 
     def forget_writes(self) -> None:
-        """The API server was restored from a backup, and does not know what was written last: believe the caches."""
+        """Trust the caches again: the API server was restored from a backup and does not have the last writes."""
         self._ledger.cache_lag.forget_writes()
 
     def is_settled(self, job: TFJob) -> bool:
-        """Whether the last sync of a job left nothing to do, and the caches show nothing new of what it saw."""
+        """Return whether the last sync of a job left nothing to do, and the caches show no change since."""
         return self._ledger.memory.settled(job.metadata.uid) == self._observer.versions(job)
 
-    # Work.
+    # Syncing.
 
     def _process(self, key: str) -> None:
         try:
@@ -145,11 +145,11 @@ class TFJobController:
             self._look_again(key, Requeue(retry=True))
 
     def sync_tfjob(self, key: str) -> None:
-        """Bring one job (`namespace/name`) closer to what it should be. At most one call per key at a time.
+        """Bring one job (`namespace/name`) closer to its spec. At most one call per key at a time.
 
         Reads the caches only, unless an orphan is to be adopted, a name is taken, a pod has vanished, or the job was
         inherited from another leader. Raises KubeError if the job's objects can't be claimed or the cache is stale;
-        what fails later has been requeued on return.
+        later failures have been requeued on return.
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
@@ -158,7 +158,7 @@ class TFJobController:
         try:
             requeue = self._sync(cached)
         finally:
-            # If the job was deleted meanwhile, its handler may have come too early to forget what the sync remembers.
+            # If the job was deleted meanwhile, its handler may have run too early to forget the state of this sync.
             uid, now = cached.metadata.uid, self._jobs.find(key)
             if now is None or now.metadata.uid != uid:
                 self._forget(uid)
@@ -201,7 +201,7 @@ class TFJobController:
         logger.log(level, "%s; trying again (try %d)", error, self._queue.num_requeues(key) + 2, extra=extra)
 
     def _gone(self, job: TFJob) -> None:
-        """A job was deleted: forget everything about it. Its objects are the garbage collector's."""
+        """Forget everything about a deleted job. The garbage collector deletes its objects."""
         if self._leading:
             self._metrics.job_deleted(job.metadata.namespace)
         self._queue.forget(job.metadata.key)

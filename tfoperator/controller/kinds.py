@@ -12,7 +12,7 @@ OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
 """The kinds of objects that a job owns, spelled like their resources."""
 
 ObjectKind = OwnedKind | Literal["tfjobs"]
-"""The same and the job itself, which is deleted when its time to live is over."""
+"""The same kinds and the job itself, which is deleted when its time to live is over."""
 
 RESOURCES: dict[ObjectKind, Resource] = {
     "pods": PODS,
@@ -20,7 +20,7 @@ RESOURCES: dict[ObjectKind, Resource] = {
     "deployments": DEPLOYMENTS,
     "tfjobs": TFJOBS,
 }
-"""The resource of each kind but PodGroups: theirs depends on the gang scheduler."""
+"""The resource of each kind except PodGroups: theirs depends on the gang scheduler."""
 
 NOUNS: dict[ObjectKind, str] = {
     "pods": "pod",
@@ -29,9 +29,9 @@ NOUNS: dict[ObjectKind, str] = {
     "deployments": "deployment",
     "tfjobs": "TFJob",
 }
-"""What one object of each kind is called in messages."""
+"""The noun for one object of each kind in messages."""
 
 
 def expectation_key(owner_uid: str, replica_type: str | None, kind: ObjectKind) -> ExpectationKey:
-    """The key for objects of one replica type (in any case); empty or None for objects that belong to no replica."""
+    """Return the key for objects of one replica type (in any case); empty or None for objects of no replica."""
     return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)

@@ -1,9 +1,9 @@
 """Turns a stream of occurrences into few events: similar ones are combined, equal ones counted, floods cut off.
 
-Events live in etcd and every one costs an API call, so a job that fails the same way for hours must cost neither.
-The three steps and their numbers are client-go's, and run in its order: aggregate, count, filter. Pure but for
-the state it keeps: time comes with each occurrence. A correlator serves one source (component and host), hence
-no key holds the source.
+Events live in etcd and every one costs an API call, so a job that fails the same way for hours must cost neither. The
+three steps and their numbers are client-go's, and run in its order: aggregate, count, filter. Pure except for its
+state: time comes with each occurrence. A correlator serves one source (component and host), hence no key holds the
+source.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ MAX_MESSAGE = 1024
 AGGREGATED_PREFIX = "(combined from similar events): "
 
 _LRU_SIZE = 4096  # keys remembered by each step
-_SIMILAR_LIMIT = 10  # the so-many-th distinct message about one thing is combined with its predecessors
+_SIMILAR_LIMIT = 10  # number of distinct messages about one thing from which on they are combined
 _SIMILAR_SECONDS = 600.0  # silence after which similar occurrences are no longer combined
 _SPAM_BURST = 25  # events at once about one object, per type
 _SPAM_REFILL = 1 / 300  # events per second afterwards
-_MAX_NAME = 253  # a DNS subdomain, which an event's name has to be
+_MAX_NAME = 253  # an event's name must be a DNS subdomain
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 _Key = tuple[str, ...]
 
 
 class Occurrence(msgspec.Struct, frozen=True):
-    """Something happened to an object."""
+    """An occurrence that concerns an object."""
 
     regarding: ObjectReference
     type: str
@@ -47,7 +47,7 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class CorrelatedEvent(msgspec.Struct, frozen=True):
-    """What the API server should hold: a new event if `count` is 1, else the next state of the event `name`."""
+    """The wanted state on the API server: a new event if `count` is 1, else the next state of the event `name`."""
 
     name: str
     regarding: ObjectReference
@@ -90,7 +90,7 @@ class Correlator:
         self._last_stamp = 0
 
     def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
-        """What to write for this occurrence; None if there were too many about its object."""
+        """Return what to write for this occurrence; None if there were too many about its object."""
         key, message = self._aggregate(occurrence)
         counted = self._count(key, occurrence)
         if not self._allow(occurrence):
@@ -116,7 +116,7 @@ class Correlator:
         similar.messages.add(occurrence.message)
         if len(similar.messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message
-        # The newcomer is the one not remembered: messages that have events of their own go on being counted there.
+        # Only the new message is not remembered: messages that have events of their own continue to be counted there.
         similar.messages.discard(occurrence.message)
         return group, bounded(AGGREGATED_PREFIX + occurrence.message)
 
@@ -135,7 +135,7 @@ class Correlator:
         return allowance.take(occurrence.monotonic)
 
     def _new_name(self, occurrence: Occurrence) -> str:
-        """`{object}.{nanoseconds in hex}`; two events of one moment still get different names."""
+        """Return `{object}.{nanoseconds in hex}`; two events of one moment still get different names."""
         stamp = (occurrence.at - _EPOCH) // timedelta(microseconds=1) * 1000
         self._last_stamp = stamp = max(stamp, self._last_stamp + 1)
         suffix = f".{stamp:x}"
@@ -143,7 +143,7 @@ class Correlator:
 
 
 def bounded(message: str) -> str:
-    """The message, cut with an ellipsis if it is longer than an event may carry, and in UTF-8 whatever it quotes."""
+    """Return the message as valid UTF-8, cut with an ellipsis if it is longer than an event may carry."""
     message = in_utf8(message)
     return message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
 

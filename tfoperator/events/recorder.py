@@ -1,8 +1,8 @@
-"""Writes events to the API server, off the caller's path: reporting what happened must never delay or break work.
+"""Writes events to the API server, off the caller's path: recording an event must never delay or break work.
 
-Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a courtesy to
-people, so when the server can't keep up they are dropped, counted, and said so once. And they go
-behind objects: a burst of new jobs is up sooner if its events come after it.
+Callers put occurrences into a bounded queue; one thread correlates and writes them. Events are a convenience for
+people, so when the server can't keep up they are dropped, counted, and that is logged once. They are written after
+objects: a burst of new jobs starts sooner if its events come after it.
 """
 
 from __future__ import annotations
@@ -36,24 +36,24 @@ logger = logging.getLogger(__name__)
 EventType = Literal["Normal", "Warning"]
 
 _QUEUE_SIZE = 1000
-_MOST_HELD = _QUEUE_SIZE // 2  # while work goes first; then there is still room for as many
-_LONGEST_HELD = 5.0  # seconds
-_LOOK_PERIOD = 0.1  # seconds between two looks whether there is still work
+_MAX_HELD = _QUEUE_SIZE // 2  # while other work has priority; as many still fit
+_MAX_HOLD_SECONDS = 5.0  # seconds
+_LOOK_PERIOD = 0.1  # seconds between two checks for other work
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
-_NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must live in a namespace, even one about a Node
+_NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must have a namespace, even one about a Node
 
 
 class EventRecorder:
     """Records events of one source. Thread-safe.
 
-    `start()` once, `stop()` once; what is reported before the start waits in the queue, what comes after the stop
-    is dropped. A write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is
-    random, so that operators don't retry in step); any answer of the API server is final.
+    `start()` once, `stop()` once; events from before the start wait in the queue, those after the stop are dropped. A
+    write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is random, so that operators
+    don't retry in step); any answer of the API server is final.
 
-    While `behind()` says that there is work which goes first, an event is held, for at most 5 s, and then all that came
-    meanwhile are written with it; it must not block. A warning is held by nothing, nor is what came before it about the
-    same object: those of one object keep their order.
+    While `behind()` returns True, other work has priority: an event is held for at most 5 s, and then all events
+    recorded meanwhile are written with it; `behind` must not block. A warning is never held, nor are earlier events
+    about the same object: the events of one object keep their order.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class EventRecorder:
         self._stop = StopSignal()
         self._changed = threading.Condition()  # guards the fields below
         self._queue: deque[Occurrence] = deque()  # to be written now
-        self._held: deque[Occurrence] = deque()  # until there is no work that goes first, or the time is over
+        self._held: deque[Occurrence] = deque()  # until no other work has priority, or the time is over
         self._dropped = 0
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
@@ -84,7 +84,7 @@ class EventRecorder:
 
     @property
     def dropped(self) -> int:
-        """How many occurrences were not written because the queue was full or the recorder stopped."""
+        """The number of occurrences not written because the queue was full or the recorder stopped."""
         with self._changed:
             return self._dropped
 
@@ -105,7 +105,7 @@ class EventRecorder:
                 self._held.append(occurrence)
                 if type == "Warning":
                     self._release(regarding)
-                elif len(self._held) >= _MOST_HELD:
+                elif len(self._held) >= _MAX_HELD:
                     self._release()
                 if self._queue or len(self._held) == 1:
                     self._changed.notify()
@@ -121,7 +121,7 @@ class EventRecorder:
             self._thread.start()
 
     def stop(self, timeout: float = 5.0) -> bool:
-        """Write what is queued, for at most `timeout` seconds and without retrying, then end. Idempotent.
+        """Write the queued events, for at most `timeout` seconds and without retrying, then end. Idempotent.
 
         Returns whether the thread has ended (it can be held up by a request in flight).
         """
@@ -144,28 +144,28 @@ class EventRecorder:
                 if event is not None:
                     self._write(event)
             except Exception:
-                # One event that can't be written, for whatever reason, must not end all others.
+                # One event that can't be written, for any reason, must not end all others.
                 logger.exception("event %s about %s is lost", occurrence.reason, occurrence.regarding)
 
     def _next(self) -> Occurrence | None:
         with self._changed:
             self._await_due()
             if self._queue and self._clock.monotonic() < self._flush_until:
-                if len(self._queue) + len(self._held) <= _MOST_HELD:
+                if len(self._queue) + len(self._held) <= _MAX_HELD:
                     self._overflowing = False
                 return self._queue.popleft()
         self._discard_queue()
         return None
 
     def _await_due(self) -> None:
-        """Wait until something is to be written, or the recorder stops; under the lock."""
+        """Wait until an event is to be written, or the recorder stops; under the lock."""
         while not self._queue:
             if self._stop.is_set():
                 self._release()
                 return
             deadline = None
             if self._held:
-                now, deadline = self._clock.monotonic(), self._held[0].monotonic + _LONGEST_HELD
+                now, deadline = self._clock.monotonic(), self._held[0].monotonic + _MAX_HOLD_SECONDS
                 if deadline <= now or not self._behind():
                     self._release()
                     return
@@ -173,7 +173,7 @@ class EventRecorder:
             self._clock.wait_until(self._changed, deadline)
 
     def _release(self, regarding: ObjectReference | None = None) -> None:
-        """What is held is to be written now: all of it, or what is about an object; under the lock."""
+        """Schedule held events for writing now: all of them, or those about an object; under the lock."""
         held, self._held = self._held, deque()
         for one in held:
             (self._queue if regarding is None or one.regarding == regarding else self._held).append(one)
@@ -187,7 +187,7 @@ class EventRecorder:
                 logger.debug("event %s about %s, try %d: %s", event.reason, event.regarding, attempt, error)
                 last = error
             except AlreadyExistsError:
-                # The answer to an earlier try was lost: the event is there.
+                # The answer to an earlier try was lost: the event exists.
                 return
             except ApiError as error:
                 log = logger.debug if namespace_is_ending(error) else logger.warning
@@ -211,7 +211,7 @@ class EventRecorder:
                 self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
             except NotFoundError:
-                # The API server deletes events after an hour; this one begins anew, its count kept.
+                # The API server deletes events after an hour; this one is created again, its count kept.
                 pass
         self._client.create(EVENTS, namespace, self._manifest(event, namespace), decode_nothing)
 

@@ -1,4 +1,4 @@
-"""What an event is about."""
+"""References to the objects that events concern."""
 
 from __future__ import annotations
 

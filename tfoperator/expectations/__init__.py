@@ -1,4 +1,4 @@
-"""What each replica set of a job still expects to see created or deleted. Knows nothing of Kubernetes."""
+"""Creations and deletions that a job's replica sets still expect to see. Knows nothing of Kubernetes."""
 
 from tfoperator.expectations.expectations import DEFAULT_TTL, ExpectationKey, Expectations
 

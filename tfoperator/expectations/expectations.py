@@ -1,9 +1,8 @@
-"""What a controller has asked for and not yet seen: stops a sync from acting on a cache older than its own writes.
+"""Requested and not yet observed changes: stops a sync from acting on a cache older than its own writes.
 
 Without this, a sync that runs before the watch has delivered the pods it just created would create them again.
-Expectations are kept per owner, replica type and kind, so one slow replica type doesn't hold up the others. They
-expire (5 minutes, as in Kubernetes' own controllers), so that an event lost for ever can delay a job but never
-wedge it.
+Expectations are kept per owner, replica type and kind, so one slow replica type doesn't hold up the others. They expire
+(5 minutes, as in Kubernetes' own controllers), so that a lost event can delay a job but never block it.
 """
 
 from __future__ import annotations
@@ -29,16 +28,16 @@ leak, not load."""
 
 
 class ExpectationKey(msgspec.Struct, frozen=True):
-    """Whose objects are awaited."""
+    """The group of objects that are awaited."""
 
     owner_uid: str
     replica_type: str
     kind: str
-    """What kind of objects: the plural name of their resource, such as `pods`."""
+    """The kind of objects: the plural name of their resource, such as `pods`."""
 
 
 class _Outstanding:
-    """What is still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
+    """The changes still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
 
     __slots__ = ("creations", "deletions")
 
@@ -52,7 +51,7 @@ class _Outstanding:
 
 
 class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
-    """A TTLCache that also knows the keys of each owner, whichever way an entry leaves. Not thread-safe."""
+    """A TTLCache that also knows the keys of each owner, however an entry is removed. Not thread-safe."""
 
     def __init__(self, maxsize: int, ttl: float, clock: Clock) -> None:
         super().__init__(maxsize, ttl, timer=clock.monotonic)
@@ -63,7 +62,7 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
         return tuple(self._keys_of.get(owner_uid, ()))
 
     def find(self, key: ExpectationKey) -> _Outstanding | None:
-        """As `get`, for what is mostly there: that asks for the time twice."""
+        """Return the value as `get` does, but faster for keys that mostly exist: `get` reads the time twice."""
         try:
             return self[key]
         except KeyError:
@@ -85,7 +84,7 @@ class _OwnerIndexedCache(TTLCache[ExpectationKey, _Outstanding]):
         return gone
 
     def popitem(self) -> tuple[ExpectationKey, _Outstanding]:
-        """Called by the cache itself to make room when it is full."""
+        """Remove an entry; the cache itself calls this to make room when it is full."""
         key, value = super().popitem()
         self._unindex(key)
         if not value.fulfilled:
@@ -106,9 +105,9 @@ class Expectations:
     Order matters: expect *before* the API call, and observe either in the event handler or, when the call
     failed, right after it. A key that was never set, was forgotten or has expired is satisfied.
 
-    At the bound the least recently used key is dropped, and counts as satisfied from then on; if something was
-    still outstanding a warning says so. The worst that follows is a create that the API server refuses with
-    AlreadyExists, because replica names are deterministic.
+    At the bound the least recently used key is dropped, and counts as satisfied from then on; if something was still
+    outstanding a warning says so. The worst consequence is a create that the API server refuses with AlreadyExists,
+    because replica names are deterministic.
     """
 
     def __init__(
@@ -120,7 +119,7 @@ class Expectations:
         self._cache = _OwnerIndexedCache(max_keys, ttl, clock or SystemClock())
 
     def expect_creations(self, key: ExpectationKey, count: int) -> None:
-        """Expect `count` objects to appear, replacing what creations were expected before; restarts the TTL.
+        """Expect `count` objects to appear, replacing the creations expected before; restarts the TTL.
 
         Deletions still pending under the key stay: one sync may both create and delete.
         """
@@ -132,10 +131,10 @@ class Expectations:
     def expect_deletions(self, key: ExpectationKey, uids: Iterable[str]) -> None:
         """Expect the objects with these UIDs to vanish, besides those expected before; restarts the TTL.
 
-        Creations still pending under the key stay. Deletions are tracked by UID because one object is often
-        seen to go twice (marked for deletion, then gone), which a counter would take for two. Unlike client-go's
-        they add up: one sync may delete in several steps, and an object whose deletion is forgotten would be taken
-        for one that is there, and later for one that was lost.
+        Creations still pending under the key stay. Deletions are tracked by UID because the deletion of one object is
+        often observed twice (marked for deletion, then gone), which a counter would take for two. Unlike client-go's
+        they add up: one sync may delete in several steps, and an object whose deletion is forgotten would be taken for
+        an existing one, and later for a lost one.
         """
         pending = set(uids)
         with self._lock:
@@ -144,20 +143,20 @@ class Expectations:
         self._report(evicted)
 
     def raise_creations(self, key: ExpectationKey, count: int) -> None:
-        """Expect `count` more creations under a key that is set; no-op otherwise. The TTL runs on."""
+        """Expect `count` more creations under a key that is set; no-op otherwise. The TTL is not restarted."""
         with self._lock:
             outstanding = self._cache.find(key)
             if outstanding is not None:
                 outstanding.creations += count
 
     def creation_observed(self, key: ExpectationKey) -> None:
-        """One creation was seen, or failed and won't be. No-op under a key that isn't set; may go below zero."""
+        """Note that one creation was seen, or failed. No-op under a key that isn't set; may go below zero."""
         self.raise_creations(key, -1)
 
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
-        """The deletion of `uid` was seen, or failed and won't be. Only a UID that is pending counts.
+        """Note that the deletion of `uid` was seen, or failed. Only a UID that is pending counts.
 
-        True if it was the last that was outstanding under the key.
+        Returns True if it was the last outstanding one under the key.
         """
         with self._lock:
             outstanding = self._cache.find(key)
@@ -167,16 +166,16 @@ class Expectations:
             return outstanding.fulfilled
 
     def owner_satisfied(self, owner_uid: str) -> bool:
-        """Whether the cache can be trusted for this owner: nothing is outstanding, or it has been for too long.
+        """Return whether the cache can be trusted for this owner: nothing is outstanding, or it has been for too long.
 
         O(keys of the owner).
         """
         return not self.outstanding(owner_uid)
 
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
-        """The keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
+        """Return the keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
 
-        Ask before reading the caches: what is satisfied now, they show. O(keys of the owner).
+        Call it before reading the caches: they show the changes of all satisfied keys. O(keys of the owner).
         """
         with self._lock:
             found = ((key, self._cache.get(key)) for key in self._cache.keys_of(owner_uid))
@@ -194,13 +193,13 @@ class Expectations:
                 self._cache.discard(key)
 
     def __len__(self) -> int:
-        """How many keys are held, satisfied ones that have not expired included."""
+        """Return the number of keys held, satisfied ones that have not expired included."""
         with self._lock:
             return len(self._cache)
 
     def _renewed(self, key: ExpectationKey) -> _Outstanding:
         outstanding = self._cache.get(key)
-        # A fulfilled record may hold a negative count, which must not swallow what is expected from now on.
+        # A fulfilled record may hold a negative count, which must not offset the new expectations.
         if outstanding is None or outstanding.fulfilled:
             outstanding = _Outstanding()
         self._cache.put(key, outstanding)

@@ -1,8 +1,8 @@
-"""What stands between the threads of an informer: a queue before the cache's, and one before that of each handler.
+"""The queues between the threads of an informer: one before the cache's thread, and one before each handler's.
 
-Nothing is merged or reordered in them, so nothing can go stale. They decouple reading the socket from what a change
-sets off, and a slow handler from the cache and every other handler. They are unbounded on purpose: a bound would have
-the slowest stall all. The length of a handler's is a metric instead.
+Items are not merged or reordered, so none can go stale. The queues decouple reading the socket from processing a
+change, and a slow handler from the cache and every other handler. They are unbounded on purpose: with a bound the
+slowest handler would stall all. Instead, the length of a handler's queue is a metric.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ logger = logging.getLogger(__name__)
 
 
 Notification = tuple[T | None, T | None]
-"""One call to come, as the old object and the new one: an add without an old one, a delete without a new one."""
+"""A pending call, as the old object and the new one: an add has no old one, a delete no new one."""
 
 
 class FifoClosed(Exception):
-    """The queue was closed; nothing comes any more."""
+    """The queue was closed; no more items come."""
 
 
 class Fifo(Generic[V]):
@@ -46,11 +46,11 @@ class Fifo(Generic[V]):
         return len(self._items)
 
     def push(self, items: Sequence[V]) -> None:
-        """Queue these; nothing happens once closed."""
+        """Queue these items; no-op once closed."""
         with self._condition:
             if self._closed:
                 return
-            waits = not self._items  # if ever: the consumer takes one after the other as long as there are some
+            waits = not self._items  # if any: the consumer takes one after the other as long as there are some
             self._items.extend(items)
             if waits:
                 self._condition.notify_all()
@@ -62,7 +62,7 @@ class Fifo(Generic[V]):
         """
         if not self._poked:
             try:
-                # Without the lock: in a burst there is nothing to wait for, and taking is one atomic step.
+                # Without the lock: in a burst there is no need to wait, and taking is one atomic step.
                 return self._items.popleft()
             except IndexError:
                 pass
@@ -76,13 +76,13 @@ class Fifo(Generic[V]):
             return self._items.popleft()
 
     def poke(self) -> None:
-        """Make a waiting `pop`, or else the next one, return None, so that it is called with another deadline."""
+        """Make a waiting `pop`, or else the next one, return None, so that its caller can set another deadline."""
         with self._condition:
             self._poked = True
             self._condition.notify_all()
 
     def close(self) -> None:
-        """Drop what is queued, refuse what comes, and end `pop`. Idempotent."""
+        """Drop queued items, refuse later ones, and end `pop`. Idempotent."""
         with self._condition:
             self._closed = True
             self._items.clear()
@@ -114,7 +114,7 @@ class Delivery(Generic[T]):
         self._metrics = metrics
         self._thread = threading.Thread(target=self._run, name=f"informer {informer}: {name}", daemon=True)
         self._fifo: Fifo[Notification[T]] = Fifo(clock=clock)
-        metrics.handler_backlog(informer, name, self._fifo.__len__)  # which keeps the queue, but not the handler
+        metrics.handler_backlog(informer, name, self._fifo.__len__)  # keeps the queue, but not the handler
 
     def start(self) -> None:
         """Start calling the handler, and count the resync period from now."""
@@ -123,16 +123,16 @@ class Delivery(Generic[T]):
         self._thread.start()
 
     def push(self, notifications: Sequence[Notification[T]]) -> None:
-        """Queue these calls; nothing happens once closed."""
+        """Queue these calls; no-op once closed."""
         if notifications:
             self._fifo.push(notifications)
 
     def close(self) -> None:
-        """Make no further call after the present one, and drop what is queued. Does not wait. Idempotent."""
+        """Make no further call after the present one, and drop queued ones. Does not wait. Idempotent."""
         self._fifo.close()
 
     def join(self, timeout: float) -> bool:
-        """Wait (real seconds) for the thread to end; True if it has, or never ran, or is the calling thread."""
+        """Wait (real seconds) for the thread's end; return True if it ended, never ran, or is the calling thread."""
         if self._thread.ident is None or self._thread is threading.current_thread():
             return True
         self._thread.join(max(timeout, 0))

@@ -1,7 +1,7 @@
-"""One informer per collection for a whole process: who asks for the same collection shares its watch and cache.
+"""One informer per collection for a whole process: all users of a collection share its watch and cache.
 
-`--namespace a --namespace b` needs a watch per namespace (there is no such thing as a watch of two), but a controller
-should not have to know: a group reads them as one. Usually it holds one informer, for all namespaces.
+`--namespace a --namespace b` needs a watch per namespace (a watch can't cover two), but a controller need not know
+that: a group reads them as one. Usually it holds one informer, for all namespaces.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Together(ABC):
     @property
     @abstractmethod
     def members(self) -> Sequence[SharedInformer[Any] | InformerGroup[Any]]:
-        """Those that there are now."""
+        """The current members."""
 
     @property
     def failure(self) -> Exception | None:
@@ -54,7 +54,7 @@ class Together(ABC):
             member.signal_stop()
 
     def stop(self, timeout: float = 10) -> bool:
-        """Stop all members at once; False if one was still busy after `timeout` real seconds in all."""
+        """Stop all members at once; return False if one was still busy after `timeout` real seconds in all."""
         self.signal_stop()
         deadline = time.monotonic() + timeout
         ended = [member.stop(max(deadline - time.monotonic(), 0)) for member in self.members]
@@ -77,7 +77,7 @@ class InformerGroup(Together, Generic[T]):
 
     @property
     def members(self) -> Sequence[SharedInformer[T]]:
-        """One per namespace, or one for all."""
+        """One informer per namespace, or one for all."""
         return self.informers
 
     @property
@@ -86,12 +86,12 @@ class InformerGroup(Together, Generic[T]):
         return [informer.last_sync_resource_version for informer in self.informers]
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
-        """As `SharedInformer.add_handler`. One thread per member: calls are in order per namespace, not overall."""
+        """Call `SharedInformer.add_handler` of every member. One thread each: calls are in order per namespace only."""
         for informer in self.informers:
             informer.add_handler(handler, resync_period=resync_period, name=name)
 
     def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        """As `SharedInformer.add_indexers`."""
+        """Call `SharedInformer.add_indexers` of every member."""
         for informer in self.informers:
             informer.add_indexers(indexers)
 
@@ -102,7 +102,7 @@ class InformerGroup(Together, Generic[T]):
                 informer.start()
 
     def relist(self) -> None:
-        """As `SharedInformer.relist`, for every member."""
+        """Call `SharedInformer.relist` of every member."""
         for informer in self.informers:
             informer.relist()
 
@@ -118,7 +118,7 @@ class SharedInformerFactory(Together):
         clock: Clock | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`namespaces` are watched one by one; "" is all. What has no namespace is watched once."""
+        """Initialize; each of `namespaces` has a watch, "" is all. Cluster-scoped resources are watched once."""
         if not namespaces or (len(namespaces) > 1 and "" in namespaces):
             raise ValueError(f'namespaces must be ("",) for all, or names; is {tuple(namespaces)!r}')
         self._client = client
@@ -139,8 +139,8 @@ class SharedInformerFactory(Together):
     ) -> InformerGroup[T]:
         """Return the informers of a collection, as one; a new one must be started by `start()`.
 
-        Asked again for a collection, returns the same group and adds the indexes that it has not got. Raises ValueError
-        if the same collection was asked for with another `decode`: its cache holds objects of the first one's type.
+        Asked again for a collection, returns the same group and adds missing indexes. Raises ValueError if the same
+        collection was asked for with another `decode`: its cache holds objects of the first one's type.
         """
         collection = (resource, selection)
         with self._lock:
@@ -170,12 +170,12 @@ class SharedInformerFactory(Together):
             return group
 
     def start(self) -> None:
-        """Start every informer that has not been started. May be called again after more were asked for."""
+        """Start every informer that has not been started. Call it again after requesting more."""
         for group in self.members:
             group.start()
 
     @property
     def members(self) -> list[InformerGroup[Any]]:
-        """The groups that were asked for."""
+        """The groups requested so far."""
         with self._lock:
             return [group for _, group in self._groups.values()]

@@ -1,4 +1,4 @@
-"""What others may plug into an informer: handlers, and hooks for metrics. It knows no metrics library."""
+"""The extension points of an informer: handlers, and hooks for metrics. It imports no metrics library."""
 
 from __future__ import annotations
 
@@ -12,28 +12,28 @@ T_contra = TypeVar("T_contra", contravariant=True)
 
 
 class ResourceEventHandler(Protocol[T_contra]):
-    """Is called for every change of the cache, after the cache has changed, and first for what is there already.
+    """Called for every change of the cache, after the cache has changed, and first for the existing objects.
 
     The calls of one registration come one at a time, from a thread of its own, in the order of the changes; a slow
-    handler delays no other. The objects are those in the cache: read-only. What a call raises is logged, counted, and
-    lost; the next call comes all the same.
+    handler delays no other. The objects are those in the cache: read-only. An exception in a call is logged, counted,
+    and dropped; the next call follows.
     """
 
     def on_add(self, obj: T_contra) -> None:
-        """An object is there."""
+        """Handle a new object."""
         ...
 
     def on_update(self, old: T_contra, new: T_contra) -> None:
-        """An object changed, or this is a resync (same `resource_version`, then usually the same object).
+        """Handle a changed object, or a resync (same `resource_version`, then usually the same object).
 
-        Compare UIDs: an object that was deleted and made again while the watch was interrupted comes as one update.
+        Compare UIDs: an object that was deleted and recreated while the watch was interrupted comes as one update.
         """
         ...
 
     def on_delete(self, obj: T_contra) -> None:
-        """An object is gone. `obj` is its last state, or the last in the cache if the deletion was not seen.
+        """Handle a deleted object: `obj` is its last state, or the last in the cache if no deletion was seen.
 
-        May also come for an object that no call ever announced.
+        May also be called for an object without an earlier call.
         """
         ...
 
@@ -48,29 +48,29 @@ class Callbacks(Generic[T]):
         self._gone = gone
 
     def on_add(self, obj: T) -> None:
-        """An object is there."""
+        """Call `changed`."""
         self._changed(obj)
 
     def on_update(self, old: T, new: T) -> None:  # noqa: ARG002 - the protocol's signature
-        """An object has changed."""
+        """Call `changed` with the new object."""
         self._changed(new)
 
     def on_delete(self, obj: T) -> None:
-        """An object is gone."""
+        """Call `gone`."""
         self._gone(obj)
 
 
 class InformerMetrics(ReflectorMetrics):
-    """Hooks that do nothing here; two more questions: are the handlers keeping up, is one of them broken."""
+    """Hooks that do nothing here; they show, too, whether the handlers keep up and whether one fails."""
 
     def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        """Called once: `read` returns, at any time and from any thread, how many objects the cache holds.
+        """Receive `read`, once: it returns, at any time and from any thread, the number of objects in the cache.
 
-        As long as `read` is kept, so is the cache.
+        A reference to `read` keeps the cache alive.
         """
 
     def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        """Called once per handler: `read` returns, from any thread, how many calls wait for it."""
+        """Receive `read`, once per handler: it returns, from any thread, the number of pending calls."""
 
     def handler_failed(self, informer: str, handler: str) -> None:
-        """A handler raised; that call is lost to it, and it goes on with the next."""
+        """Note that a handler raised; it misses that call, and continues with the next."""

@@ -1,4 +1,4 @@
-"""A cache of one collection that many share: one watch on the server, any number of handlers and readers.
+"""A shared cache of one collection: one watch on the server, any number of handlers and readers.
 
 Order of things for every change: the cache first, then the handlers, so that a handler which reads the cache finds
 at least the change it is called for. Threads: one reads the server (reflector), one changes the cache, one per handler.
@@ -26,7 +26,7 @@ T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
 
 MIN_RESYNC_PERIOD = 1.0
-"""Seconds; a shorter resync period (but 0, which is none) is raised to this."""
+"""Seconds; a shorter resync period (except 0: none) is raised to this."""
 
 
 class InformerStopped(RuntimeError):
@@ -34,7 +34,7 @@ class InformerStopped(RuntimeError):
 
 
 class SharedInformer(Generic[T]):
-    """Mirrors one collection and calls handlers about it, from `start()` to `stop()`; not to be started again.
+    """Mirrors one collection and calls handlers, from `start()` to `stop()`; it can't be restarted.
 
     All methods are thread-safe; `stop` may be called from a handler.
     """
@@ -49,7 +49,7 @@ class SharedInformer(Generic[T]):
         rng: random.Random | None = None,
         metrics: InformerMetrics | None = None,
     ) -> None:
-        """`name` stands in logs, thread names and metrics."""
+        """Initialize; `name` is used in logs, thread names and metrics."""
         self.name = name
         self._clock = clock or SystemClock()
         self._metrics = metrics or InformerMetrics()
@@ -62,8 +62,8 @@ class SharedInformer(Generic[T]):
             threading.Thread(target=self._reflect, name=f"informer {name}: reflector", daemon=True),
             threading.Thread(target=self._process_news, name=f"informer {name}: cache", daemon=True),
         ]
-        # Guards the cache and the handlers as one: while it is held, no handler joins between a change of the cache
-        # and its notification. Also guards what follows. Under it only memory is touched; waiters get notified.
+        # Guards the cache and the handlers as one: while it is held, no handler joins between a change of the cache and
+        # its notification. Also guards the fields below. Code under it only touches memory and notifies waiters.
         self._state = threading.Condition()
         self._deliveries: list[Delivery[T]] = []
         self._synced = False
@@ -81,7 +81,7 @@ class SharedInformer(Generic[T]):
 
     @property
     def failure(self) -> Exception | None:
-        """Why the cache is no longer kept, if so: an index function raised. Nothing a server does can cause it."""
+        """The reason why the cache stopped, if it did: an index function raised. No server response can cause it."""
         return self._failure
 
     @property
@@ -104,7 +104,7 @@ class SharedInformer(Generic[T]):
     # --- handlers
 
     def add_handler(self, handler: ResourceEventHandler[T], *, resync_period: float = 0, name: str = "") -> None:
-        """Call `handler` for every change from now on, after an add for each object that is there already.
+        """Call `handler` for every change from now on, after an add for each existing object.
 
         Every `resync_period` seconds (0: never) it gets an update of every object with itself. Raises InformerStopped
         after `stop()`.
@@ -129,7 +129,7 @@ class SharedInformer(Generic[T]):
             self._deliveries.append(delivery)
         self._fifo.poke()  # its resync may be due before the one that the cache thread waits for
 
-    # --- life
+    # --- lifecycle
 
     def start(self) -> None:
         """Start following the server. A second start, or one after `stop()`, is ignored with a warning."""
@@ -144,7 +144,7 @@ class SharedInformer(Generic[T]):
                 thread.start()
 
     def signal_stop(self) -> None:
-        """Begin to stop, without waiting: closes the watch, cuts waits short, drops what handlers have not got yet."""
+        """Begin to stop, without waiting: closes the watch, cuts waits short, drops pending calls of handlers."""
         with self._state:
             self._stopped = True
             for delivery in self._deliveries:
@@ -179,7 +179,7 @@ class SharedInformer(Generic[T]):
         self._reflector.relist()
 
     def wait_for_sync(self, timeout: float | None = None) -> bool:
-        """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; returns that.
+        """Wait up to `timeout` seconds of the clock (None: without limit) until `has_synced`; return that.
 
         Returns early when the informer is stopped or has failed.
         """
@@ -210,7 +210,7 @@ class SharedInformer(Generic[T]):
         except FifoClosed:
             return
         except Exception as error:
-            # Going on would leave an object out of the cache for ever: a failure, which health checks show, is better.
+            # Continuing would leave an object out of the cache for ever: better a failure, which health checks show.
             logger.critical("%s: the cache can't be kept any longer: %s", self.name, error, exc_info=True)
             self._reflector.stop()
             self._fifo.close()
@@ -242,7 +242,7 @@ class SharedInformer(Generic[T]):
                 if _is_change(old, obj):
                     notifications.append((old, obj))
         finally:
-            # Also if an index function raises: the handlers hear of all that the cache shows.
+            # Also if an index function raises: the handlers receive every change that the cache shows.
             for delivery in self._deliveries:
                 delivery.push(notifications)
 
@@ -253,14 +253,14 @@ class SharedInformer(Generic[T]):
         deleted: list[Notification[T]] = [(obj, None) for key, obj in before.items() if key in gone]
         shown: list[Notification[T]] = [(before.get(obj.metadata.key), obj) for obj in now]
         changes = [*deleted, *(one for one in shown if _is_change(*one))]
-        # A list shows every object, so it does for a resync that is due.
+        # A list calls the handlers with every object, so it replaces a resync that is due.
         due = self._take_due()
         for delivery in self._deliveries:
             delivery.push([*deleted, *shown] if delivery in due else changes)
 
     def _resync(self) -> float | None:
-        """Resync the handlers whose time has come; return when the next one is due."""
-        # Out of the cache as it is now, in turn with the news: a resync never shows an older state after a newer one.
+        """Resync the handlers that are due; return when the next one is due."""
+        # From the cache as it is now, in order with the changes: a resync never shows an older state after a newer one.
         with self._state:
             due = self._take_due()
             everything: list[Notification[T]] = [(obj, obj) for obj in self.indexer.list()] if due else []
@@ -269,7 +269,7 @@ class SharedInformer(Generic[T]):
             return min((one.next_resync for one in self._deliveries if one.next_resync is not None), default=None)
 
     def _take_due(self) -> list[Delivery[T]]:
-        """Return the deliveries whose resync is due; their next one is set."""
+        """Return the deliveries whose resync is due, and set their next one."""
         now = self._clock.monotonic()
         due = [one for one in self._deliveries if one.next_resync is not None and one.next_resync <= now]
         for delivery in due:

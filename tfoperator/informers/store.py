@@ -1,7 +1,7 @@
-"""The cache of an informer: objects by key and by index, and how they are read.
+"""The cache of an informer: objects by key and by index, and the interface for reading them.
 
-Objects go in and out by reference, so a cache of thousands of pods costs what the pods cost and a look-up copies a
-list at most. That is sound because views are frozen: all readers share the object, and none can write to it.
+Objects go in and out by reference, so a cache of thousands of pods needs only the memory of the pods, and a look-up
+copies a list at most. That is sound because views are frozen: all readers share the object, and none can write to it.
 
 The children of a job, and the objects that it might adopt, are one dictionary look-up, as in the controllers of
 Kubernetes since 1.34; the Go operator scans a namespace for every sync of every job.
@@ -41,7 +41,7 @@ def index_orphans(obj: HasMetadata) -> Sequence[str]:
 
 
 class UnknownIndex(LookupError):
-    """No index of that name was added: a mistake of the caller, not of the data."""
+    """No index of that name was added: an error of the caller, not of the data."""
 
 
 class IndexConflict(ValueError):
@@ -52,15 +52,15 @@ class IndexFunctionError(Exception):
     """An index function raised. Fatal: an object that can't be indexed would be missing for ever, unnoticed."""
 
 
-# Buckets are dictionaries rather than sets: they keep the objects at hand and give them back in a stable order.
+# Buckets are dictionaries rather than sets: they hold the objects and return them in a stable order.
 _Buckets = dict[str, dict[str, T]]
 
 
 class Indexer(Generic[T]):
     """A thread-safe map from `metadata.key` to object with secondary indexes.
 
-    Every method is atomic: a reader sees an object in the store and in all its index buckets, or in none. What is
-    returned is the caller's to change, but the objects are shared and must be treated as read-only.
+    Every method is atomic: a reader sees an object in the store and in all its index buckets, or in none. The caller
+    may change the returned lists, but the objects are shared and must be treated as read-only.
     """
 
     def __init__(self, indexers: Mapping[str, IndexFunction[T]] | None = None) -> None:
@@ -80,7 +80,7 @@ class Indexer(Generic[T]):
             return self._items.get(key)
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return what there is under each of these keys, at one moment."""
+        """Return the objects under these keys, None for missing ones, at one moment."""
         with self._lock:
             return [*map(self._items.get, keys)]
 
@@ -101,15 +101,15 @@ class Indexer(Generic[T]):
             return [*bucket.values()] if bucket else []
 
     def has_index(self, name: str) -> bool:
-        """Tell whether there is an index of this name."""
+        """Return whether there is an index of this name."""
         return name in self._functions
 
     # --- writing, for the informer that owns this store
 
     def add(self, obj: T) -> T | None:
-        """Put an object, in place of the one with its key; returns that one. Raises IndexFunctionError.
+        """Put an object in place of the one with its key; return the old one. Raises IndexFunctionError.
 
-        An index function is asked before anything is changed, so a failing one leaves the store as it was.
+        The index functions run before anything is changed, so a failing one leaves the store as it was.
         """
         key = obj.metadata.key
         with self._lock:
@@ -122,7 +122,7 @@ class Indexer(Generic[T]):
             return old
 
     def delete(self, key: str) -> T | None:
-        """Take the object with this key out; returns it, None if there was none."""
+        """Remove the object with this key; return it, None if there was none."""
         with self._lock:
             old = self._items.pop(key, None)
             if old is not None:
@@ -130,7 +130,7 @@ class Indexer(Generic[T]):
             return old
 
     def replace(self, objects: Iterable[T]) -> dict[str, T]:
-        """Hold exactly these objects from now on; returns what was held before, by key. Raises IndexFunctionError."""
+        """Hold exactly these objects from now on; return the previous ones, by key. Raises IndexFunctionError."""
         items = {obj.metadata.key: obj for obj in objects}
         with self._lock:
             indexes = _build_indexes(self._functions, items)
@@ -139,7 +139,7 @@ class Indexer(Generic[T]):
             return old
 
     def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        """Add indexes, filled from what is held already.
+        """Add indexes, filled from the existing objects.
 
         Raises IndexConflict if one of the names is taken (nothing is added then) and IndexFunctionError.
         """
@@ -183,7 +183,7 @@ class Lister(Generic[T]):
     """Reads from the cache only, never from the server. Thread-safe; the objects are shared and read-only."""
 
     def __init__(self, *indexers: Indexer[T]) -> None:
-        """`indexers` hold disjoint sets of objects."""
+        """Initialize; `indexers` hold disjoint sets of objects."""
         self._indexers = indexers
 
     def find(self, key: str) -> T | None:
@@ -195,7 +195,7 @@ class Lister(Generic[T]):
         return None
 
     def get_all(self, keys: Sequence[str]) -> builtins.list[T | None]:
-        """Return the objects with these keys, None for those that are not there."""
+        """Return the objects with these keys, None for missing ones."""
         found = self._indexers[0].get_all(keys)
         for indexer in self._indexers[1:]:
             found = [other if one is None else one for one, other in zip(found, indexer.get_all(keys), strict=True)]

@@ -1,8 +1,8 @@
-"""One attempt at the lease: what a candidate reads, concludes and writes. No loop, no thread.
+"""One attempt at the lease: a candidate's reads, decisions and writes. No loop, no thread.
 
-Times in the lease come from other machines' clocks and are never compared. What counts is the *local* monotonic
-time at which this candidate last saw the record change: a holder that has not renewed for the duration it wrote
-itself, measured here, is gone.
+Times in the lease come from other machines' clocks and are never compared. Only the *local* monotonic time counts at
+which this candidate last saw the record change: a holder that has not renewed for the duration it wrote itself,
+measured here, is gone.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ _FAILURES = (KubeError, msgspec.MsgspecError)  # no answer, a refusal, or a Leas
 
 
 class SeenLease(msgspec.Struct, frozen=True):
-    """The lease as last seen, and since when (locally, monotonic) its record has been so."""
+    """The lease as last seen, and the (local, monotonic) time since which its record is unchanged."""
 
     lease: Lease | None = None
     since: float = -math.inf
 
     @property
     def holder(self) -> str:
-        """Who holds the lease; empty if nobody does or none was seen."""
+        """The lease's holder; empty if there is none or none was seen."""
         return self.lease.record.holder if self.lease else ""
 
 
 class Candidate:
     """Tries to hold one lease. Keeps no state between attempts, so one that hangs can be abandoned safely.
 
-    Methods don't raise KubeError: a server that fails is a reason to try again, and logged.
+    Methods don't raise KubeError: a server failure is logged and retried.
     """
 
     def __init__(self, lock: LeaseLock, *, lease_duration: float, clock: Clock) -> None:
@@ -46,15 +46,15 @@ class Candidate:
         self._clock = clock
 
     def holds(self, seen: SeenLease) -> bool:
-        """Whether the lease, as seen, is this candidate's."""
+        """Return whether the lease, as seen, is this candidate's."""
         return seen.holder == self._lock.identity
 
     def attempt(self, seen: SeenLease) -> tuple[bool, SeenLease]:
-        """Acquire or renew the lease: whether it is ours now, and what was seen of it."""
+        """Acquire or renew the lease; return whether it is ours now, and the lease as seen."""
         # Our own lease counts from before the request: others can see the renewal no earlier than that.
         started = self._clock.monotonic()
         if seen.lease is not None and self.holds(seen) and self._valid(seen, started):
-            # Most renewals find nothing changed, so one request is enough.
+            # Most renewals find no change, so one request is enough.
             try:
                 return True, self._write(seen.lease, started)
             except _FAILURES as error:
@@ -63,7 +63,7 @@ class Candidate:
             lease = self._lock.get()
         except NotFoundError:
             if seen.holder and not self.holds(seen) and self._valid(seen, started):
-                # Somebody has deleted it. Its holder does not know that yet, and works on.
+                # Another client has deleted it. Its holder does not know that yet, and works on.
                 return False, seen
             return self._create(seen, started)
         except _FAILURES as error:
@@ -81,10 +81,10 @@ class Candidate:
         return False, seen
 
     def release(self) -> bool:
-        """Give the lease up if it is ours, so that another can take it at once; whether it is not ours any more.
+        """Release the lease if it is ours, so that another can take it at once; return whether it is no longer ours.
 
-        The holder that counts is the one *fetched*: the one last seen may be outdated, and releasing because
-        of it would take the lease from a new leader.
+        The *fetched* holder counts: the one last seen may be outdated, and releasing because of it would take the lease
+        from a new leader.
         """
         for _ in range(_RELEASE_TRIES):
             try:
@@ -96,7 +96,7 @@ class Candidate:
             except NotFoundError:
                 return True
             except ConflictError:
-                # Fetching again is all that this asks for: nobody competes for a lease that is held.
+                # Fetching again is enough: no other candidate competes for a lease that is held.
                 continue
             except _FAILURES as error:
                 logger.warning("lease %s is not released and will expire: %s", self._lock, error)
@@ -108,7 +108,7 @@ class Candidate:
 
     def _look(self, lease: Lease, before: SeenLease) -> SeenLease:
         same = before.lease is not None and before.lease.record == lease.record
-        # A renewal of ours whose answer was lost counts from the one before it: when it was made is not known.
+        # A renewal of ours whose answer was lost counts from the one before it: its time is not known.
         if same or lease.record.holder == self._lock.identity:
             return SeenLease(lease, before.since)
         return SeenLease(lease, self._clock.monotonic())

@@ -1,8 +1,8 @@
 """Elects one leader among the operator's replicas, so that two never act on the same jobs.
 
-A leader renews its lease every `retry_period`; whoever sees a lease unchanged for the lease's own duration takes it
-over. A leader that can't renew gives up `renew_deadline` after its last renewal, which is before anybody else may
-take over at `lease_duration`: what lies between is the time its work has to end.
+A leader renews its lease every `retry_period`; a candidate that sees a lease unchanged for the lease's own duration
+takes it over. A leader that can't renew gives up `renew_deadline` after its last renewal, before any other candidate
+may take over at `lease_duration`: in between, its work has time to end.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 R = TypeVar("R")
 
-_JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that they don't ask in step
+_JITTER = 1.2  # candidates wait retry_period * (1 to 2.2), so that their requests are spread
 
 
 class _Work:
@@ -49,7 +49,7 @@ class _Work:
 
 
 class LeaderElector:
-    """Competes for a lease, works while holding it, and says so.
+    """Competes for a lease, works while holding it, and reports that.
 
     - `on_started_leading(stop)` runs in a thread of its own once the lease is ours. It must not return before its
       work has ended, and must end it when `stop` is set: the lease is renewed until it returns, and only then
@@ -115,9 +115,9 @@ class LeaderElector:
     def run(self, stop: StopSignal) -> None:
         """Wait for the lease, lead, and return when stopped or when the lease is lost.
 
-        Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a
-        lost lease the process should exit, since work it could not stop in time may still be going on. Not to be
-        called twice.
+        Blocks. A stop is noticed at once, unless a request hangs: then after `renew_deadline` at most. After a lost
+        lease the process should exit, since work it could not stop in time may still be going on. Must not be called
+        twice.
         """
         try:
             if self._acquire(stop):
@@ -153,7 +153,7 @@ class LeaderElector:
             raise work.error
 
     def _keep(self, until: StopSignal, work: _Work) -> bool:
-        """Renew the lease until the signal is set or the work has failed; False as soon as the lease is lost."""
+        """Renew the lease until the signal is set or the work has failed; return False as soon as the lease is lost."""
         renewed = self._seen.since
         while not until.wait(self._clock, self._pause(renewed)) and work.error is None:
             deadline = renewed + self._renew_deadline
@@ -204,7 +204,7 @@ class LeaderElector:
 
 
 class _Outcome(Generic[R]):
-    """Where the thread leaves its result."""
+    """The thread's result."""
 
     def __init__(self) -> None:
         self.changed = threading.Condition()  # guards the fields below
@@ -214,13 +214,12 @@ class _Outcome(Generic[R]):
 
 
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:
-    """Return or raise what `call` does, or raise TimeoutError at `deadline` (on `clock.monotonic()`).
+    """Return or raise the result of `call`, or raise TimeoutError at `deadline` (on `clock.monotonic()`).
 
     A blocked socket can't be interrupted from outside, so the call runs in a thread of its own which is abandoned at
-    the deadline; it ends when the client's own time-out strikes. What it returns then is thrown away.
+    the deadline; it ends when the client's own time-out strikes. A later result is discarded.
 
-    `call` must not change anything that outlives it but through its return value, since it may end after the
-    deadline. `name` names the thread.
+    `call` must have no effect except its return value, since it may end after the deadline. `name` names the thread.
     """
     outcome: _Outcome[R] = _Outcome()
 

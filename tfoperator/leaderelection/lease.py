@@ -1,8 +1,8 @@
-"""The Lease object that candidates compete for, and how it is read and written.
+"""The Lease object that candidates compete for, and the client that reads and writes it.
 
-Optimistic concurrency decides: every write carries the resourceVersion that was read, so of two
-candidates that want the same lease the API server lets exactly one win. `LeaseLock` keeps no state; what was
-read travels in a `Lease`, so an attempt that was given up on can't disturb a later one.
+Optimistic concurrency decides: every write carries the resourceVersion that was read, so of two candidates for the same
+lease the API server lets exactly one win. `LeaseLock` keeps no state; the state read is in a `Lease`, so an abandoned
+attempt can't disturb a later one.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tfoperator.kube.verbs import ApiClient
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """Who holds the lease, since when, and for how long it is good without a renewal."""
+    """The lease's holder, the times of its acquisition and renewal, and its duration."""
 
     holder: str = ""
-    """Empty: nobody."""
+    """Empty: none."""
     duration_seconds: int = 0
     acquired: datetime | None = None
     renewed: datetime | None = None
     transitions: int = 0
-    """How often the lease went to a new holder."""
+    """The number of changes of the holder."""
 
 
 class Lease(msgspec.Struct, frozen=True):
@@ -111,5 +111,5 @@ def _spec(record: LeaseRecord) -> dict[str, Any]:
 
 
 def _micro_time(time: datetime | None) -> str | None:
-    """`metav1.MicroTime`: RFC 3339 with exactly six digits of fraction."""
+    """Return the `metav1.MicroTime`: RFC 3339 with exactly six digits of fraction."""
     return None if time is None else f"{time:%Y-%m-%dT%H:%M:%S.%fZ}"

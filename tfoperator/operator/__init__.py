@@ -1,4 +1,4 @@
-"""The operator, wired: an object to embed (`Operator`) and a process (`python -m tfoperator.operator`)."""
+"""The assembled operator: an object to embed (`Operator`) and a process (`python -m tfoperator.operator`)."""
 
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator

@@ -1,8 +1,8 @@
-"""Has the logs of containers kept when they end, whoever deletes their pods later.
+"""Archives the logs of containers when they end, no matter which client deletes their pods later.
 
-A handler of pods queues those of which the archive wants something; a few workers take them one by one. Nothing
-waits for that: neither a sync, nor a deletion by somebody else. It is level-triggered: what ended while nobody led is
-found among the pods that are still there, as is what did not fit into the queue.
+A handler of pods queues those whose logs the archive needs; a few workers take them one by one. Neither a sync nor a
+deletion by another client waits for that. It is level-triggered: containers that ended without a leader are found among
+the existing pods, as are those that did not fit into the queue.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 4
+_CONCURRENT_PODS = 4
 """Pods whose logs are fetched at a time: a thousand that end together must leave the CPU to the syncs."""
 _MAX_WAITING = 10_000
-"""Pods in the queue. Others are looked for in the cache once it is empty."""
-_TRIES = 5
+"""The maximum number of pods in the queue. Others are looked up in the cache once it is empty."""
+_MAX_TRIES = 5
 _RETRY_BASE = 10.0
 _RETRY_CAP = 300.0
-"""Seconds. A node that restarts its kubelet answers again within them; one that doesn't in 2 1/2 minutes has gone."""
+"""Seconds. A node that restarts its kubelet answers again within them; one that doesn't in 2 1/2 minutes is gone."""
 
-_LOOK = ""
-"""In the queue among the keys of pods: look at all pods again."""
+_LOOK_KEY = ""
+"""The queue's key, among those of pods, for looking at all pods again."""
 
 _LOOK_SECONDS = 1.0
 
@@ -52,38 +52,38 @@ class EndedLogs:
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
             base=_RETRY_BASE, cap=_RETRY_CAP, name="logs", clock=clock, metrics=metrics
         )
-        self._workers = Workers(self._queue, self._process, _AT_ONCE, thread_name="ended-logs")
+        self._workers = Workers(self._queue, self._process, _CONCURRENT_PODS, thread_name="ended-logs")
         self._leading = False  # set once, by start()
-        self._overflowed = False  # whether pods were left out that the next look finds
+        self._overflowed = False  # whether pods were left out, which the next look finds
         pods.add_handler(self, resync_period=0, name="archive")
 
-    # The handler.
+    # Handler.
 
     def on_add(self, obj: Pod) -> None:
-        """A pod is there, perhaps one that has ended before anybody looked."""
+        """Queue a new pod, which may have ended before it was observed."""
         self._offer(obj)
 
     def on_update(self, old: Pod, new: Pod) -> None:
-        """A pod changed: a container may have ended, or its deletion begun."""
+        """Queue a changed pod: a container may have ended, or its deletion begun."""
         if old.metadata.uid != new.metadata.uid:
             self._archive.forget(old)
         self._offer(new)
 
     def on_delete(self, obj: Pod) -> None:
-        """A pod is gone, and what was not fetched of its logs."""
+        """Forget a deleted pod; the rest of its logs is lost."""
         self._archive.forget(obj)
         self._queue.forget(obj.metadata.key)
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
-        """Begin with all pods that are there. Call it once the caches are complete, and once only."""
+        """Start with all existing pods. Call it once the caches are complete, and once only."""
         self._leading = True
         self._look()
         self._workers.start()
 
     def stop(self, timeout: float) -> bool:
-        """Take no new pod, wait up to `timeout` real seconds for those under way; False if one still is."""
+        """Take no new pod, wait up to `timeout` real seconds for those under way; return False if one is left."""
         return self._workers.stop(timeout)
 
     def _look(self) -> None:
@@ -97,21 +97,21 @@ class EndedLogs:
             if not self._overflowed:
                 logger.warning("%d pods wait for their logs to be kept: others will be looked for", _MAX_WAITING)
             self._overflowed = True
-            # The last of those that wait may have asked for others already.
-            self._queue.add_after(_LOOK, _LOOK_SECONDS)
+            # The last of the waiting pods may have requested others already.
+            self._queue.add_after(_LOOK_KEY, _LOOK_SECONDS)
             return
         self._queue.add(pod.metadata.key)
 
-    # The work.
+    # Work.
 
     def _process(self, key: str) -> None:
         try:
-            if key != _LOOK:
+            if key != _LOOK_KEY:
                 self._take(key)
         except Exception:
-            # The thread must go on with other pods.
+            # The thread must continue with other pods.
             logger.exception("keeping the logs of %s failed unexpectedly", key)
-        if self._overflowed and (len(self._queue) == 0 or key == _LOOK):
+        if self._overflowed and (len(self._queue) == 0 or key == _LOOK_KEY):
             self._overflowed = False
             self._look()
 
@@ -121,14 +121,14 @@ class EndedLogs:
             self._queue.forget(key)
             return
         job = self._job_of(pod)
-        last = self._queue.num_requeues(key) >= _TRIES - 1
+        last = self._queue.num_requeues(key) >= _MAX_TRIES - 1
         if job is None or self._archive.take(job, pod, last=last):
             self._queue.forget(key)
         else:
             self._queue.add_rate_limited(key)
 
     def _job_of(self, pod: Pod) -> ObjectMeta | None:
-        """The job that controls the pod, be it gone already; None if it is none, or another controller's."""
+        """Return the TFJob that controls the pod, even if it is gone; None if no TFJob of this operator does."""
         meta, owner = pod.metadata, pod.metadata.controller
         if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
             return None

@@ -22,7 +22,7 @@ class TextFormatter(logging.Formatter):
     """`2026-01-01T12:00:00.000Z INFO  controller ns/job: is now Running`. Line breaks in a message become spaces."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line; a traceback follows on lines of its own."""
+        """Return one line; a traceback follows on separate lines."""
         job = getattr(record, "job", "")
         message = " ".join(record.getMessage().splitlines())
         where = record.name.removeprefix("tfoperator.").partition(".")[0]
@@ -33,10 +33,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger`, `message`, and `job` and `error` where there are any."""
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and `job` and `error` if present."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line, whatever the message holds."""
+        """Return one line, whatever the message contains."""
         entry = {
             "time": _time(record),
             "level": record.levelname.lower(),

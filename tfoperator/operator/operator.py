@@ -1,7 +1,7 @@
 """The life of an operator in its process: `start()` and `stop()`. No process of its own, no signals, no ports.
 
 `process` wraps it for a cluster; the local runner starts the same object in its own process. `wiring` makes its parts;
-this file is about order. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
+this file orders them. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
 election), workers start. Stopping: no new key is taken, running syncs finish, the lease is released, the informers end.
 """
 
@@ -29,12 +29,12 @@ logger = logging.getLogger(__name__)
 
 WATCH_BATCH_PERIOD = 0.05
 """Seconds. A watch's events wait so long, at most, to be handled together with later ones; the first event after a
-pause does not wait. For a burst of jobs that saves more than a third of the CPU (0.02 s saves half as much).
+pause does not wait. For a burst of jobs this saves more than a third of the CPU (0.02 s saves half as much).
 """
 
 _CERTIFICATE_SECONDS = 10.0
-"""How long work waits for the progress server's certificate, which mostly is there within a tenth of a second: pods
-that are made without it can't report."""
+"""Seconds that work waits for the progress server's certificate, which is mostly ready within a tenth of a second: pods
+that are created without it can't report."""
 
 _EVENT_FLUSH_SECONDS = 5.0
 _IDLE_STOP_SECONDS = 2.0
@@ -58,7 +58,7 @@ class Operator:
         clock: Clock | None = None,
         on_failure: Callable[[str], None] | None = None,
     ) -> None:
-        """Raises OSError if the archive can't be written, ListenError if the address for reports is taken."""
+        """Initialize. Raises OSError if the archive can't be written, ListenError if the progress address is taken."""
         self._client = client
         reach = reach or Reach()
         self._lease_client = reach.lease_client or client
@@ -87,7 +87,7 @@ class Operator:
         self.metrics.watch_leadership(lambda: self.is_leader)
         self.metrics.watch_stalls(self._stalled_jobs)
 
-    # What health checks ask.
+    # For health checks.
 
     @property
     def is_ready(self) -> bool:
@@ -96,16 +96,16 @@ class Operator:
 
     @property
     def takes_reports(self) -> bool:
-        """Whether programs can report their progress, if that is what the options ask for."""
+        """Whether programs can report their progress, if the options enable that."""
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
     def progress_port(self) -> int | None:
-        """Where reports are taken; None if they are not."""
+        """The port of the progress server; None if there is none."""
         return None if self._parts.progress is None else self._parts.progress.port
 
     def take_reports_at(self, listening: socket.socket) -> None:
-        """Take reports at this socket, too, until it stops. The socket is closed then, or now if none are taken."""
+        """Take reports at this socket, too, until the end. It is closed then, or now if no reports are taken."""
         if self._parts.progress is None:
             listening.close()
         else:
@@ -118,14 +118,14 @@ class Operator:
 
     @property
     def failure(self) -> str:
-        """Why it can't go on; empty while all is well."""
+        """The reason why it can't continue; empty while there is none."""
         informer = self._parts.factory.failure
         return self._failure or (f"an informer has failed: {informer}" if informer is not None else "")
 
-    # Life.
+    # Lifecycle.
 
     def reload(self, options: Options) -> None:
-        """Make pods and PodGroups from now on by the accelerators and the scheduling rules of these options."""
+        """Use the accelerators and the scheduling rules of these options for pods and PodGroups from now on."""
         self._parts.plan_with(accelerators=options.accelerators, scheduling=options.scheduling)
 
     def start(self) -> None:
@@ -201,9 +201,9 @@ class Operator:
             logger.warning("the progress server has no certificate yet: pods that are made now can't report")
 
     def _work(self, stop: StopSignal) -> None:
-        """Work until `stop`, then until running syncs have finished. What the elector calls while we lead.
+        """Work until `stop`, then until running syncs have finished. The elector calls this while we lead.
 
-        It does not give up waiting as `stop()` does: while a sync goes on, the lease must not be given back.
+        Unlike `stop()` it waits without limit: while a sync runs, the lease must not be released.
         """
         self._working = True
         self._drained = False
@@ -217,7 +217,7 @@ class Operator:
         logger.info("finishing running syncs")
         if self._parts.ended_logs is not None:
             self._parts.ended_logs.stop(0)
-        # The reconciler may be amid a long list; its end is waited for while the workers finish.
+        # The reconciler may be in a long list; it is awaited while the workers finish.
         drained = self._parts.controller.stop(self._options.shutdown_grace_period)
         self._drained = self._parts.reconciler.stop(1.0) and drained
         if not drained:
@@ -231,7 +231,7 @@ class Operator:
             self._on_failure(reason)
 
     def _stalled_jobs(self) -> Mapping[str, int]:
-        """How many jobs make no progress, by namespace; nothing where another replica tells."""
+        """Return the number of stalled jobs by namespace; empty where another replica reports them."""
         if not self.is_leader:
             return {}
         jobs = self._parts.informers.jobs.lister.list()

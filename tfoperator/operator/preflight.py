@@ -1,4 +1,4 @@
-"""Waiting for an API server that serves what the operator needs, with one clear line about whatever is missing.
+"""Waits for an API server that serves the operator's resources, with one clear line about each missing one.
 
 Without this, an operator that was deployed before a CRD would fill the log with 404s of its informers.
 """
@@ -30,8 +30,8 @@ from tfoperator.kube.verbs import ApiClient
 logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 10.0
-_REPEAT = 300.0
+_MAX_PAUSE = 10.0
+_REPEAT_SECONDS = 300.0
 
 
 class Need(NamedTuple):
@@ -53,7 +53,7 @@ _TFJOBS_NEED = Need(
 
 
 def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
-    """What an operator lists and watches besides pods and services, which every API server has."""
+    """Return the resources that an operator lists and watches besides pods and services, which every server has."""
     if gang is None:
         return (_TFJOBS_NEED,)
     component = "volcano" if gang.admits else "scheduler-plugins"
@@ -78,9 +78,9 @@ def await_resources(
     clock: Clock,
     needs: Sequence[Need] = (_TFJOBS_NEED,),
 ) -> bool:
-    """Return True once all that is needed can be listed in all the namespaces, False when stopped before.
+    """Return True once all needed resources can be listed in all the namespaces, False when stopped before.
 
-    Asks every 0.5 s at first, then ever more rarely down to every 10 s; says what is wrong when that changes, and again
+    Tries every 0.5 s at first, then ever more rarely down to every 10 s; logs the problem when it changes, and again
     every 5 minutes.
     """
     pause = _FIRST_PAUSE
@@ -94,12 +94,12 @@ def await_resources(
         except KubeError as error:
             message = _explain(error, need)
             now = clock.monotonic()
-            if message != said or now - said_at >= _REPEAT:
+            if message != said or now - said_at >= _REPEAT_SECONDS:
                 logger.warning("%s; trying again until that is mended", message)
                 said, said_at = message, now
             wish = (error.retry_after or 0.0) if isinstance(error, ApiError) else 0.0
             stop.wait(clock, max(pause, min(wish, LONGEST_WISH)))
-            pause = min(pause * 2, _LONGEST_PAUSE)
+            pause = min(pause * 2, _MAX_PAUSE)
         else:
             if said:
                 logger.info("all that is needed can be listed now")

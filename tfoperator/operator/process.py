@@ -1,8 +1,8 @@
 """The operator as a process: options in, exit code out; signals, ports, and no traceback for a user's mistake.
 
 Exit codes: 0 after SIGTERM or SIGINT once running syncs have finished; 1 when it can't go on (the lease was lost, a
-sync did not finish in time), so that a Deployment starts it anew; 2 for wrong options or no usable configuration. A
-second signal ends it at once with 128 + the signal's number.
+sync did not finish in time), so that a Deployment restarts it; 2 for wrong options or no usable configuration. A second
+signal ends it at once with 128 + the signal's number.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ EXIT_OK = 0
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 ACCESS_REVIEW_SECONDS = 5.0
-"""Without a byte of an answer to a question about who may read metrics."""
+"""The maximum seconds without a byte of the answer to an access review about reading metrics."""
 
 
 class _Signals:
@@ -68,7 +68,7 @@ class _Signals:
 
 
 def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> int:
-    """Run the operator until a signal comes; returns the exit code. Must be called in the main thread."""
+    """Run the operator until a signal comes; return the exit code. Must be called in the main thread."""
     try:
         options = parse_options(arguments, environ)
     except OptionsError as error:
@@ -76,7 +76,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
     except SystemExit as done:  # --help, --version
         return done.code if isinstance(done.code, int) else EXIT_OK
     configure_logging(options.log_format, options.log_level)
-    # The time at which each counter began would double the number of samples, and no rule or dashboard reads it.
+    # The creation time of each counter would double the number of samples, and no rule or dashboard reads it.
     disable_created_metrics()  # type: ignore[no-untyped-call] # prometheus_client leaves it unannotated
     stop_reasons: queue.SimpleQueue[str] = queue.SimpleQueue()
     with _Signals(stop_reasons), ExitStack() as cleanup:
@@ -88,7 +88,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
         operator.start()
         failure = next_item(stop_reasons)
         if failure:
-            # Another replica may lead by now: what a running sync still wants to write must not reach the API server.
+            # Another replica may lead by now: further writes of a running sync must not reach the API server.
             client.close()
         if webhook is not None:
             webhook.drain()
@@ -96,7 +96,7 @@ def run(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> in
             logger.info("stopping: up to %.0f s for running syncs", options.shutdown_grace_period)
         stopped = operator.stop()
         if not stopped:
-            # As above, and before the webhook's delay: the sync that is still running is not waited for.
+            # As above, and before the webhook's delay: a sync that still runs is not awaited.
             client.close()
     if failure:
         return EXIT_FAILED
@@ -112,7 +112,7 @@ def _complain(message: str) -> int:
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
 ) -> tuple[Client, Operator, ServedWebhook | None]:
-    """Make everything that can be wrong from the start. Raises KubeError, OptionsError and OSError (ports)."""
+    """Make the parts that can fail at the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
     metrics = OperatorMetrics()
@@ -145,7 +145,7 @@ def _assemble(
     options = msgspec.structs.replace(options, progress_namespace=options.progress_namespace or namespace)
     log_client: Client | None = None
     if options.archive_dir:
-        # Of its own: where requests are limited, the logs of a thousand pods that end must not hold up the syncs.
+        # A separate client: where requests are limited, the logs of a thousand pods that end must not delay the syncs.
         log_client = Client(
             config,
             qps=options.kube_api_qps,
@@ -174,7 +174,7 @@ def _assemble(
         raise OptionsError(f"--archive-dir {options.archive_dir}: {error.strerror or error}") from None
     reviewer: Client | None = None
     if options.metrics_secure and options.metrics_bind_address is not None:
-        # Of its own, and impatient: whoever scrapes waits for its answers, and no sync waits behind them.
+        # A separate, impatient client: a scrape waits for its answers, and no sync waits behind them.
         reviewer = Client(
             config, user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS, observer=metrics.client
         )

@@ -1,6 +1,6 @@
 """The conversion webhook in the operator's process: made from the options, counted in the metrics.
 
-Nothing of it is imported unless the webhook is asked for: an operator for v1 alone does without certificates.
+Its modules are imported only if the webhook is configured: an operator for v1 alone needs no certificates.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class ServedWebhook:
-    """The webhook, with the end that API servers need: it answers on for a while after SIGTERM."""
+    """The webhook, with a shutdown as API servers need it: it answers for a while after SIGTERM."""
 
     def __init__(self, webhook: ConversionWebhook, delay: float) -> None:
         self._webhook = webhook
@@ -32,22 +32,22 @@ class ServedWebhook:
         return self._webhook.is_ready
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         self._webhook.start()
 
     def drain(self) -> None:
-        """The operator is stopping: send clients elsewhere, but serve those that haven't noticed yet."""
+        """Send clients elsewhere because the operator stops, but serve those that haven't noticed yet."""
         self._webhook.drain()
         self._until = time.monotonic() + self._delay
 
     def stop(self) -> None:
-        """End when the delay is over."""
+        """Stop when the delay is over."""
         time.sleep(max(0.0, self._until - time.monotonic()))
         self._webhook.stop()
 
 
 def make_webhook(options: Options, client: ApiClient, registry: CollectorRegistry, namespace: str) -> ServedWebhook:
-    """The webhook that the options ask for; `namespace` is our own. Raises OSError if its address is taken."""
+    """Return the webhook of these options; `namespace` is our own. Raises OSError if its address is taken."""
     from tfoperator.operator.metrics.webhook_metrics import PrometheusWebhookMetrics
     from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
 

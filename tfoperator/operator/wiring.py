@@ -1,4 +1,4 @@
-"""The parts of an operator, made from its options and connected with each other. Nothing is started here."""
+"""The parts of an operator, made from its options and connected with each other. No part is started here."""
 
 from __future__ import annotations
 
@@ -46,26 +46,26 @@ if TYPE_CHECKING:
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
 """Seconds. A job that can't be synced (a name taken, a quota used up) is tried at least every two minutes: no event
-tells that the reason is gone."""
+shows that the reason is gone."""
 
 _RETRY_RATE, _RETRY_BURST = 10.0, 100
-"""Retries a second of all jobs together, and how many at once before that holds: both as in client-go's controllers."""
+"""The rate of retries per second for all jobs together, and the burst: both as in client-go's controllers."""
 
 _FIRST_STATUS_SECONDS = 1.0
-"""How long users may wait to see that a job is Created, while its pods have not started."""
+"""Seconds for which the status Created may be delayed while a job's pods have not started."""
 
 _COUNTS_SECONDS = 1.0
-"""Between two writes of a job's status that say only that more replicas are active or ready."""
+"""Seconds between two writes of a job's status that only raise the counts of active or ready replicas."""
 
 
 class Reach(msgspec.Struct, frozen=True):
-    """What an operator reaches besides the verbs of its client; None where it has to do without.
+    """An operator's connections besides the verbs of its client; None for those that it doesn't have.
 
-    `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source` is
-    where the logs come from that the option `archive_dir` has kept. For jobs with a deadline for their progress
-    `newest_line` tells of logs and `stacks` takes stacks; without it, and if the option `stall_stacks` says so, they
-    are taken by `commands`, into the archive. `fetch` GETs a path of the API server; the option `progress_bind_address`
-    needs it, for the keys by which tokens are verified.
+    `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source`
+    supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
+    logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `commands` takes them, into the
+    archive. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the keys by which
+    tokens are verified.
     """
 
     lease_client: ApiClient | None = None
@@ -77,7 +77,7 @@ class Reach(msgspec.Struct, frozen=True):
 
 
 class Parts:
-    """What an operator consists of. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if unwanted.
+    """The parts of an operator. `archive`, `ended_logs`, `progress`, `log_looker`, `stack_taker`: None if disabled.
 
     The parameters are those of `Operator`. Raises OSError if the archive can't be written, ListenError if the address
     of the progress server is taken.
@@ -130,13 +130,13 @@ class Parts:
         self.reconciler = self._make_reconciler(expectations)
 
     def plan_with(self, **changes: object) -> None:
-        """Plan jobs from now on with these members of the plan's options changed. Thread-safe."""
+        """Change these members of the plan's options from now on. Thread-safe."""
         with self._plan_lock:
             self._plan_options = msgspec.structs.replace(self._plan_options, **changes)
             self.controller.plan_with(self._plan_options)
 
     def _trust(self, authorities: str) -> None:
-        """Have pods from now on trust these authorities of the progress server."""
+        """Make pods trust these authorities of the progress server from now on."""
         if self.progress is not None:
             access = ProgressAccess(self.progress.url, authorities, for_all=self._options.progress_default)
             self.plan_with(progress=access)
@@ -178,7 +178,7 @@ class Parts:
         options, address = self._options, self._options.progress_bind_address
         if address is None or fetch is None:
             return None
-        # Imported late: an operator without it does without certificates and tokens.
+        # Imported late: an operator without it needs no certificates and tokens.
         from tfoperator.operator.metrics.progress_metrics import PrometheusProgressMetrics
         from tfoperator.servers.progress import ProgressConfig, ProgressServer
 
@@ -241,7 +241,7 @@ class Parts:
 
 
 def plan_options(options: Options) -> PlanOptions:
-    """What the options say about how jobs are planned."""
+    """Return the options for planning jobs."""
     return PlanOptions(
         cluster_domain=options.cluster_domain,
         evaluator_in_cluster=options.evaluator_in_cluster,

@@ -1,16 +1,16 @@
 """The double check: compares caches with the live state, with backoff and bounded cost, and repairs.
 
-The set of jobs as such has a place of its own in the schedule, and the thread wakes for it by itself: a job that the
-cache has never heard of has no resync, and if there is no other, nothing else would ask for a look.
+The set of jobs as such has its own entry in the schedule, and the thread wakes for it by itself: a job that is missing
+in the cache has no resync, and without another job nothing else would cause a comparison.
 
-A new leader goes on where the old one was (`last_comparison`): after a restart of the operator, quiet jobs are compared
-when they are due, and not all of them after 15 s. Its caches are fresh lists then, so nothing was missed before. Those
-of a standby that has waited for long are not: it looks at all jobs after the shortest interval, once, and each then
-goes on with the interval that it had.
+A new leader continues where the old one stopped (`last_comparison`): after a restart of the operator, quiet jobs are
+compared when they are due, and not all of them after 15 s. Its caches are fresh lists then, so nothing was missed
+before. Those of a standby that has waited for long are not: it compares all jobs after the shortest interval, once, and
+each then continues with its previous interval.
 
-What it costs when nothing happens, N jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs
-have been quiet for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with
-TensorBoards, if there was none such for `cap`; else as many short watches, which cost what has changed. Each job's
+The cost for N idle jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet
+for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with TensorBoards, if there
+was no full list for `cap`; else as many short watches, whose cost grows with the changes. Each job's
 `status.lastReconcileTime` is written with other changes of its status, or else after `cap`, and then ever more rarely
 up to once per twelve times that, these writes spread over a fifth of `cap`; a finished job's is not written any more.
 """

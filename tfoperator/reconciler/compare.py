@@ -1,13 +1,13 @@
-"""What a cache has missed, judged from what the API server says at two looks. Pure.
+"""Finds the changes that a cache has missed, from the API server's answers at two looks. Pure.
 
 One difference between the server and the cache proves nothing: the cache may be a moment behind, or already ahead. It
 is certain when neither has moved between two looks: had the watch been alive, the cache would have followed. Where
 resourceVersions can be compared, a cache that is ahead is recognised at the first look: it shows a version that is
 younger than the whole list, not only than the object in it. For a server that was restored from a backup has objects
-that are older than what the cache shows of them, and no watch tells of that.
+that are older than in the cache, and no watch reports that.
 
-What the server says comes in pieces (pages of a list, events of a watch). Each is held against the cache at once, and
-only what looks wrong is kept, so that a look at a hundred thousand objects holds a page of them at a time.
+The server's answer comes in pieces (pages of a list, events of a watch). Each is compared with the cache at once, and
+only differences are kept, so that a look at a hundred thousand objects holds one page of them at a time.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfoperator.kube.identity import Identity
 from tfoperator.kube.objects import HasMetadata
 
 Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
-"""What the cache has under these keys, in their order."""
+"""Returns the cache's objects under these keys, in their order."""
 
 
 class Version(NamedTuple):
@@ -40,7 +40,7 @@ class Difference(NamedTuple):
 
 
 class Sighting(NamedTuple):
-    """What the server said of an object last: its state (None: there is none), its owner, and by which version."""
+    """The server's last state of an object (None: it does not exist), its owner, and the version of the answer."""
 
     live: Version | None
     owner: str
@@ -54,17 +54,17 @@ NO_DIFFERENCES: Differences = {}
 
 
 class Suspicion(msgspec.Struct):
-    """What looked wrong about a job at the last look, and waits to be confirmed by the next."""
+    """The differences of a job at the last look, which the next look may confirm."""
 
     found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # for expected events, although the caches are right
 
 
 class Collation:
-    """One collection of the server, held against its cache. Not thread-safe.
+    """One collection of the server, compared with its cache. Not thread-safe.
 
-    It is begun anew by a whole list (`list_begins`, `listed` for each page, `list_ended`), and continued by what has
-    happened since (`happened`), for as long as the server tells that.
+    A whole list restarts it (`list_begins`, `listed` for each page, `list_ended`), and later changes continue it
+    (`happened`), for as long as the server sends them.
     """
 
     def __init__(self, lookup: Lookup) -> None:
@@ -73,12 +73,12 @@ class Collation:
         self._odd: dict[str, Sighting] = {}
 
     def list_begins(self, cached_keys: Iterable[str]) -> None:
-        """A whole list comes; `cached_keys` is all that the cache has of it."""
+        """Begin a whole list; `cached_keys` are all keys of the cache."""
         self._unlisted = set(cached_keys)
         self._odd = {}
 
     def listed(self, items: Sequence[Identity], version: str) -> None:
-        """A page of it, which shows everything as of this version."""
+        """Add a page of the list, which shows its objects as of this version."""
         keys = [item.key for item in items]
         self._unlisted.difference_update(keys)
         for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
@@ -86,18 +86,18 @@ class Collation:
                 self._odd[key] = _sighting(item)._replace(as_of=version)
 
     def list_ended(self, version: str) -> None:
-        """That was all, at this version: what else the cache has is not there."""
+        """End the list, at this version: the other objects in the cache do not exist."""
         for key in self._unlisted:
             self._odd[key] = Sighting(None, "", version)
         self._unlisted = set()
 
     def happened(self, item: Identity, *, deleted: bool) -> None:
-        """The server tells of a change since; the newest counts."""
+        """Add a later change from the server; the newest one counts."""
         sighting = _sighting(item)
         self._odd[item.key] = sighting._replace(live=None) if deleted else sighting
 
     def differences(self) -> Differences:
-        """What looks different now. What the cache shows as the server does, or newer, is forgotten."""
+        """Return the current differences. Objects that the cache shows as the server does, or newer, are forgotten."""
         found: dict[str, dict[str, Difference]] = {}
         odd = {}
         for (key, sighting), cached in zip(self._odd.items(), self._lookup(list(self._odd)), strict=True):
@@ -112,12 +112,12 @@ class Collation:
 
 
 def confirmed(before: Mapping[str, Difference], now: Mapping[str, Difference]) -> set[str]:
-    """The keys whose difference was there at the last look and is exactly the same now."""
+    """Return the keys whose difference was there at the last look and is exactly the same now."""
     return {key for key, difference in now.items() if before.get(key) == difference}
 
 
 def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Difference]:
-    """Return what all the groups have."""
+    """Return the members of all groups."""
     return {key: one for group in groups for key, one in group.items()}
 
 
@@ -143,5 +143,5 @@ def _owner(cached: HasMetadata | None) -> str:
 
 
 def _is_ahead(sighting: Sighting, cached: Version | None) -> bool:
-    """Whether the cache knows something that happened after what the server said. Certain or False."""
+    """Return whether the cache has a change from after the server's answer. Certain or False."""
     return cached is not None and is_older(sighting.as_of, cached.resource_version) is True

@@ -1,4 +1,4 @@
-"""Whom the reconciler asks and tells: the controller, and metrics."""
+"""The interfaces that the reconciler uses: the controller, and metrics."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tfoperator.controller import Comparison
 
 
 class Reconcilable(Protocol):
-    """What the reconciler asks of a controller; `TFJobController` is one."""
+    """The reconciler's interface to a controller; `TFJobController` implements it."""
 
     def enqueue(self, key: str) -> None:
         """Sync a job soon."""
         ...
 
     def enqueue_after(self, key: str, seconds: float) -> None:
-        """Sync a job after a while."""
+        """Sync a job in `seconds`."""
         ...
 
     def note_comparison(self, uid: str, comparison: Comparison) -> None:
@@ -24,22 +24,22 @@ class Reconcilable(Protocol):
         ...
 
     def forget_writes(self) -> None:
-        """The server does not know what was written last: believe the caches."""
+        """Trust the caches: the server has lost the last writes."""
         ...
 
     def is_settled(self, job: TFJob) -> bool:
-        """Whether a sync of a job would find what the last one has found: nothing to do."""
+        """Return whether a sync of a job would have the same result as the last one: nothing to do."""
         ...
 
 
 class ReconcilerMetrics:
-    """Hooks; they must be quick and must not raise. Here each does nothing."""
+    """Hooks; they must be quick and must not raise. The methods here do nothing."""
 
     def looked(self, seconds: float, jobs: int) -> None:
-        """A look at the live state took so long, and so many jobs were compared with it."""
+        """Note that a look at the live state took `seconds`, and that `jobs` were compared with it."""
 
     def look_failed(self) -> None:
-        """The live state could not be read."""
+        """Note that the live state could not be read."""
 
     def repaired(self, resource: str, objects: int) -> None:
-        """A cache had missed changes of so many objects; `expectations` as resource for events that never came."""
+        """Note that a cache missed changes of `objects` objects; `resource` is `expectations` for missing events."""

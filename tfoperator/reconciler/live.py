@@ -1,21 +1,20 @@
-"""The live state of everything the operator looks after, held against the caches, as cheaply as an API server can tell.
+"""The live state of all of the operator's objects, compared with the caches at the lowest cost for the API server.
 
 A *whole* look is a list of each collection (TFJobs, pods, services; PodGroups where there is a gang scheduler), paged,
-of metadata only and selected by our label. A page is compared when it comes, and then forgotten.
+of metadata only and selected by our label. A page is compared on arrival, and then dropped.
 
-Between whole looks the server is asked only what has happened since the last look, where a list would take more than
-one page: by a watch from that version on, on a connection of its own, which shares nothing with the cache but the
-server. What happened is held against the cache like a page of a list.
-The server ends such a watch soon, with a bookmark before that if it has something newer to name
-(a bookmark for a version that the watch has reached is not sent); a server that is behind tells at the next look. If
-the watch can't be had, ends early or breaks (the version is too old, say), the look is a whole one. So a look costs
-what has changed, and not what there is, and each state that the server ever told of is compared.
-What it can't find is what the cache lost without any change on the server, and what a server forgets to tell by watch:
-for that there are the whole looks.
+Between whole looks only the changes since the last look are requested, where a list would take more than one page: by a
+watch from that version on, on its own connection, which shares nothing with the cache but the server. The changes are
+compared with the cache like a page of a list. The server ends such a watch soon, with a bookmark before that if there
+is a newer version (a bookmark for a version that the watch has reached is not sent); a server that is behind sends the
+changes at the next look. If the watch can't be opened, ends early or breaks (the version is too old, say), the look is
+a whole one. So the cost of a look grows with the changes, not with the objects, and each state that the server sent is
+compared. It can't find objects that the cache lost without a change on the server, nor changes that a server omits from
+a watch: the whole looks find those.
 
-A list that is older than what the cache had reached before it was asked for is one of a server that was restored from a
-backup: lists are never older than what a watch has told. Its history is another one from there on, the watches of the
-caches wait for versions that it has not reached yet, and hear nothing until then.
+A list that is older than the cache's version before the request comes from a server that was restored from a backup:
+lists are never older than the events of a watch. The server's history differs from there on, and the watches of the
+caches wait for versions that it has not reached yet, and receive nothing until then.
 """
 
 from __future__ import annotations
@@ -42,27 +41,27 @@ from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference,
 
 logger = logging.getLogger(__name__)
 
-_NEWS_SECONDS = 3
-"""How long the server is to tell what has happened. It sends a bookmark 2 s before the end, or none."""
+_WATCH_SECONDS = 3
+"""Seconds for which the server sends changes. It sends a bookmark 2 s before the end, or none."""
 
-_EARLY = 0.5
-"""A watch that ends by so much earlier was not ended because its time was over."""
+_EARLY_SECONDS = 0.5
+"""A watch that ends more than these seconds early was not ended by its timeout."""
 
-_TOGETHER = 8
-"""Namespaces that are waited for at a time: one by one they would take a second or two each."""
+_PARALLEL_NAMESPACES = 8
+"""The number of namespaces read concurrently: one by one they would take a second or two each."""
 
 _FRUITLESS_LIMIT = 3
-"""Watches in a row that were ended early, after which the server is not asked in this way for a while."""
+"""Watches in a row that were ended early, after which no watch is tried for a while."""
 
 _FRUITLESS_PAUSE = 3600.0
 """Seconds. Servers end watches early while they are rolled out, and proxies while they are drained."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What looks different: among the jobs by key, in `owned` by the resource's plural, the owner's UID, and key.
+    """The differences: among the jobs by key, in `owned` by the resource's plural, the owner's UID, and key.
 
-    Of namespaces that are `closed` nothing is known: we have no right to read them (any more). With `went_back` the
-    server has less history than the caches: they are of a time that it does not know.
+    The namespaces in `closed` are unknown: we have no right to read them (any more). With `went_back` the server has
+    less history than the caches: they show a time that it does not have.
     """
 
     jobs: Mapping[str, Difference]
@@ -71,12 +70,12 @@ class Look(msgspec.Struct, frozen=True):
     went_back: bool = False
 
     def found_of(self, uid: str) -> dict[str, Mapping[str, Difference]]:
-        """Return what looks different of an owner, by the resource's plural and by key."""
+        """Return the differences of an owner, by the resource's plural and by key."""
         return {kind: found[uid] for kind, found in self.owned.items() if uid in found}
 
 
 class _Collection:
-    """What is known of one collection of one namespace ("" is all), from look to look."""
+    """The known state of one collection of one namespace ("" is all), from look to look."""
 
     def __init__(self, client: ApiClient, resource: Resource, namespace: str, group: InformerGroup[Any]) -> None:
         self.resource = resource
@@ -85,16 +84,16 @@ class _Collection:
         self.collation = Collation(group.lister.get_all)
         selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
         self.live = ListWatch(client, resource, namespace, decode_identity, selection, metadata_only=True)
-        self.version = ""  # up to where the server has told everything; empty before the first whole list
+        self.version = ""  # version up to which the server has sent everything; empty before the first whole list
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
         self.opened_at = 0.0
         self.fruitless = 0  # watches in a row that were ended early, or fewer if the last one was long ago
-        self.went_back = False  # whether the last whole list was older than what the cache had reached
+        self.went_back = False  # whether the last whole list was older than the cache's version
 
 
 class Looker:
-    """Looks, again and again. `look` is for one thread, `close` for any."""
+    """Looks at the live state repeatedly. Call `look` from one thread, `close` from any."""
 
     def __init__(
         self,
@@ -105,7 +104,7 @@ class Looker:
         clock: Clock,
         news_above: int = PAGE_SIZE,
     ) -> None:
-        """`namespaces` are looked at one by one; "" is all. A look that comes `whole_every` seconds after a whole
+        """Initialize; each of `namespaces` is read separately, "" is all. A look `whole_every` seconds after a whole
         one is whole again; so is each at a collection of no more than `news_above` objects, because a list of them
         costs less than a connection.
         """
@@ -115,12 +114,12 @@ class Looker:
         self._news_above = news_above
         self._clock = clock
         self._collections: dict[tuple[Resource, str], _Collection] = {}
-        self._lock = threading.Lock()  # guards what follows: a watch that is opened just as close() comes must end
+        self._lock = threading.Lock()  # guards the fields below: a watch opened just as close() is called must end
         self._closed = False
         self._watches: set[WatchStream[Identity]] = set()
 
     def close(self) -> None:
-        """End the look that is under way soon, with None. Idempotent, does not block."""
+        """End a running look soon; it returns None. Idempotent, does not block."""
         with self._lock:
             self._closed = True
             watches = list(self._watches)
@@ -128,17 +127,17 @@ class Looker:
             watch.close()
 
     def look(self, jobs: InformerGroup[Any], owned: Mapping[Resource, InformerGroup[Any]]) -> Look | None:
-        """Look at these collections. None if closed meanwhile. Raises KubeError.
+        """Compare these collections; return None if closed meanwhile. Raises KubeError.
 
-        A namespace that we may not read, because it was deleted with our role in it perhaps, keeps no other from being
-        looked at; ForbiddenError is raised if none may be read.
+        A namespace that we may not read, perhaps because it was deleted with our role in it, does not affect the
+        others; ForbiddenError is raised if none may be read.
         """
         groups = {TFJOBS: jobs, **owned}
         found: dict[Resource, list[Differences]] = {resource: [] for resource in groups}
         closed: dict[str, ForbiddenError] = {}
         went_back = False
-        for start in range(0, len(self._namespaces), _TOGETHER):
-            together = self._namespaces[start : start + _TOGETHER]
+        for start in range(0, len(self._namespaces), _PARALLEL_NAMESPACES):
+            together = self._namespaces[start : start + _PARALLEL_NAMESPACES]
             for namespace, updated in self._updated(together, groups):
                 if isinstance(updated, ForbiddenError):
                     closed[namespace] = updated
@@ -163,12 +162,12 @@ class Looker:
     def _updated(
         self, namespaces: Sequence[str], groups: Mapping[Resource, InformerGroup[Any]]
     ) -> Iterator[tuple[str, Sequence[_Collection] | ForbiddenError]]:
-        """Bring what is known of these namespaces up to now, unless one may not be read. Ends early if closed.
+        """Update the known state of these namespaces, except those that may not be read. Ends early if closed.
 
         Raises KubeError.
         """
         known = {name: [self._collection(one, name, group) for one, group in groups.items()] for name in namespaces}
-        # All watches are open before the first is read: what the server takes to answer passes once for all.
+        # All watches are open before the first is read: the server's response times then overlap.
         opened = {one: self._open(one) for collections in known.values() for one in collections}
         try:
             for namespace, collections in known.items():
@@ -185,16 +184,16 @@ class Looker:
                     self._end(watch)
 
     def _update(self, one: _Collection, watch: WatchStream[Identity] | None) -> bool:
-        """Bring what is known of a collection up to now. False if closed meanwhile."""
+        """Update the known state of a collection; return False if closed meanwhile."""
         one.went_back = False
         if watch is not None and self._read(one, watch):
             return not self._closed
         return self._list(one) and not self._closed
 
-    # The news.
+    # Changes.
 
     def _open(self, one: _Collection) -> WatchStream[Identity] | None:
-        """A watch for what has happened since the last look; None if that can't be had, or a whole look is due."""
+        """Return a watch of the changes since the last look; None if it can't be opened, or a whole look is due."""
         now = self._clock.monotonic()
         old = now >= one.listed_at + self._whole_every
         if now >= one.opened_at + _FRUITLESS_PAUSE:
@@ -203,7 +202,7 @@ class Looker:
             return None
         one.opened_at = now
         try:
-            watch = one.live.watch(WatchOptions(resource_version=one.version, timeout_seconds=_NEWS_SECONDS))
+            watch = one.live.watch(WatchOptions(resource_version=one.version, timeout_seconds=_WATCH_SECONDS))
         except KubeError:
             return None
         with self._lock:
@@ -214,7 +213,7 @@ class Looker:
         return watch
 
     def _read(self, one: _Collection, watch: WatchStream[Identity]) -> bool:
-        """Take what the watch tells. False if it does not end as it should: then something may be missing."""
+        """Apply the events of the watch; return False if it does not end as it should: then changes may be missing."""
         try:
             for event in watch:
                 if event.object is None:
@@ -226,7 +225,7 @@ class Looker:
                 one.collation.happened(event.object, deleted=event.type is WatchEventType.DELETED)
         except KubeError:
             return False
-        if self._clock.monotonic() - one.opened_at >= _NEWS_SECONDS - _EARLY:
+        if self._clock.monotonic() - one.opened_at >= _WATCH_SECONDS - _EARLY_SECONDS:
             one.fruitless = 0
             return True
         one.fruitless += 1
@@ -239,7 +238,7 @@ class Looker:
             self._watches.discard(watch)
         watch.close()
 
-    # The whole.
+    # Whole lists.
 
     def _list(self, one: _Collection) -> bool:
         began = self._clock.monotonic()
@@ -259,7 +258,7 @@ class Looker:
 
 
 def _joined(parts: Sequence[Differences]) -> Differences:
-    """Those of several namespaces, whose keys are different."""
+    """Return the differences of several namespaces, whose keys are distinct."""
     if len(parts) == 1:
         return parts[0]
     joined: dict[str, dict[str, Difference]] = {}

@@ -1,10 +1,10 @@
 """The double check of the event-driven controller: the resync handler that compares caches with the live state.
 
-Informers can be wrong in ways that they can't see, such as a watch event lost on the way. Their periodic resync hands
-every job to this reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look
-(`live`), what the watch has missed is repaired by another list, and the job is synced, which compares it with its
-spec. A job whose last sync left nothing to do, and whose objects have not changed since, would be planned as it was
-then: it is synced at the longest interval only.
+Informers can't detect some errors, such as a watch event lost on the way. Their periodic resync hands every job to this
+reconciler; when a job is due (`schedule`), its objects in the cache are compared with a live look (`live`), changes
+that the watch has missed are repaired by another list, and the job is synced, which compares it with its spec. A job
+whose last sync left nothing to do, and whose objects have not changed since, would get the same plan again: it is
+synced at the longest interval only.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
 logger = logging.getLogger(__name__)
 
-_JOBS = ""
-"""Stands in the schedule, among the UIDs, for the set of jobs as such."""
+_JOBS_KEY = ""
+"""The key in the schedule, among the UIDs, for the set of jobs as such."""
 
 
 class Reconciler:
@@ -53,7 +53,7 @@ class Reconciler:
         clock: Clock | None = None,
         metrics: ReconcilerMetrics | None = None,
     ) -> None:
-        """`base` (seconds) is also the informer's resync period and the shortest time between two looks."""
+        """Initialize; `base` (seconds) is also the informer's resync period and the shortest time between two looks."""
         self._informers = informers
         self._owned: dict[Resource, InformerGroup[Any]] = {PODS: informers.pods, SERVICES: informers.services}
         if informers.gang is not None and informers.pod_groups is not None:
@@ -64,29 +64,29 @@ class Reconciler:
         self._base = base
         self._cap = cap
         self._clock = clock or SystemClock()
-        # A little less than the cap, so that where nothing happens for long each look is a whole one.
+        # A little less than the cap, so that each look is a whole one while nothing happens for long.
         self._looker = Looker(client, namespaces, whole_every=cap * 0.9, clock=self._clock)
         self._metrics = metrics or ReconcilerMetrics()
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)
         self._created = self._clock.monotonic()
-        self._schedule.track(_JOBS, self._created)
+        self._schedule.track(_JOBS_KEY, self._created)
         self._wanted = False
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
-        # Used by the thread alone:
+        # Used by the thread only:
         self._suspicions: dict[str, Suspicion] = {}
         informers.jobs.add_handler(self, resync_period=base, name="reconciler")
 
     # The resync handler.
 
     def on_add(self, obj: TFJob) -> None:
-        """A job is there: look at it after the shortest interval, or when it was due before we came."""
+        """Schedule a new job: look at it after the shortest interval, or when it was due before this process."""
         with self._lock:
             self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """A job changed: its backoff begins again. Or this is a resync: see whether it is due."""
+        """Restart the backoff of a changed job; on a resync, check whether the job is due."""
         now = self._clock.monotonic()
         uid = new.metadata.uid
         with self._lock:
@@ -102,14 +102,14 @@ class Reconciler:
                 self._lock.notify_all()
 
     def on_delete(self, obj: TFJob) -> None:
-        """A job is gone."""
+        """Forget a deleted job."""
         with self._lock:
             self._schedule.forget(obj.metadata.uid)
 
     def _begin(self, job: TFJob, now: float, within: float | None = None) -> None:
         self._schedule.begin(job.metadata.uid, now, last_comparison(job, self._clock.now()), within=within)
 
-    # Life.
+    # Lifecycle.
 
     def start(self) -> None:
         """Begin to compare. Raises RuntimeError if called twice."""
@@ -118,8 +118,8 @@ class Reconciler:
             if self._thread is not None:
                 raise RuntimeError("this reconciler has been started before")
             now = self._clock.monotonic()
-            self._schedule.again(_JOBS, now)
-            # What was known when a job was first seen is old by now: until today another process has compared it.
+            self._schedule.again(_JOBS_KEY, now)
+            # The state from when a job was first seen is old by now: until now another process has compared it.
             waited_long = now - self._created >= self._cap
             for job in jobs:
                 self._begin(job, now, within=self._base if waited_long else None)
@@ -127,7 +127,7 @@ class Reconciler:
             self._thread.start()
 
     def stop(self, timeout: float = 10) -> bool:
-        """End, and wait up to `timeout` real seconds; False if a request is still under way."""
+        """End, and wait up to `timeout` real seconds; return False if a request is still under way."""
         self._stop.set()
         self._looker.close()
         with self._lock:
@@ -142,7 +142,7 @@ class Reconciler:
         while True:
             with self._lock:
                 while not (self._wanted or self._stop.is_set()):
-                    if not self._clock.wait_until(self._lock, self._schedule.due_at(_JOBS)):
+                    if not self._clock.wait_until(self._lock, self._schedule.due_at(_JOBS_KEY)):
                         break
                 self._wanted = False
             if self._stop.is_set():
@@ -155,22 +155,22 @@ class Reconciler:
             except Exception:
                 # The double check must not end because it failed once.
                 logger.exception("comparing with the API server failed unexpectedly")
-            # A little less than the resync period, so that the next resync is not missed by a hair.
+            # A little less than the resync period, so that the next resync is not just missed.
             if self._stop.wait(self._clock, self._base * 0.9):
                 return
 
     # The comparison.
 
     def reconcile(self) -> int:
-        """Compare the jobs that are due; returns how many. Makes no API call if there is none. Raises KubeError."""
+        """Compare the jobs that are due; return their number. Makes no API call if there is none. Raises KubeError."""
         started = self._clock.monotonic()
         with self._lock:
-            # Those that would be due before the next look come along: they cost nothing now, and a look then.
+            # Jobs due before the next look are included: they cost nothing now, and a look then.
             due = set(self._schedule.due(started, slack=self._base / 2))
         if not due:
             return 0
-        # When only the set of jobs is, that costs one list of them.
-        owned = self._caches_to_compare() if due != {_JOBS} or _JOBS in self._suspicions else {}
+        # When only the set of jobs is due, that costs one list of them.
+        owned = self._caches_to_compare() if due != {_JOBS_KEY} or _JOBS_KEY in self._suspicions else {}
         look = self._looker.look(self._informers.jobs, owned)
         if look is None:
             return 0
@@ -181,7 +181,7 @@ class Reconciler:
         uids = {job.metadata.uid for job in jobs}
         lost: Counter[str] = Counter()
         self._compare_jobs(look, uids, lost)
-        # Those come along, too, with which something may be wrong.
+        # Jobs with a suspicion are included, too.
         odd = {owner for found in look.owned.values() for owner in found}
         known = [job for job in jobs if job.metadata.namespace not in look.closed]
         wanted = due | odd
@@ -190,20 +190,20 @@ class Reconciler:
             self._compare(job, look.found_of(job.metadata.uid), lost)
         for resource, group in {TFJOBS: self._informers.jobs, **owned}.items():
             self._repair(group, lost[resource.plural])
-        uids.add(_JOBS)
+        uids.add(_JOBS_KEY)
         self._suspicions = {uid: one for uid, one in self._suspicions.items() if uid in uids}
         now = self._clock.monotonic()
         with self._lock:
             self._schedule.keep_only(uids)
             for job in jobs:
-                # Were those due for ever that can't be looked at, so would be a look at all others.
+                # If jobs that can't be read stayed due for ever, every look would be at all others as well.
                 if job.metadata.namespace in look.closed and job.metadata.uid in due:
                     self._schedule.checked(job.metadata.uid, now)
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
 
     def _begin_again(self, jobs: Sequence[TFJob]) -> None:
-        """The server was restored from a backup: nothing that the caches show can be held against it."""
+        """Start again after the server was restored from a backup: the caches can't be compared with it."""
         logger.warning("the API server is older than the caches, as after a restored backup: listing everything again")
         self._suspicions.clear()
         self._controller.forget_writes()
@@ -213,7 +213,7 @@ class Reconciler:
                 group.relist()
         now = self._clock.monotonic()
         with self._lock:
-            for uid in (_JOBS, *(job.metadata.uid for job in jobs)):
+            for uid in (_JOBS_KEY, *(job.metadata.uid for job in jobs)):
                 self._schedule.again(uid, now)
 
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
@@ -223,26 +223,26 @@ class Reconciler:
         return self._owned | {DEPLOYMENTS: boards} if wanted else self._owned
 
     def _compare_jobs(self, look: Look, uids: Set[str], lost: Counter[str]) -> None:
-        """The set of jobs as such: one that the cache lacks has no other way to be noticed.
+        """Compare the set of jobs as such, which alone finds a job that the cache lacks.
 
-        The same goes for objects whose owner is no job that the cache knows.
+        The same applies to objects whose owner is not a job in the cache.
         """
         found = {
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
         }
         found[TFJOBS.plural] = look.jobs
-        before = self._suspicions.pop(_JOBS, Suspicion()).found
+        before = self._suspicions.pop(_JOBS_KEY, Suspicion()).found
         missed = {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
         lost.update({kind: len(keys) for kind, keys in missed.items()})
         left = {kind: {key: one for key, one in found[kind].items() if key not in missed[kind]} for kind in found}
         if any(left.values()):
-            self._suspicions[_JOBS] = Suspicion(left)
+            self._suspicions[_JOBS_KEY] = Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
             if any(found.values()):
-                self._schedule.again(_JOBS, now)
+                self._schedule.again(_JOBS_KEY, now)
             else:
-                self._schedule.checked(_JOBS, now)
+                self._schedule.checked(_JOBS_KEY, now)
 
     def _compare(self, job: TFJob, found: Mapping[str, Mapping[str, Difference]], lost: Counter[str]) -> None:
         uid, key = job.metadata.uid, job.metadata.key
@@ -263,8 +263,8 @@ class Reconciler:
         if wedged:
             self._expectations.forget_owner(uid)
         elif not missed and (not right or waiting):
-            # What was missed fulfils the expectations when it is listed; to forget them before that would be to believe
-            # a cache that is known to be wrong.
+            # Missed changes fulfil the expectations when they are listed; forgetting the expectations earlier would
+            # mean to trust a cache that is known to be wrong.
             self._suspicions[uid] = Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
@@ -277,10 +277,10 @@ class Reconciler:
         self._record(job, wrong=not quiet, sync=seldom or not self._controller.is_settled(job))
 
     def _record(self, job: TFJob, *, wrong: bool, sync: bool) -> None:
-        """Note the time, and if need be sync the job: that is its comparison with the spec.
+        """Note the time, and sync the job if needed, which compares it with its spec.
 
-        A write that is due for the time's sake alone waits for its place among those of all jobs, and so does the sync
-        that makes it, unless something was wrong.
+        A write for the time alone waits for its turn among those of all jobs, and so does the sync that makes it,
+        unless there was a difference.
         """
         meta, now = job.metadata, self._clock.now()
         overdue = final_condition(job) is None and record_is_due(job, now, self._cap)

@@ -1,7 +1,7 @@
-"""Why a job failed, stalled or took too long, as one page: facts in, a report out, the same text for everybody.
+"""Why a job failed, stalled or took too long, on one page: facts in, a report out, the same text for every reader.
 
-`make_report(facts)` is pure. Whoever has the facts (a run of this machine, a cluster and its archive) fills in a
-`JobFacts`; `report_lines(report)` words it for people, and the report itself is what `-o json` prints.
+`make_report(facts)` is pure. The source of the facts (a local run, a cluster and its archive) fills in a `JobFacts`;
+`report_lines(report)` makes the text for people, and `-o json` prints the report itself.
 """
 
 from tfoperator.report.blame import FailedRun, first_failure, suspects

@@ -1,4 +1,4 @@
-"""What to do next about a job that did not succeed. Pure."""
+"""The advice for a job that did not succeed. Pure."""
 
 from __future__ import annotations
 
@@ -10,24 +10,24 @@ from tfoperator.report.facts import JobFacts
 _MISSING_FILE = re.compile(
     r"can't open file '(?P<script>[^']+)': \[Errno 2\]"  # Python, of its program
     r"|(?:FileNotFoundError|NotFoundError).*?No such file or directory: '(?P<data>/[^']+)'"
-    r"|'(?P<program>[^']*/[^']*)' does not exist \(in "  # ours, of a command with a path
+    r"|'(?P<program>[^']*/[^']*)' does not exist \(in "  # from this project, of a command with a path
     r"|program '(?P<command>[^']+)' not found on PATH"
     r"|^(?:\S*sh|/bin/\S+): (?:line )?(?:\d+: )?(?P<word>[^\s:]+): (?:command )?not found$"  # of a shell
 )
-_NO_SPACE = "No space left on device"
-"""The system's words, in every language's traceback."""
-# TensorFlow's words, when Keras' fit hands the shares of several workers to an operation that takes one tensor.
+_NO_SPACE_MESSAGE = "No space left on device"
+"""The operating system's message, in every language's traceback."""
+# TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 
 
 def advice_for(
     facts: JobFacts, *, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int, all_known: bool = True
 ) -> Iterator[str]:
-    """One sentence or two for each thing that helps, the likeliest first.
+    """Yield one or two sentences for each remedy, the likeliest first.
 
-    `exit_codes` are those of the failures, `words` what was logged about them. `repeated`: so many times in a row the
-    culprit failed in the same way, and is started again each time; 0 if it isn't so. Unless they are `all_known`,
-    the same way is that of the last ones.
+    `exit_codes` are those of the failures, `words` the log lines about them. `repeated` is the number of times in a row
+    that the culprit failed in the same way and was restarted; else 0. Unless `all_known`, only the last failures are
+    known to be alike.
     """
     if facts.outcome in ("Succeeded", "Interrupted") and not repeated:
         return
@@ -52,14 +52,14 @@ def advice_for(
 
 
 def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> str:
-    """What helps against what logs and the job itself name as the reason; "" if they don't."""
+    """Return the remedy for the reason that logs and the job itself name; "" if there is none."""
     missing = missing_file(words)
     if facts.full_disk:
         return (
             f"The disk of {facts.full_disk} is full: make room there and run it again. What was written last, logs "
             "included, may be missing or cut off."
         )
-    if any(_NO_SPACE in line for line in words):
+    if any(_NO_SPACE_MESSAGE in line for line in words):
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
@@ -83,7 +83,7 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
 
 
 def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Sequence[str], repeated: int) -> str:
-    """What mostly helps against failures with these exit codes; "" if that was said."""
+    """Return the usual remedy for failures with these exit codes; "" if it was given already."""
     if any(code in (126, 127) for code in exit_codes):
         return (
             "A container's `command` must exist on this machine (relative paths start where you are) or, with "
@@ -127,7 +127,7 @@ def _about_stacks(facts: JobFacts) -> Iterator[str]:
 
 
 def missing_file(words: Iterable[str]) -> str:
-    """The first file or program that these lines say is missing, quoted; "" if there is none."""
+    """Return the first file or program that these lines report as missing, quoted; "" if there is none."""
     for line in words:
         match = _MISSING_FILE.search(line)
         if match is not None:

@@ -1,8 +1,8 @@
-"""Who began it: of all replicas that failed, the one whose end took the others along. Pure.
+"""Finds the culprit: of all replicas that failed, the one whose end made the others fail. Pure.
 
-A worker that dies takes the others along: they notice a broken connection, mostly within the same second, and fail,
-too. So of all replicas that failed the first to end is the culprit; among those that ended within `_SAME_MOMENT`, whose
-order no clock tells for certain, one that doesn't complain of a connection goes first.
+A worker that dies makes the others fail: they notice a broken connection, mostly within the same second. So of all
+replicas that failed the first to end is the culprit; among those that ended within `_SAME_MOMENT`, whose order no clock
+shows for certain, one that doesn't complain of a connection goes first.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from tfoperator.report.facts import FinalState, ReplicaFacts, RunFacts
 from tfoperator.report.traceback_text import Traceback, last_traceback
 
 LAST_LINES = 20
-"""How many of the last log lines of a failed replica are told where there is no traceback."""
+"""The number of log lines shown of a failed replica without a traceback."""
 
 IDENTICAL = 3
-"""So many failures alike, one after the other, are no accident."""
+"""The number of identical failures in a row that is no accident."""
 
 _SAME_MOMENT = 2.0
-"""Seconds within which the order of two ends says little: kubelets tell whole seconds, by clocks of their own."""
+"""Seconds within which the order of two ends is uncertain: kubelets report whole seconds, by their own clocks."""
 
-_CONSEQUENCE = re.compile(
+_CONSEQUENCE_PATTERN = re.compile(
     r"Connection (reset|refused|closed|aborted)|UnavailableError|AbortedError|CancelledError|ConnectionError|"
     r"ConnectionResetError|BrokenPipeError|Socket closed|UNAVAILABLE|failed to connect|peer|heartbeat|"
     r"Collective ops is aborted",
@@ -36,7 +36,7 @@ _VARIABLE_PARTS = re.compile(r"0x[0-9a-fA-F]+|\d+")
 
 
 class FailedRun(msgspec.Struct, frozen=True):
-    """The run by which a replica failed, with what is read in its log."""
+    """The run by which a replica failed, with the data from its log."""
 
     replica: ReplicaFacts
     run: RunFacts
@@ -54,26 +54,26 @@ class FailedRun(msgspec.Struct, frozen=True):
 
     @property
     def is_consequence(self) -> bool:
-        """Whether it complains of what another one's end would do to it."""
+        """Whether its error may be the consequence of another replica's end."""
         found = self.traceback
         words = [found.exception, *found.more] if found is not None else self.run.tail[-LAST_LINES:]
-        return self.run.exit_code == 143 or any(_CONSEQUENCE.search(line) for line in words)
+        return self.run.exit_code == 143 or any(_CONSEQUENCE_PATTERN.search(line) for line in words)
 
 
 def failed_runs(replicas: Iterable[ReplicaFacts]) -> list[FailedRun]:
-    """How each replica failed that did, the culprit's first."""
+    """Return the failed run of each failed replica, the culprit's first."""
     return _by_blame([failed for failed in map(_last_failure, replicas) if failed is not None])
 
 
 def first_failure(replicas: Iterable[ReplicaFacts]) -> FailedRun | None:
-    """How the replica failed whose end began it; None if none has failed."""
+    """Return the failed run of the culprit; None if no replica has failed."""
     return next(iter(failed_runs(replicas)), None)
 
 
 def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
-    """The replicas that ended so close to the first that only their logs tell who began it, by the order of their ends.
+    """Return the replicas that ended so close to the first that only logs show the culprit, in order of their ends.
 
-    So the logs of the others need not be read to know it.
+    The logs of the others need not be read for that.
     """
     failed = failed_runs(replicas)
     first = _first_end(failed)
@@ -81,14 +81,14 @@ def suspects(replicas: Iterable[ReplicaFacts]) -> list[str]:
 
 
 def _last_failure(replica: ReplicaFacts) -> FailedRun | None:
-    """How the replica last failed: its last run if that has failed, or the one before while it waits for another."""
+    """Return the replica's last failure: its last run if failed, or the one before while it waits to restart."""
     bad = [run for run in replica.runs if run.failed]
     last = replica.last_run
     if not bad or replica.state is FinalState.SUCCEEDED:
         return None
     loops = max(len(bad), replica.restarts) >= IDENTICAL
     if last is not None and not last.failed and replica.state is not FinalState.WAITING and not loops:
-        return None  # It has got over it: that is told among the restarts.
+        return None  # It has recovered: that is reported among the restarts.
     return FailedRun(replica, bad[-1], last_traceback(bad[-1].tail))
 
 
@@ -108,11 +108,11 @@ def _first_end(failed: Iterable[FailedRun]) -> datetime | None:
 
 
 def _at_once(one: FailedRun, first: datetime | None) -> bool:
-    """Whether it ended within the moment of the first end; one whose end has no time may have."""
+    """Return whether it ended within the moment of the first end; a run without an end time may have."""
     ended = one.run.ended
     return first is None or ended is None or (ended - first).total_seconds() <= _SAME_MOMENT
 
 
 def constant(line: str) -> str:
-    """What is the same of a line in two runs that fail in the same way: all but numbers and addresses."""
+    """Return the part of a line that two runs failing alike share: all but numbers and addresses."""
     return _VARIABLE_PARTS.sub("#", line)

@@ -1,4 +1,4 @@
-"""What a TFJob itself says of what a report tells. Pure."""
+"""The facts for a report from the TFJob itself. Pure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 
 
 class ReplicaSettings(msgspec.Struct, frozen=True):
-    """What the spec of a replica type says; `memory_limit` is in bytes, of the container that trains."""
+    """The settings of a replica type's spec; `memory_limit` is in bytes, of the container that trains."""
 
     restart_policy: str = ""
     memory_limit: int | None = None
@@ -29,7 +29,7 @@ _STATED_BEHIND = re.compile(r"[Bb]ehind: ([a-z]+-\d+(?:, [a-z]+-\d+)*)")
 
 
 def settings_of(job: TFJob, replica_type: ReplicaType | None) -> ReplicaSettings:
-    """The settings of a replica type; nothing is known of a type that the spec doesn't have."""
+    """Return the settings of a replica type; they are empty for a type that the spec doesn't have."""
     spec = job.spec.tf_replica_specs.get(replica_type) if replica_type is not None else None
     if spec is None:
         return ReplicaSettings()
@@ -47,7 +47,7 @@ def facts_of_replica(
     stacks: str = "",
     no_stacks: str = "",
 ) -> ReplicaFacts:
-    """What is known of the replica of a pod: what its job says of all of its type, and what became of it."""
+    """Return the facts about the replica of a pod: its type's settings in the job, and its final state."""
     replica = replica_of(pod.metadata.labels)
     settings = settings_of(job, replica[0] if replica is not None else None)
     return ReplicaFacts(
@@ -65,7 +65,7 @@ def facts_of_replica(
 
 
 def facts_of_job(job: TFJob) -> JobFacts:
-    """What the job's own object says: how it ended, and whether it has stalled. Its replicas are for others to add."""
+    """Return the facts from the job's own object: its outcome, and whether it stalled. The caller adds replicas."""
     end = final_condition(job)
     stalled = next((c for c in job.status.conditions if c.type == ConditionType.STALLED), None)
     told = stalled.message if stalled is not None and stalled.status == "True" else ""
@@ -93,4 +93,4 @@ def _limit(template: msgspec.Raw) -> int | None:
         one = next(container for container in containers if container["name"] == DEFAULT_CONTAINER_NAME)
         return int(parse_quantity(one["resources"]["limits"]["memory"]))
     except (*UNDECODABLE, LookupError, TypeError, ValueError, StopIteration):
-        return None  # There is none, or one that an API server has refused.
+        return None  # None, or one that an API server has refused.

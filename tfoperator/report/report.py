@@ -1,4 +1,4 @@
-"""Decides what a report says: who began it, who failed likewise, what the others did, what to do next. Pure."""
+"""Decides the contents of a report: the culprit, similar failures, the other replicas, and advice. Pure."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MAX_RESTARTS_TOLD = 20
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
     """How a replica failed, and `same`, those that failed in the same way.
 
-    `times` is how often in a row it failed so, this time included. `last_lines` are those of its log, where there is no
-    `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's own word on its end.
+    `times` is the number of such failures in a row, this one included. `last_lines` are those of its log, where there
+    is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
     """
 
     replica: str
@@ -39,7 +39,7 @@ class Failure(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Others(msgspec.Struct, frozen=True, rename="camel"):
-    """Replicas that did not fail and did the same thing in the end; `last_line` and `log` are the first one's."""
+    """Replicas that did not fail and have the same final state; `last_line` and `log` are the first one's."""
 
     replicas: tuple[str, ...]
     state: FinalState
@@ -57,9 +57,9 @@ class Restart(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Report(msgspec.Struct, frozen=True, rename="camel"):
-    """Why a job ended, or does not go on. `failures` begin with the culprit's; `advice` says what to do next.
+    """The reasons why a job ended or does not continue. `failures` begin with the culprit's; `advice` are next steps.
 
-    `restarts` are the last of `restarts_in_all`. `stacks` are the places where stacks were kept, by replica.
+    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica.
     """
 
     namespace: str
@@ -77,12 +77,12 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def culprit(self) -> Failure | None:
-        """How the replica failed whose end began it."""
+        """The failure of the culprit."""
         return self.failures[0] if self.failures else None
 
 
 def make_report(facts: JobFacts) -> Report:
-    """The report on a job, whatever its outcome; a job that has succeeded may have restarts to tell of."""
+    """Return the report on a job, whatever its outcome; a job that has succeeded may have restarts to report."""
     failed = failed_runs(facts.replicas)
     failures = tuple(_folded(failed))
     restarts = list(_restarts(facts.replicas))
@@ -115,7 +115,7 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """How often it has failed, if all that is known of it is alike: a cluster tells of the last failure or two."""
+    """Return the number of its failures, if all known ones are alike: a cluster keeps only the last one or two."""
     replica = next(one for one in replicas if one.name == culprit.replica)
     known = sum(run.failed for run in replica.runs)
     return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0
@@ -146,7 +146,7 @@ def _folded(failed: Iterable[FailedRun]) -> Iterator[Failure]:
 
 
 def _in_a_row(bad: FailedRun) -> int:
-    """How many runs up to this one failed in the same way."""
+    """Return the number of consecutive runs up to this one that failed in the same way."""
     count = 0
     for run in reversed(bad.replica.runs):
         if not run.failed:

@@ -1,6 +1,6 @@
-"""A report in words: lines for a terminal, a log, a page. Pure; what strangers wrote is left as it is.
+"""A report as text: lines for a terminal, a log, a page. Pure; untrusted text is left as it is.
 
-Whoever prints the lines to a terminal makes them harmless (`tfoperator.base.controlchars`).
+The code that prints the lines to a terminal makes them harmless (`tfoperator.base.controlchars`).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STATES = {
 }
 _PLURAL = {"waits": "wait", "runs": "run", "has": "have", "was": "were", "never": "never"}
 _PLURAL_DETAIL = {POD_GONE: "their pods are gone"}
-_LONGEST_LINE = 500
+_MAX_LINE_LENGTH = 500
 _GIB = 1 << 30
 _NUMBERED = re.compile(r"^(?P<type>.+)-(?P<index>\d+)$")
 
 
 def report_lines(report: Report) -> list[str]:
-    """The lines, without a headline: who prints them has said already which job it is, and how it ended."""
+    """Return the lines, without a headline: the caller has already printed the job's name and outcome."""
     sections = [
         list(_stall(report)),
         *(list(_failure(failure)) for failure in report.failures),
@@ -40,18 +40,18 @@ def report_lines(report: Report) -> list[str]:
     for section in sections:
         if section:
             lines += ["", *section] if lines else section
-    return [line if len(line) <= _LONGEST_LINE else line[:_LONGEST_LINE] + " ..." for line in lines]
+    return [line if len(line) <= _MAX_LINE_LENGTH else line[:_MAX_LINE_LENGTH] + " ..." for line in lines]
 
 
 def headline(report: Report) -> str:
-    """Which job, and how it ended."""
+    """Return the job's name and outcome."""
     words = {"Failed": "FAILED", "Succeeded": "succeeded", "TimedOut": "did not end within the time limit"}
     said = f": {report.message}" if report.message else ""
     return f"TFJob {report.namespace}/{report.name} {words.get(report.outcome, f'is {report.outcome.lower()}')}{said}"
 
 
 def names_in_short(names: Sequence[str]) -> str:
-    """Replicas as people write them: `worker-1..3, worker-7, ps-0`."""
+    """Return the replicas' names in short: `worker-1..3, worker-7, ps-0`."""
     parts: list[str] = []
     runs: list[list[tuple[str, int] | str]] = []
     for name in names:
@@ -127,7 +127,7 @@ def _traceback(found: Traceback) -> Iterator[str]:
 
 
 def _others(report: Report) -> Iterator[str]:
-    untold = report.outcome in ("TimedOut", "Failed") and not report.failures  # what each did last is all there is
+    untold = report.outcome in ("TimedOut", "Failed") and not report.failures  # only the last line of each is known
     if not report.others or not (report.failures or report.stalled or report.outcome == "TimedOut" or untold):
         return
     yield "The others:" if report.failures else "The replicas:"

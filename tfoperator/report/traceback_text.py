@@ -1,7 +1,7 @@
-"""Finds the last Python traceback in the lines of a log, and reads it. Pure; never raises, whatever the log says.
+"""Finds and parses the last Python traceback in the lines of a log. Pure; never raises, whatever the log contains.
 
-Libraries print tracebacks that they survive, and a long message, or what other threads say meanwhile, pushes the real
-one out of the last dozen lines. So the *last* one counts, wherever it stands, with the exceptions that led to it.
+Libraries print tracebacks that they survive, and a long message, or the output of other threads, pushes the real one
+out of the last dozen lines. So the *last* one counts, at any position, with the exceptions that led to it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,26 @@ from pathlib import PurePosixPath
 
 import msgspec
 
-_START = "Traceback (most recent call last):"
+_FIRST_LINE = "Traceback (most recent call last):"
 _FRAME = re.compile(r'^ {2,}File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.+))?$')
 _REPEATED = re.compile(r"^ +\[Previous line repeated \d+ more times?\]$")
-_MARKS = re.compile(r"^[ ~^]+$")
-_LINKS = {
+_MARKER_LINE = re.compile(r"^[ ~^]+$")
+_LINK_LINES = {
     "The above exception was the direct cause of the following exception:": "cause",
     "During handling of the above exception, another exception occurred:": "context",
 }
-# What loggers begin a line with: absl, glog, the standard library's default and most people's own.
+# Prefixes of loggers' lines: absl, glog, the standard library's default and most custom ones.
 _LOG_LINE = re.compile(
     r"^(\d{4}-\d\d-\d\d[ T]|[IWEF]\d{4} \d\d:|(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[[^\]]*(DEBUG|INFO|WARN|ERROR))"
 )
-# Packages that are installed, then the standard library's own files, then what has no file (`<frozen runpy>`).
+# Installed packages, then the standard library's own files, then code without a file (`<frozen runpy>`).
 _LIBRARIES = (
     re.compile(r"/(?:site|dist)-packages/([^/]+)"),
     re.compile(r"/lib/python3[^/]*/([^/.]+)"),
     re.compile(r"^<frozen ([^>]+)>$"),
 )
-_MESSAGE_LINES = 8  # of one exception; TensorFlow's quote whole graphs
-_CHAIN = 8  # exceptions that led to one another
+_MAX_MESSAGE_LINES = 8  # of one exception; TensorFlow's quote whole graphs
+_MAX_CHAIN = 8  # exceptions that led to one another
 
 
 class Frame(msgspec.Struct, frozen=True, rename="camel"):
@@ -49,7 +49,7 @@ class Traceback(msgspec.Struct, frozen=True, rename="camel"):
     """One exception with the calls that it went through, the innermost last.
 
     `exception` is its first line (`ValueError: bad shape`), `more` are the lines of its message after that. `before` is
-    the exception that led to this one, and `relation` how: `cause` (raise ... from) or `context` (raised while that one
+    the exception that led to this one, and `relation` is `cause` (raise ... from) or `context` (raised while that one
     was handled).
     """
 
@@ -66,8 +66,8 @@ class Traceback(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def last_traceback(lines: Sequence[str]) -> Traceback | None:
-    """The last traceback in these lines, or None."""
-    starts = [index for index, line in enumerate(lines) if _START in line][-_CHAIN:]
+    """Return the last traceback in these lines, or None."""
+    starts = [index for index, line in enumerate(lines) if _FIRST_LINE in line][-_MAX_CHAIN:]
     if not starts:
         return None
     prefix = _prefix(lines[starts[-1]])
@@ -84,9 +84,9 @@ def last_traceback(lines: Sequence[str]) -> Traceback | None:
 
 
 def folded(frames: Sequence[Frame]) -> list[Frame | str]:
-    """The frames with runs of libraries' frames folded into a line each: `(12 calls in keras, tensorflow)`.
+    """Return the frames with runs of libraries' frames folded into a line each: `(12 calls in keras, tensorflow)`.
 
-    The last frame stays whatever it is: that is where it happened.
+    The last frame always stays: the error happened there.
     """
     shown: list[Frame | str] = []
     last = frames[-1] if frames else None
@@ -101,15 +101,15 @@ def folded(frames: Sequence[Frame]) -> list[Frame | str]:
 
 
 def _prefix(line: str) -> str:
-    """What stands before the word on its line, as launchers put it before each line of a process (`[1,0]<stderr>:`).
+    """Return the text before the word on its line, which launchers add to each line of a process (`[1,0]<stderr>:`).
 
-    A logger that prints its name before the first line only is none: no other line begins with it.
+    A logger's name before the first line only is not a prefix: no other line begins with it.
     """
-    return line[: line.index(_START)]
+    return line[: line.index(_FIRST_LINE)]
 
 
 def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tuple[Traceback, str]:
-    """One traceback from its first line to the start of the next, and how the next is linked to it."""
+    """Return one traceback, from its first line to the start of the next, and the next one's relation to it."""
     frames: list[Frame] = []
     index = 1
     while index < len(block):
@@ -117,7 +117,7 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
         match = _FRAME.match(line)
         if match is not None:
             frames.append(_frame(match))
-        elif frames and line.startswith("    ") and not frames[-1].code and not _MARKS.match(line):
+        elif frames and line.startswith("    ") and not frames[-1].code and not _MARKER_LINE.match(line):
             frames[-1] = msgspec.structs.replace(frames[-1], code=line.strip())
         elif not (line.startswith(" ") or _REPEATED.match(line)):
             break
@@ -126,10 +126,10 @@ def _read(block: Sequence[str], before: Traceback | None, relation: str) -> tupl
     more: list[str] = []
     link = ""
     for line in block[index + 1 :]:
-        if line in _LINKS:
-            link = _LINKS[line]
+        if line in _LINK_LINES:
+            link = _LINK_LINES[line]
             break
-        if line in ("", exception) or _LOG_LINE.match(line) or len(more) == _MESSAGE_LINES:
+        if line in ("", exception) or _LOG_LINE.match(line) or len(more) == _MAX_MESSAGE_LINES:
             continue
         more.append(line)
     exception = exception or "an exception that the log does not show: it ends here"
@@ -146,6 +146,6 @@ def _library(file: str) -> str:
         match = pattern.search(file)
         if match is not None:
             return match[1].removesuffix(".py")
-    # An editable or vendored copy of the two that everybody here uses.
+    # An editable or vendored copy of the two libraries that all users have.
     parts = PurePosixPath(file).parts
     return next((name for name in ("keras", "tensorflow") if name in parts[:-1]), "")

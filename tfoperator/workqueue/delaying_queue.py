@@ -18,7 +18,7 @@ from tfoperator.workqueue.queue import Queue
 
 T = TypeVar("T", bound=Hashable)
 
-_MIN_COMPACTION = 64  # below this many outdated heap entries, rebuilding the heap is not worth it
+_MIN_COMPACTION = 64  # minimum number of outdated heap entries for rebuilding the heap
 
 
 class DelayingQueue(Queue[T]):
@@ -30,7 +30,7 @@ class DelayingQueue(Queue[T]):
     def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
         super().__init__(name=name, clock=clock, metrics=metrics)
         self._delay_lock = threading.Lock()  # guards the fields below; never held together with Queue's lock
-        self._changed = threading.Condition(self._delay_lock)  # something is due earlier than before, or it is the end
+        self._changed = threading.Condition(self._delay_lock)  # an earlier deadline was set, or shutdown began
         self._sequence = count()
         # An item that is re-added with an earlier deadline leaves its old heap entry behind; an entry counts only
         # if its sequence number is the one in _due.
@@ -42,8 +42,8 @@ class DelayingQueue(Queue[T]):
     def add_after(self, item: T, seconds: float, *, is_retry: bool = True) -> None:
         """Add an item when `seconds` have passed; at once if that is not positive. Never blocks.
 
-        If it is already waiting for its time, the earlier of both times holds. Ignored after shutdown. Counts as a
-        retry, like every delayed add in client-go, unless the caller says that it only waits for more to come.
+        If it is delayed already, the earlier of both times holds. Ignored after shutdown. Counts as a retry, like every
+        delayed add in client-go, unless the caller passes False because it only batches items.
         """
         deadline = self._clock.monotonic() + seconds
         with self._delay_lock:
@@ -60,17 +60,17 @@ class DelayingQueue(Queue[T]):
 
     @property
     def delayed(self) -> int:
-        """How many items wait for their time."""
+        """The number of delayed items."""
         with self._delay_lock:
             return len(self._due)
 
     def shut_down(self) -> None:
-        """As `Queue.shut_down`; items that wait for their time are dropped and the thread is joined."""
+        """Call `Queue.shut_down`; delayed items are dropped and the thread is joined."""
         self._stop_delaying()
         super().shut_down()
 
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:
-        """As `Queue.shut_down_with_drain`; items that wait for their time are dropped and the thread is joined."""
+        """Call `Queue.shut_down_with_drain`; delayed items are dropped and the thread is joined."""
         self._stop_delaying()
         return super().shut_down_with_drain(timeout)
 
@@ -96,7 +96,7 @@ class DelayingQueue(Queue[T]):
             self._due.clear()
             self._changed.notify_all()
             thread = self._thread
-        # The thread takes no lock but ours and calls no code from outside: the join takes microseconds.
+        # The thread takes no lock but ours and calls no foreign code: the join takes microseconds.
         if thread is not None:
             thread.join()
 

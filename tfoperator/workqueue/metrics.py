@@ -1,8 +1,8 @@
-"""What a queue reports about itself, and the class through which somebody else publishes it.
+"""The metrics of a queue, and the interface of the provider that publishes them.
 
-Counters and histograms are pushed as things happen. Gauges are *pulled*: the provider gets a function to call
-when it is scraped. A pulled gauge is exact at the moment it is read, and it needs neither a thread that
-refreshes it twice a second nor a decision about what it should show once that thread has stopped.
+Counters and histograms are pushed as things happen. Gauges are *pulled*: the provider gets a function to call when it
+is scraped. A pulled gauge is exact at the moment it is read, and it needs neither a thread that refreshes it twice a
+second nor a value for the time after that thread has stopped.
 
 Published names and units (a provider prefixes `workqueue_` and labels by the queue's name): `depth`,
 `adds_total`, `queue_duration_seconds`, `work_duration_seconds`, `unfinished_work_seconds`,
@@ -46,7 +46,7 @@ class _Nothing:
         pass
 
 
-_NOTHING = _Nothing()
+_NO_METRIC = _Nothing()
 
 
 class MetricsProvider:
@@ -59,26 +59,26 @@ class MetricsProvider:
     """
 
     def depth(self, name: str, read: Callable[[], int]) -> None:
-        """Items that wait, those marked again while being processed included (so it may exceed `len`)."""
+        """Receive the gauge of waiting items, those marked again while being processed included (may exceed `len`)."""
 
     def adds(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
-        """Items accepted; an add that found its item waiting already does not count."""
-        return _NOTHING
+        """Return the counter of accepted items; an add that found its item waiting already does not count."""
+        return _NO_METRIC
 
     def queue_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
-        """Seconds from an item's add to its `get`."""
-        return _NOTHING
+        """Return the histogram of seconds from an item's add to its `get`."""
+        return _NO_METRIC
 
     def work_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
-        """Seconds from an item's `get` to its `done`."""
-        return _NOTHING
+        """Return the histogram of seconds from an item's `get` to its `done`."""
+        return _NO_METRIC
 
     def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
-        """Seconds that the items now being processed have taken so far, summed. Growing steadily: stuck workers."""
+        """Receive the gauge of the summed seconds of the items in processing. Growing steadily: stuck workers."""
 
     def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
-        """Seconds that the longest-running item now being processed has taken so far."""
+        """Receive the gauge of the seconds that the longest-running item in processing has taken so far."""
 
     def retries(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
-        """Delayed adds, rate-limited ones included."""
-        return _NOTHING
+        """Return the counter of delayed adds, rate-limited ones included."""
+        return _NO_METRIC

@@ -1,8 +1,8 @@
-"""A deduplicating FIFO and its workers: an item is never processed by two at once, and never lost while it is.
+"""A deduplicating FIFO and its workers: no two workers process an item at once, and no add is lost meanwhile.
 
-This is what makes a level-triggered controller cheap: a thousand events about one job cost one sync, and an
-event that arrives during a sync causes exactly one more afterwards. An item is *dirty* from its add until a
-worker takes it, and *processing* from then until `done`; it may be both.
+Deduplication makes a level-triggered controller cheap: a thousand events about one job cost one sync, and an event that
+arrives during a sync causes exactly one more afterwards. An item is *dirty* from its add until a worker takes it, and
+*processing* from then until `done`; it may be both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 class ShutDown(Exception):
-    """The queue is shut down and empty: the worker that asked can end."""
+    """The queue is shut down and empty: the worker that called `get` can end."""
 
 
 class Queue(Generic[T]):
@@ -34,7 +34,7 @@ class Queue(Generic[T]):
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
         self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
-        self._idle = threading.Condition(self._lock)  # nothing is processing any more, or the drain was called off
+        self._idle = threading.Condition(self._lock)  # no item is processing any more, or the drain was cancelled
         self._fifo: deque[T] = deque()
         self._dirty: dict[T, float] = {}  # to the time it was added
         self._processing: dict[T, float] = {}  # to the time it was taken
@@ -52,8 +52,8 @@ class Queue(Generic[T]):
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.
 
-        Nothing happens if it waits already (the item first added is the one delivered) or if the queue is
-        shutting down. If it is being processed now, it is delivered again after its `done`.
+        No-op if it waits already (the item first added is the one delivered) or if the queue is shutting down. If it is
+        being processed now, it is delivered again after its `done`.
         """
         with self._lock:
             if self._shutting_down or item in self._dirty:
@@ -82,7 +82,7 @@ class Queue(Generic[T]):
         return item
 
     def done(self, item: T) -> None:
-        """Say that processing an item has ended; if it was added meanwhile it is queued again, even in shutdown.
+        """Mark an item as processed; if it was added meanwhile it is queued again, even in shutdown.
 
         An item that is not being processed is ignored: queueing it could hand one item to two workers.
         """
@@ -99,12 +99,12 @@ class Queue(Generic[T]):
         self._work_duration.observe(now - taken)
 
     def __len__(self) -> int:
-        """Items that a `get` could take now."""
+        """Return the number of items that `get` could take now."""
         with self._lock:
             return len(self._fifo)
 
     def shut_down(self) -> None:
-        """Reject further adds and let workers end once what is queued is taken; does not wait. Idempotent.
+        """Reject further adds and let workers end once the queued items are taken; does not wait. Idempotent.
 
         Releases a `shut_down_with_drain` that is waiting.
         """
@@ -117,8 +117,8 @@ class Queue(Generic[T]):
     def shut_down_with_drain(self, timeout: float | None = None) -> bool:
         """Reject further adds and wait until nothing is being processed, at most `timeout` seconds.
 
-        Items that no worker has taken don't hold it up. Returns whether nothing was being processed at the end:
-        False when the time passed or a `shut_down` called the waiting off.
+        Items that no worker has taken don't hold it up. Returns whether nothing was being processed at the end: False
+        after the timeout or when `shut_down` cancelled the wait.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._lock:
@@ -131,18 +131,18 @@ class Queue(Generic[T]):
             return not self._processing
 
     def depth(self) -> int:
-        """Items waiting to be worked on, counting those marked again while being processed."""
+        """Return the number of items waiting to be processed, those marked again while being processed included."""
         with self._lock:
             return len(self._dirty)
 
     def unfinished_work_seconds(self) -> float:
-        """How long the items being processed have taken so far, summed, in seconds. O(workers)."""
+        """Return the summed seconds that the items in processing have taken so far. O(workers)."""
         with self._lock:
             now = self._clock.monotonic()
             return sum(now - taken for taken in self._processing.values())
 
     def longest_running_processor_seconds(self) -> float:
-        """How long the item that is longest in processing has taken so far, in seconds; 0 if none is. O(workers)."""
+        """Return the seconds that the longest-running item in processing has taken so far; 0 if none. O(workers)."""
         with self._lock:
             if not self._processing:
                 return 0.0
@@ -153,7 +153,7 @@ class Workers(Generic[T]):
     """`count` threads that process items. Start and stop them once."""
 
     def __init__(self, queue: Queue[T], process: Callable[[T], None], count: int, *, thread_name: str) -> None:
-        """`process` must not raise: that would end the thread. The threads are called `thread_name-0` and so on."""
+        """Initialize; `process` must not raise: that would end the thread. Threads are named `thread_name-0` etc."""
         self._queue = queue
         self._process = process
         self._names = [f"{thread_name}-{number}" for number in range(count)]
@@ -167,7 +167,7 @@ class Workers(Generic[T]):
             thread.start()
 
     def stop(self, timeout: float | None = None) -> bool:
-        """Take no new item, wait up to `timeout` real seconds for those being processed; False if one still is.
+        """Take no new item and wait up to `timeout` real seconds for those in processing; return False if any is left.
 
         Shuts the queue down.
         """

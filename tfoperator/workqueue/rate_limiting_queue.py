@@ -1,6 +1,6 @@
-"""The queue a controller works from: failures come back later and later, successes forget their failures.
+"""The queue a controller works from: failed items come back with growing delays, successes reset them.
 
-Two limits answer different questions. Exponential backoff keeps one item that always fails from taking all attempts;
+The two limits have different purposes. Exponential backoff keeps one item that always fails from taking all attempts;
 the bucket keeps an outage, in which all items fail at once, from causing as many retries at once.
 """
 
@@ -17,7 +17,7 @@ from tfoperator.workqueue.metrics import MetricsProvider
 
 T = TypeVar("T", bound=Hashable)
 
-_MAX_EXPONENT = 1000  # 2.0**1000 is a finite float; any larger power would only raise OverflowError beyond 1023
+_MAX_EXPONENT = 1000  # 2.0**1000 is a finite float; powers above 1023 would raise OverflowError
 
 
 class RateLimitingQueue(DelayingQueue[T]):
@@ -37,7 +37,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         clock: Clock | None = None,
         metrics: MetricsProvider | None = None,
     ) -> None:
-        """With a `bucket` each failure takes a token, and waits for that at least. Raises ValueError."""
+        """Initialize; with a `bucket` each failure takes a token, and waits at least for that. Raises ValueError."""
         if base <= 0 or cap < base:
             raise ValueError(f"need 0 < base <= cap seconds, got base={base} and cap={cap}")
         super().__init__(name=name, clock=clock, metrics=metrics)
@@ -62,6 +62,6 @@ class RateLimitingQueue(DelayingQueue[T]):
             self._failures.pop(item, None)
 
     def num_requeues(self, item: T) -> int:
-        """Return how often the item was added rate-limited since it was last forgotten."""
+        """Return the number of rate-limited adds of the item since it was last forgotten."""
         with self._failures_lock:
             return self._failures.get(item, 0)

@@ -1,6 +1,6 @@
-"""YAML that comes from outside, as plain JSON data within bounds: one reader for every file and body.
+"""External YAML as plain JSON data within bounds: one reader for every file and body.
 
-`reader` builds the data from the parser's events; `scalars` says what a plain word means.
+`reader` builds the data from the parser's events; `scalars` interprets plain words.
 """
 
 from tfoperator.base.yamldata.reader import (

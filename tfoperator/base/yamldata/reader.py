@@ -1,12 +1,12 @@
 """Reads YAML (and JSON, which is YAML) as plain JSON data, within bounds on size, depth and expansion.
 
-PyYAML's own loader differs from the one that people's manifests were tested with: it turns `12:30:45` into 45045, an
-unquoted date into a date object, keeps the last of two equal keys silently and expands aliases without limit. So values
-are built here from PyYAML's parser events, with libyaml's speed and the line of every field.
+PyYAML's own loader differs from kubectl's, with which manifests are tested: it turns `12:30:45` into 45045, an unquoted
+date into a date object, keeps the last of two equal keys silently and expands aliases without limit. So values are
+built here from PyYAML's parser events, with libyaml's speed and the line of every field.
 
-A text may come from anywhere. What it means is bounded, not what it looks like: an alias costs at each use what its
-anchor holds, in bytes, values and levels. So whatever is done with the data later (copied, printed, sent) costs no more
-than for the largest text without aliases.
+A text may come from any source. The bounds apply to the expanded data, not to the text: each use of an alias costs the
+bytes, values and levels of its anchor. So later operations on the data (copying, printing, sending) cost no more than
+for the largest text without aliases.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ import yaml
 from tfoperator.base.yamldata.scalars import SCALARS, EventSource
 
 MAX_BYTES = 10 * 1024 * 1024
-"""The most bytes of a text, and the most of keys and scalars (as UTF-8) that it may expand to, aliases included."""
+"""The maximum size of a text in bytes, and of the keys and scalars (as UTF-8) that it expands to, aliases included."""
 MAX_DEPTH = 100
 MAX_VALUES = 1_000_000
-"""The most values that a text may expand to, aliases included."""
+"""The maximum number of values that a text expands to, aliases included."""
 
-# Lines are a courtesy: a file made to be large must not turn them into gigabytes.
+# Line numbers are a convenience: a file made to be large must not turn them into gigabytes.
 _MAX_LINES = 20_000
 _MAX_PATH = 1_000
 
 
 class YamlError(Exception):
-    """A text can't be read. As text: `source:line:column: what is wrong`, as far as the place is known.
+    """A text can't be read. As text: `source:line:column: what is wrong`, as far as known.
 
     `message` may quote the text; that of YamlBoundsError doesn't.
     """
 
     def __init__(self, source: str, message: str, line: int | None = None, column: int | None = None) -> None:
-        """Lines and columns count from 1."""
+        """Initialize; lines and columns count from 1."""
         self.source = source
         self.message = message
         self.line = line
@@ -63,7 +63,7 @@ class Document(msgspec.Struct, frozen=True):
 def read_documents(
     data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True
 ) -> Iterator[Document]:
-    """The documents of a text, empty ones left out. Raises YamlError, which names `source`, line and column.
+    """Return the documents of a text, empty ones left out. Raises YamlError, which names `source`, line and column.
 
     `max_bytes` bounds the text and what it expands to. Without `unique_keys` the last of two equal keys counts, as for
     Kubernetes' own lenient readers; otherwise they are an error.
@@ -74,7 +74,7 @@ def read_documents(
 
 
 def read_value(data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True) -> Any:
-    """The value of the only document, None if the text is empty. Raises YamlError, also for several documents."""
+    """Return the only document's value, None if the text is empty. Raises YamlError, also for several documents."""
     found = read_documents(data, source, max_bytes=max_bytes, unique_keys=unique_keys)
     first = next(found, None)
     if second := next(found, None):
@@ -83,7 +83,7 @@ def read_value(data: bytes | str, source: str, *, max_bytes: int = MAX_BYTES, un
 
 
 def read_value_of_file(path: str | Path, source: str, *, max_bytes: int = MAX_BYTES, unique_keys: bool = True) -> Any:
-    """`read_value` of a file, of which no more than `max_bytes` are read. Raises OSError, too."""
+    """Read a file as `read_value` does, but no more than `max_bytes` of it. Raises OSError, too."""
     with open(path, "rb") as file:
         return read_value(file.read(max_bytes + 1), source, max_bytes=max_bytes, unique_keys=unique_keys)
 
@@ -95,7 +95,7 @@ def _too_large(source: str, max_bytes: int) -> YamlBoundsError:
 def _text(data: bytes | str, source: str) -> str:
     if isinstance(data, str):
         return data
-    # As YAML has it: UTF-16 announces itself by a byte order mark, everything else is UTF-8.
+    # As in the YAML specification: UTF-16 has a byte order mark, everything else is UTF-8.
     encoding = "utf-16" if data.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         return data.decode(encoding)
@@ -105,7 +105,7 @@ def _text(data: bytes | str, source: str) -> str:
 
 
 class _Anchor(msgspec.Struct, frozen=True):
-    """A value to be used again, and what each use costs."""
+    """A value to be used again, and the cost of each use."""
 
     value: Any
     values: int
@@ -125,10 +125,10 @@ class _Reader:
         self._lines: dict[str, int] = {}
         self._values = 0
         self._size = 0
-        self._deepest = 0  # level reached since whoever looks at it has set it
+        self._deepest = 0  # the deepest level since a caller last reset it
 
     def documents(self) -> Iterator[Document]:
-        """Every document that isn't empty."""
+        """Return every document that isn't empty."""
         try:
             yield from self._documents()
         except yaml.MarkedYAMLError as error:
@@ -141,7 +141,7 @@ class _Reader:
         finally:
             self._loader.dispose()
 
-    def _next(self) -> Any:  # some Event; the stubs of PyYAML know less than isinstance does
+    def _next(self) -> Any:  # an Event; PyYAML's stubs are less precise than isinstance
         return self._loader.get_event()
 
     def _documents(self) -> Iterator[Document]:
@@ -191,7 +191,7 @@ class _Reader:
         return merged | result if merged else result
 
     def _note(self, path: str | None, key: str, line: int) -> str | None:
-        """Remember a field's line and return its path; None once there are too many or too long ones."""
+        """Record a field's line and return its path; None once there are too many or too long ones."""
         if path is None or len(path) + len(key) > _MAX_PATH or len(self._lines) >= _MAX_LINES:
             return None
         path = f"{path}.{key}" if path else key
@@ -199,7 +199,7 @@ class _Reader:
         return path
 
     def _merge(self, merged: dict[str, Any], event: yaml.Event, depth: int) -> None:
-        """YAML's `<<`: members of other mappings, of which the first wins and the mapping's own win over all."""
+        """Merge YAML's `<<`: members of other mappings; the first wins, and the mapping's own win over all."""
         value = self._value(event, None, depth + 1)
         for source in value if isinstance(value, list) else [value]:
             if not isinstance(source, dict):
@@ -230,7 +230,7 @@ class _Reader:
         try:
             anchor = self._anchors[event.anchor]
         except KeyError:
-            # An anchor is known once its value is complete, so a value can't contain itself either.
+            # An anchor is recorded once its value is complete, so a value can't contain itself either.
             raise self._error(event, f"alias *{event.anchor} has no anchor before it") from None
         self._add(event, anchor.values, anchor.size)
         self._reach(event, depth + anchor.levels)
@@ -279,7 +279,7 @@ class _Reader:
 
 
 def _copy(value: Any) -> Any:
-    """A copy, so that changing an object in one place doesn't change it where its alias stands."""
+    """Copy a value, so that changing it in one place does not change its aliases."""
     if isinstance(value, dict):
         return {key: _copy(child) for key, child in value.items()}
     return [_copy(child) for child in value] if isinstance(value, list) else value

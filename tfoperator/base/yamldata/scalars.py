@@ -1,7 +1,7 @@
-"""What plain words in YAML mean: the rules of the library that kubectl uses, not PyYAML's.
+"""The values of plain words in YAML, by the rules of the library that kubectl uses, not PyYAML's.
 
-PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are those that JSON
-has. `EventSource` is PyYAML's parser (libyaml's, where it is there) with these rules in place of its own.
+PyYAML follows YAML 1.1 to the letter, with times in base 60 and dates as objects; the values here are JSON's.
+`EventSource` is PyYAML's parser (libyaml's, where it is there) with these rules in place of its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 _MAX_BITS = 1024
-"""As a float can hold. Python refuses to print what is much larger, and no reader of JSON would take it."""
+"""The range of a float. Python refuses to print much larger numbers, and no reader of JSON accepts them."""
 
 
 def _int(text: str) -> int:
@@ -44,11 +44,11 @@ SCALARS: Mapping[str, Callable[[str], Any]] = {
     "tag:yaml.org,2002:int": _int,
     "tag:yaml.org,2002:float": _float,
 }
-"""Turns a scalar's text into its value, by tag; raises ValueError, KeyError or OverflowError if it isn't one."""
+"""Converts a scalar's text into its value, by tag; raises ValueError, KeyError or OverflowError if it can't."""
 
 
 class _Resolver(yaml.resolver.BaseResolver):
-    """Which plain scalars are no strings: the rules of the YAML library that kubectl uses."""
+    """Finds the plain scalars that are not strings, by the rules of the YAML library that kubectl uses."""
 
 
 for _tag, _pattern, _first in (
@@ -60,12 +60,12 @@ for _tag, _pattern, _first in (
 ):
     _Resolver.add_implicit_resolver(f"tag:yaml.org,2002:{_tag}", re.compile(_pattern), list(_first))
 
-_PLAIN = _Resolver()
+_PLAIN_RESOLVER = _Resolver()
 
 
 def is_plain_text(text: str) -> bool:
-    """Whether a scalar that is written without quotes is read as this very text."""
-    tag: str = _PLAIN.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
+    """Return whether an unquoted scalar is read as this very text."""
+    tag: str = _PLAIN_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))  # type: ignore[no-untyped-call]
     return tag == "tag:yaml.org,2002:str"
 
 

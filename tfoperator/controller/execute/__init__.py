@@ -1,7 +1,7 @@
-"""Carries out plans by API calls, and says when the job has to be looked at again.
+"""Executes plans by API calls, and computes when to sync the job again.
 
-`PlanExecutor` keeps the order, `ActionRunner` (`apply.py`) carries out every action in one way, whatever it concerns,
-and `OutcomeReporter` tells what became of it. Nothing about a job is decided here.
+`PlanExecutor` keeps the order, `ActionRunner` (`apply.py`) carries out every action in the same way, for all kinds of
+objects, and `OutcomeReporter` reports the results. This package makes no decision about a job.
 """
 
 from tfoperator.controller.execute.executor import PlanExecutor

@@ -1,12 +1,12 @@
-"""Carries out the actions of a plan, whatever they concern: expectations first, then API calls, never one too many.
+"""Carries out the actions of a plan for all kinds of objects: expectations first, then API calls, never one too many.
 
-What is to be created or deleted is expected before the first call, and what turns out not to be is expected no longer.
-Nothing is decided here but how to go on when a call fails: a failed call never stops what is independent of it, and
-what must be repeated is left to the next sync, which looks at the whole state again. That is what makes a crash between
-any two calls harmless.
+Creations and deletions are expected before the first call; an expectation is lowered when its call turns out to have no
+effect. The only decision here is how to continue when a call fails: a failed call never stops the actions that are
+independent of it, and the next sync, which observes the whole state again, repeats what must be repeated. Thus a crash
+between any two calls is harmless.
 
-All chains of a phase are sent together, each up to its first failure. What is asked about the failures is sent
-together, too, and then what remains of the chains whose failure was none: an object that was there, or was gone.
+All chains of a phase are sent together, each up to its first failure. The lookups after the failures are sent together,
+too, and then the rest of the chains whose failure was none: an object that existed already, or was gone.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ from tfoperator.kube.verbs import Answer, Change, Creation, Deletion, Lookup, Pa
 
 logger = logging.getLogger(__name__)
 
-_TURNS = 4
-"""Chains in a full batch for each that may be under way: enough that waiting for the last one costs little, and few
-enough that those of another job, which queue behind it, come soon."""
+_CHAINS_PER_CALL = 4
+"""Chains in a full batch per concurrent call: enough that waiting for the last one costs little, and few enough that
+the chains of another job, which queue behind the batch, start soon."""
 
 Chain = Sequence[Action]
 
 
 class ActionRunner:
-    """Carries out phases of actions. Thread-safe; the caller sees to one plan per job at a time."""
+    """Carries out phases of actions. Thread-safe; the caller ensures one plan per job at a time."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ActionRunner:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """`plan_again` is called with a job's key, from another thread, when logs have been kept or looked at."""
+        """Initialize; `plan_again` is called with a job's key, from another thread, when logs were kept or read."""
         self._client = outside.client
         self._clock = outside.clock
         self._archive = outside.archive
@@ -67,10 +67,10 @@ class ActionRunner:
         self._plan_again = plan_again
 
     def run(self, job: TFJob, phase: Phase, incomplete: set[PhaseName]) -> list[Applied]:
-        """Carry out one phase; API errors are in the answer, not raised.
+        """Carry out one phase; API errors are in the result, not raised.
 
-        Nothing is done, and nothing answered, if a phase that it needs is in `incomplete`. The phase joins those if
-        a creation of it left nothing in place, or a deletion failed.
+        Does nothing and returns an empty list if a phase that it needs is in `incomplete`. Adds the phase to
+        `incomplete` if one of its creations left no object in place, or a deletion failed.
         """
         if not phase.needs.isdisjoint(incomplete):
             return []
@@ -90,10 +90,10 @@ class ActionRunner:
         return applied
 
     def _start_slowly(self, job: TFJob, phase: Phase) -> list[list[Applied]]:
-        """What became of the actions of each chain that was tried: none is after a failure."""
+        """Return the results of each chain that was tried: none is tried after a failure."""
         failed = self._memory.failed(job.metadata.uid)
         chains = in_turn(phase.chains, failed)
-        most = _TURNS * self._client.parallelism
+        most = _CHAINS_PER_CALL * self._client.parallelism
         done = in_growing_batches(chains, partial(self._run_chains, job), ok=_has_no_failure, most=most)
         for chain in chains[len(done) :]:
             self._not_done(job, chain)
@@ -103,7 +103,7 @@ class ActionRunner:
         return done
 
     def _run_chains(self, job: TFJob, chains: Sequence[Chain]) -> list[list[Applied]]:
-        """What became of the actions of each chain, up to the first that what follows can't do without."""
+        """Return the results of each chain, up to the first failure on which the following actions depend."""
         applied: list[list[Applied]] = [[] for _ in chains]
         left = {position: chain for position, chain in enumerate(chains) if chain}
         while left:
@@ -136,7 +136,7 @@ class ActionRunner:
                 patch_type = PatchType.STRATEGIC if action.strategic else PatchType.MERGE
                 return Change(resource, namespace, action.name, body, patch_type)
             case Delete():
-                # What a job or a deployment owns goes with it, and not before it.
+                # Objects that a job or a deployment owns are deleted with it, and not before it.
                 propagation = "Background" if action.kind in ("tfjobs", "deployments") else ""
                 return Deletion(
                     resource,
@@ -164,7 +164,7 @@ class ActionRunner:
         return Applied(action, Result.DONE)
 
     def _look_into(self, job: TFJob, failed: Sequence[tuple[Action, KubeError]]) -> list[Applied]:
-        """What became of actions that failed: the objects of those that may have been carried out are looked up."""
+        """Return the results of failed actions: looks up the objects of the actions that may have been carried out."""
         asked = [number for number, (action, error) in enumerate(failed) if is_open(action, error)]
         lookups = [Lookup(self._resources[failed[n][0].kind], job.metadata.namespace, failed[n][0].name) for n in asked]
         found = dict(zip(asked, self._client.send([[one] for one in lookups]) if lookups else [], strict=True))
@@ -174,13 +174,13 @@ class ActionRunner:
         ]
 
     def _failed(self, job: TFJob, action: Action, error: KubeError, found: Answer) -> Applied:
-        """What became of an action that failed; `found` is what is there, or why that is unknown, if it was asked."""
+        """Return the result of a failed action; `found` is the live object or the lookup's error, if looked up."""
         match action:
             case Create():
                 return self._not_created(job, action, error, found)
             case Delete():
                 return self._not_deleted(job, action, error, found)
-        # It is gone or has changed, or another object has its name: the cache will show it.
+        # The object is gone or has changed, or another object has its name: the cache will show it.
         leaving = isinstance(error, NotFoundError | ConflictError)
         return Applied(action, Result.LEAVING) if leaving else Applied(action, Result.FAILED, error)
 
@@ -204,7 +204,7 @@ class ActionRunner:
             self._cache_lag.expect_no_more(job, action)
             return Applied(action, Result.LEAVING)
         gone = was_deleted(action, error, found)
-        # Of what is gone and still in the cache the watch will tell; of anything else nothing is to be expected.
+        # The watch will report a deleted object that is still in the cache; expect nothing of any other.
         if not gone or not self._cache_lag.shows_alive(action.kind, job.metadata.namespace, action.name, action.uid):
             self._cache_lag.expect_no_more(job, action)
         return Applied(action, Result.DONE) if gone else Applied(action, Result.FAILED, error)
@@ -232,7 +232,7 @@ class ActionRunner:
 
 
 def _may_go_on(one: Applied) -> bool:
-    """Whether what follows may rely on it: not if a creation left nothing of the job's there, or a deletion failed."""
+    """Return whether the chain may continue: not if a creation left no object of the job, or a deletion failed."""
     match one.action:
         case Create():
             return one.result in (Result.DONE, Result.OURS)

@@ -1,7 +1,7 @@
 """Carries a plan out: the status first where it must be durable, then the phases, then the status and the events.
 
 The status is written even if an action failed (it says what was observed), unless the API server refuses the job's
-objects for good: then the plan's status speaks of a job that could be started, and the next plan says what is wrong.
+objects for good: then the plan's status describes a job that could be started, and the next plan reports the problem.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ NOTHING_REFUSED: Mapping[str, str] = {}
 
 
 class PlanExecutor:
-    """Executes plans. Thread-safe, for different jobs at a time; the caller sees to one plan per job at a time."""
+    """Executes plans. Thread-safe, for different jobs at a time; the caller ensures one plan per job at a time."""
 
     def __init__(
         self,
@@ -32,9 +32,9 @@ class PlanExecutor:
         ledger: Ledger,
         plan_again: Callable[[str], None],
     ) -> None:
-        """`resources` has PodGroups only where there is a gang scheduler: without it, plans say nothing of them.
+        """Initialize; `resources` has PodGroups only with a gang scheduler: without one, plans contain none.
 
-        `plan_again` is called with a job's key, from another thread, when logs have been kept or looked at.
+        `plan_again` is called with a job's key, from another thread, when logs have been kept or inspected.
         """
         self._memory = ledger.memory
         self._events = JobEvents(outside.recorder, ledger.memory)
@@ -45,7 +45,7 @@ class PlanExecutor:
     def execute(self, job: TFJob, plan: Plan, refused: Mapping[str, str] = NOTHING_REFUSED) -> Outcome:
         """Carry out a plan made for `job`. API errors are in the outcome, not raised.
 
-        `refused` has by object why it could not be claimed for the job, which is told of, and tried again.
+        `refused` maps each object that could not be claimed for the job to the reason; it is reported and retried.
         """
         outcome = Outcome()
         self._report.unclaimed(job, refused, outcome)
@@ -56,7 +56,7 @@ class PlanExecutor:
         for phase in plan.phases:
             applied += self._runner.run(job, phase, incomplete)
             if phase.name is PhaseName.NETWORK and phase is not plan.phases[-1] and phase.name not in incomplete:
-                continue  # told of together with the pods: an event costs as much as the service
+                continue  # reported together with the pods: an event costs as much as the service
             self._report.of(job, applied, outcome)
             applied = []
             if outcome.refused:

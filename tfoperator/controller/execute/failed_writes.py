@@ -1,13 +1,13 @@
-"""What became of a write that failed: it may have been carried out, or what it was for may be there already.
+"""Determines the result of a failed write: it may have been carried out, or its object may exist already.
 
-A 5xx or a broken connection says nothing about what the API server did. Whoever takes it for a refusal believes a cache
-that still shows the pod, and its end, when the watch brings it, looks like a loss: a restart would be counted for a pod
-that the operator itself has deleted.
+A 5xx or a broken connection says nothing about the effect on the API server. Code that takes it for a refusal trusts a
+cache that still shows the pod, and the pod's end, when the watch delivers it, looks like a loss: a restart would be
+counted for a pod that the operator itself has deleted.
 
 When a create finds its name taken, the object may be ours, may be adopted, or is in the way. It is ours after a crash
 between a create and the watch event that shows it, or when an answer was lost. A sync reads from the API server only
-after such failures, for adoptions (`ledger/claims`) and where the cache is in doubt (`ledger/cache_lag`): each time
-the cache has been proven wrong or incomplete.
+after such failures, for adoptions (`ledger/claims`) and where the cache is in doubt (`ledger/cache_lag`): each time the
+cache has been proven wrong or incomplete.
 """
 
 from __future__ import annotations
@@ -37,32 +37,32 @@ from tfoperator.kube.objects import ObjectMeta, decode_partial, timestamp
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Answer
 
-_LATE = 30.0
-"""Seconds after the grace period for which the end of an object is waited for without a word."""
+_LATE_SECONDS = 30.0
+"""Seconds after the grace period for which the end of an object is awaited without a message."""
 
 
 def was_refused(error: KubeError) -> bool:
-    """Whether the API server said that it has not done what it was asked for, nor has somebody else before."""
+    """Return whether the API server said that neither this request nor an earlier one has had the requested effect."""
     return isinstance(error, ApiError) and not isinstance(error, ConflictError | ServerError)
 
 
 def is_open(action: Action, error: KubeError) -> bool:
-    """Whether the object has to be looked up to know what became of an action that failed like this."""
+    """Return whether the object must be looked up to know the result of an action that failed with this error."""
     if isinstance(action, Create):
         return isinstance(error, AlreadyExistsError)
     if not isinstance(action, Delete) or was_refused(error):
         return False
     if isinstance(error, ConflictError):
         return not action.resource_version
-    # Refused: it was not processed. Silence: another question would take as long, and be answered as little.
+    # Refused: not processed. Timeout: a lookup would take as long, and probably get no answer either.
     unanswered = isinstance(error, ConnectionRefused | DeadlineExceeded | ClientClosed)
     return not unanswered and isinstance(error, ApiError | TransportError)
 
 
 def was_deleted(action: Delete, error: KubeError, found: Answer) -> bool:
-    """Whether an object is gone, or on its way, although its deletion was answered with this error.
+    """Return whether an object is gone, or terminating, although its deletion was answered with this error.
 
-    `found` is what is there if that was open; the error is believed if there is no answer to that either.
+    `found` is the lookup's result if that was open; the error counts if the lookup got no answer either.
     """
     if isinstance(error, NotFoundError) or isinstance(found, NotFoundError):
         return True
@@ -74,9 +74,9 @@ def found_instead(
 ) -> Applied:
     """Judge the object that has the name of one to be created; adopt it if it is a matching orphan. Raises KubeError.
 
-    One that is being deleted, mostly a pod of an earlier job of the name, is waited for, and told of if it is late.
+    An object that is being deleted, mostly a pod of an earlier job of the name, is awaited, and reported if it is late.
     It is the job's if its labels are those of the wanted object. A PodGroup without our labels gets them (the Go
-    operator gives it none): there is one of it in a job, so no other controller can have lent it to the job.
+    operator gives it none): a job has only one PodGroup, so no other controller can have created it for the job.
     """
     labels = wanted.body["metadata"]["labels"]
     if meta.deletion_timestamp is not None:
@@ -90,16 +90,16 @@ def found_instead(
         if wanted.kind == "podgroups":
             claims.label(job, resource, meta)
             return Applied(wanted, Result.OURS)
-        # Without our labels we never see it again: it is not one of the job's any more, but still has the name.
+        # Without our labels the caches never show it again: it is not the job's any longer, but holds the name.
         claims.release(job, resource, meta, decode_partial)
         return _in_the_way(wanted, resource, meta, "no longer has the job's labels")
     if meta.controller is not None:
         owner = meta.controller
         if (owner.api_version, owner.kind, owner.name) == (TFJOBS.api_version, TFJOBS.kind, job.metadata.name):
-            # There is one job of a name at a time, so its owner is gone: the garbage collector is on its way.
+            # There is one job of a name at a time, so its owner is gone: the garbage collector will delete it.
             return Applied(wanted, Result.LEAVING)
         return _in_the_way(wanted, resource, meta, f"belongs to {owner.kind} {owner.name}")
-    # A pod counts by the job's labels alone; a service that has another replica's, or none, is somebody's own.
+    # A pod counts by the job's labels alone; a service with another replica's labels, or none, belongs to a user.
     exposes_another = wanted.kind == "services" and replica_of(meta.labels) != replica_of(labels)
     same_kind = _is_of_tensorboard(meta.labels) == _is_of_tensorboard(labels)
     if matching and same_kind and not exposes_another and claims.can_adopt(job):
@@ -117,8 +117,8 @@ def _is_of_tensorboard(labels: dict[str, str]) -> bool:
 
 
 def _late(resource: Resource, meta: ObjectMeta, due: datetime, now: datetime) -> str:
-    """What to say of an object that should have gone when it was `due`; empty if that is not long ago."""
-    if seconds_between(due, now) < _LATE:
+    """Return the message about an object that should have gone when it was `due`; empty if that is not long ago."""
+    if seconds_between(due, now) < _LATE_SECONDS:
         return ""
     why = "a finalizer keeps it" if meta.finalizers else "its node may be lost"
     return (

@@ -1,4 +1,4 @@
-"""What became of each action of a plan, of the plan as a whole, and when the job is looked at again. Pure."""
+"""The result of each action of a plan and of the whole plan, and when the job is synced again. Pure."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from tfoperator.kube.errors import (
     namespace_is_ending,
 )
 
-_UNREADABLE = "cannot be handled as a"
-"""What API servers answer, with 400, to an object that their types can't hold: a string where a list belongs, a
-quantity that is none. Admission webhooks deny with 400, too, in words of their own, and may think better of it."""
+_UNREADABLE_TEXT = "cannot be handled as a"
+"""The API server's answer, with 400, to an object that its types can't hold: a string for a list, an invalid quantity.
+Admission webhooks deny with 400, too, with their own messages, and may change their answer."""
 
-_DENIED = ("denied the request", "denied request")
-"""What API servers say of an admission webhook and of a ValidatingAdmissionPolicy that deny, whatever code those give
-(a policy without a reason of its own gives 422 Invalid). They may think better of it."""
+_DENIAL_TEXTS = ("denied the request", "denied request")
+"""The API server's words for a denial by an admission webhook or a ValidatingAdmissionPolicy, with any code (a policy
+without a reason gives 422 Invalid). Either may change its answer."""
 
 _SOONEST_REPEAT = 1.0
-"""Seconds until a plan's own timer may repeat a sync that failed; what is sooner is the rate limiter's business."""
+"""Seconds until a plan's own timer may repeat a failed sync; the rate limiter handles earlier repeats."""
 
 
 class AlreadyReported(KubeError):
-    """Something that is tried again and again, and of whose failure the job's owner has been told by an event."""
+    """An error that is retried, and whose failure the job's owner has seen in an event."""
 
 
 class NameTaken(AlreadyReported):
@@ -39,7 +39,7 @@ class NameTaken(AlreadyReported):
 
 
 class Result(Enum):
-    """What became of an action."""
+    """The result of an action."""
 
     DONE = "it was carried out"
     FAILED = "the API server refused it, or did not answer"
@@ -49,7 +49,7 @@ class Result(Enum):
 
 
 class Applied(msgspec.Struct, frozen=True):
-    """An action and what became of it. `error` is set for FAILED, `message` (for people) for FOREIGN.
+    """An action and its result. `error` is set for FAILED, `message` (for people) for FOREIGN.
 
     A LEAVING has a `message` if it takes too long.
     """
@@ -61,11 +61,11 @@ class Applied(msgspec.Struct, frozen=True):
 
 
 class Outcome(msgspec.Struct):
-    """How the execution went, as far as it matters for what happens next to the job.
+    """The result of the execution, as far as it affects the next steps for the job.
 
-    `errors` are to be repeated with growing delays, `waiting` says that something is in the way that goes away by
-    itself, `refused` is what the API server will never accept of this spec, `replan` that the next plan will take that
-    into account, and `gone` that there is no such job any more.
+    `errors` are repeated with growing delays, `waiting` means that an obstacle will go away by itself, `refused` are
+    the parts of this spec that the API server will never accept, `replan` means that the next plan takes that into
+    account, and `gone` that the job no longer exists.
     """
 
     errors: list[KubeError] = []
@@ -76,34 +76,34 @@ class Outcome(msgspec.Struct):
 
 
 def is_final(error: object) -> TypeGuard[InvalidError | BadRequestError]:
-    """Whether the API server says that it will never accept what it was sent, however often it is asked.
+    """Return whether the API server says that it will never accept this request, however often it is sent.
 
-    Its own validation names the fields that it complains of.
+    The server's own validation names the fields that are invalid.
     """
     if isinstance(error, InvalidError):
-        denied = any(words in error.status.message for words in _DENIED)
+        denied = any(words in error.status.message for words in _DENIAL_TEXTS)
         return not denied and any(cause.field for cause in error.causes)
-    return isinstance(error, BadRequestError) and _UNREADABLE in str(error)
+    return isinstance(error, BadRequestError) and _UNREADABLE_TEXT in str(error)
 
 
 def is_refusal(error: object) -> bool:
-    """Whether the API server, or a policy, understood a request and does not want it, now or for ever."""
+    """Return whether the API server, or a policy, understood a request and rejected it, temporarily or for good."""
     return isinstance(error, InvalidError | ForbiddenError) or is_final(error)
 
 
 def refusal(field: str, what: str, error: InvalidError | BadRequestError) -> str:
-    """What `Outcome.refused` says: the job's field to blame, the object that was refused, and the server's words."""
+    """Return an entry of `Outcome.refused`: the job's field to blame, the refused object, and the server's message."""
     causes = error.causes if isinstance(error, InvalidError) else ()
     words = "; ".join(f"{cause.field}: {cause.message}" for cause in causes)
     return f"{field}: the API server refuses the {what}: {words or error.status.message}"
 
 
 class Requeue(msgspec.Struct, frozen=True):
-    """When a job is looked at again.
+    """The time of a job's next sync.
 
-    `at_once`: without delay. `retry`: with a delay that grows with every failure in a row, and is `at_least` so many
-    seconds; without it, failures so far are forgotten. `after`: besides, when so many seconds have passed. `errors` are
-    what kept the sync from doing all that it wanted.
+    `at_once`: without delay. `retry`: with a delay that grows with every failure in a row, and is at least `at_least`
+    seconds; without it, failures so far are forgotten. `after`: additionally, after this number of seconds. `errors`
+    are the errors that kept the sync from completing.
     """
 
     at_once: bool = False
@@ -114,7 +114,7 @@ class Requeue(msgspec.Struct, frozen=True):
 
 
 def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
-    """The plan was carried out with this outcome."""
+    """Return when to sync again after the plan was executed with this outcome."""
     if outcome.gone:
         return Requeue()
     if outcome.replan:
@@ -122,7 +122,7 @@ def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
     after = plan.requeue_after
     undone = bool(outcome.errors) or outcome.waiting
     if after is not None and undone:
-        # A plan that was not carried out as a whole must not overtake the waiting for its repetition by much.
+        # A plan that was only partly carried out must not start much earlier than its retry.
         after = max(after, _SOONEST_REPEAT)
     if outcome.errors:
         return msgspec.structs.replace(requeue_after_errors(outcome.errors), after=after)
@@ -130,10 +130,10 @@ def requeue_after(plan: Plan, outcome: Outcome) -> Requeue:
 
 
 def requeue_after_errors(errors: Sequence[KubeError]) -> Requeue:
-    """These errors (one or more) kept the sync from doing all that it wanted.
+    """Return when to sync again after these errors (one or more) kept the sync from completing.
 
-    A namespace that is being deleted takes the job with it, and nothing more is done. A server's `Retry-After` is the
-    least: whoever answers "in a second", or "at once", for ever is asked ever more rarely.
+    A namespace that is being deleted takes the job with it, and nothing more is done. A server's `Retry-After` is a
+    minimum: a server that always answers "in a second", or "at once", is asked ever more rarely.
     """
     if all(namespace_is_ending(error) for error in errors):
         return Requeue(errors=tuple(errors))

@@ -1,13 +1,13 @@
-"""What became of a phase's actions, told to everybody whom it concerns: the outcome, the metrics, the job's owner.
+"""Reports the results of a phase's actions to the outcome, the metrics, and the job's owner.
 
-One event for all that a phase created or deleted: an event per pod costs as much as the pod itself. What fails of a
-required object is repeated, or makes the job invalid if the API server refuses it for good. That a quota has no room
-for the replacement of a pod that has just ended is not told, unless it lasts. A failure with another object (a
-TensorBoard's, a pod that is to be stopped) is told once per generation and tried again: a job that computes for days
-must not end for its pictures.
+One event covers all objects that a phase created or deleted: an event per pod costs as much as the pod itself. A
+failure with a required object is repeated, or makes the job invalid if the API server refuses the object for good. A
+quota without room for the replacement of a pod that has just ended is not reported, unless that lasts. A failure with
+another object (a TensorBoard's, a pod that is to be stopped) is reported once per generation and retried: a job that
+computes for days must not end because of its TensorBoard.
 
-Each complaint is in words meant for its reader. An event outlives its cause and may be read by everyone who may read
-the namespace, so nothing of our own side is in it.
+Each message is worded for its reader. An event outlives its cause and may be read by everyone who may read the
+namespace, so it contains no details of the operator's own side.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ MAX_MESSAGE = 1024
 
 _MAX_NAMES = 5
 _VERBS: tuple[tuple[type[Action], str], ...] = ((Create, "Create"), (Patch, "Change"), (Delete, "Delete"))
-_COUNTED: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
-_FAILED_TENSORBOARD = "FailedTensorBoard"
-_FAILED_STOP = "FailedStopPod"
+_COUNTED_KINDS: tuple[OwnedKind, ...] = ("services", "pods", "podgroups")
+_TENSORBOARD_FAILED = "FailedTensorBoard"
+_STOP_FAILED = "FailedStopPod"
 
 _STOPPED_BECAUSE = {
     False: "the job has ended",
@@ -53,15 +53,15 @@ _STOPPED_BECAUSE = {
 """By whether the rest of a pod is stopped."""
 
 _QUOTA_LAG = 5.0
-"""Seconds for which a quota that has no room for a replacement is no news. The controller that counts what a quota has
-left hears of a pod's end when we do, and then has to write it: the replacement is often asked for before."""
+"""Seconds for which a quota without room for a replacement is not reported. The quota controller sees a pod's end when
+we do, and then has to write the usage: the replacement is often created before."""
 
 
 class JobEvents:
     """Words events about jobs and hands them to the recorder. Thread-safe."""
 
     def __init__(self, recorder: Recorder, memory: JobMemory) -> None:
-        """`memory` knows what has been said about a job before."""
+        """Initialize; `memory` knows the events already sent about a job."""
         self._recorder = recorder
         self._memory = memory
 
@@ -72,12 +72,12 @@ class JobEvents:
             self._recorder.event(reference, event.type, event.reason, event.message)
 
     def failed(self, job: TFJob, reason: str, what: str, failures: Sequence[KubeError], *, once: bool = False) -> None:
-        """Tell the job's owner what the API server refuses; `what` begins the sentence.
+        """Report to the job's owner what the API server refuses; `what` begins the sentence.
 
         With `once` only the first time for each generation of the job, whatever the answers are later.
 
-        Not what went wrong on our side: who owns a job can't mend that, and is not meant to read it, for the complaint
-        of a credential plugin may hold anything.
+        Errors on the operator's side are not included: the job's owner can't fix them, and should not read them,
+        because the error of a credential plugin may contain anything.
         """
         answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
         if answers and (not once or self._memory.first_warning(job.metadata.uid, reason)):
@@ -87,10 +87,10 @@ class JobEvents:
             self.emit(job, (PlannedEvent("Warning", reason, message),))
 
     def warn_once(self, job: TFJob, reason: str, message: str, *, about: str = "") -> None:
-        """Tell of something that stays as it is for a while, once per generation of the job.
+        """Report a lasting state, once per generation of the job.
 
-        It is told by `about`, if that is given, from what has been told before: a server's words may change from one
-        answer to the next ("used: cpu=57").
+        `about`, if given, identifies the report instead of the message: a server's message may change from one answer
+        to the next ("used: cpu=57").
         """
         if self._memory.first_warning(job.metadata.uid, about or message):
             logger.warning("%s", message, extra={"job": job.metadata.key})
@@ -98,17 +98,17 @@ class JobEvents:
 
 
 class OutcomeReporter:
-    """Reports what became of actions. Thread-safe, for different jobs at a time."""
+    """Reports the results of actions. Thread-safe, for different jobs at a time."""
 
     def __init__(self, outside: Collaborators, events: JobEvents, memory: JobMemory) -> None:
-        """`memory` knows for how long a quota has had no room for a job's pods."""
+        """Initialize; `memory` knows for how long a quota has had no room for a job's pods."""
         self._events = events
         self._memory = memory
         self._clock = outside.clock
         self._metrics = outside.metrics
 
     def of(self, job: TFJob, applied: Sequence[Applied], outcome: Outcome) -> None:
-        """Report on one phase, and add to `outcome` what has to be repeated or waited for."""
+        """Report on one phase, and add to `outcome` what must be repeated or awaited."""
         required = [one for one in applied if one.action.required]
         self._count(required)
         self._report_required(job, required, outcome)
@@ -119,14 +119,14 @@ class OutcomeReporter:
             outcome.waiting = True
 
     def unclaimed(self, job: TFJob, refused: Mapping[str, str], outcome: Outcome) -> None:
-        """Tell of objects (by name, with the reason) that could not be adopted or released; have that tried again."""
+        """Report objects (by name, with the reason) that could not be adopted or released; request a retry."""
         for name, message in refused.items():
             self._events.warn_once(job, "FailedClaim", message, about=f"FailedClaim {name}")
             outcome.errors.append(AlreadyReported(message))
 
     def _count(self, applied: Sequence[Applied]) -> None:
         deletions = _done(applied, Delete)
-        for kind in _COUNTED:
+        for kind in _COUNTED_KINDS:
             created = [one.result for one in applied if one.action.kind == kind and isinstance(one.action, Create)]
             if created:
                 missing = sum(result not in (Result.DONE, Result.OURS) for result in created)
@@ -157,7 +157,7 @@ class OutcomeReporter:
             self._events.emit(job, completion_events(verb, _done(applied, kind)))
 
     def _quota_lags(self, job: TFJob, applied: Sequence[Applied]) -> bool:
-        """Whether a quota without room for replacements may still count the pods that they replace."""
+        """Return whether a quota without room for replacements may still count the pods that they replace."""
         pods = [one for one in applied if one.action.kind == "pods" and isinstance(one.action, Create)]
         failed = [one for one in pods if one.error is not None]
         if any(_waits_for_quota(one.action, one.error) for one in failed):
@@ -174,12 +174,12 @@ class OutcomeReporter:
                 self._events.emit(job, (event,))
         for action, error, message in ((one.action, one.error, one.message) for one in applied):
             if message:
-                self._events.warn_once(job, _FAILED_TENSORBOARD, message)
+                self._events.warn_once(job, _TENSORBOARD_FAILED, message)
                 outcome.errors.append(NameTaken(message))
             elif is_refusal(error):
                 what = f"{NOUNS[action.kind]} {action.name}"
                 refused = f"Error with {what}: {error}"
-                self._events.warn_once(job, _FAILED_TENSORBOARD, refused, about=f"{_FAILED_TENSORBOARD} {what}")
+                self._events.warn_once(job, _TENSORBOARD_FAILED, refused, about=f"{_TENSORBOARD_FAILED} {what}")
                 outcome.errors.append(AlreadyReported(refused))
             elif error is not None:
                 outcome.errors.append(error)
@@ -191,8 +191,8 @@ class OutcomeReporter:
                 message = f"Stopped {_listed('pod', stopped)}, because {why}; the logs stay with the pods"
                 self._events.emit(job, (PlannedEvent("Normal", "SuccessfulStopPod", message),))
         failures = [one.error for one in applied if one.error is not None]
-        # One complaint for all: what refuses to have a pod stopped (a policy, mostly) refuses that of each.
-        self._events.failed(job, _FAILED_STOP, "Error stopping pods", failures, once=True)
+        # One message for all: whatever refuses to have a pod stopped (mostly a policy) refuses that for each pod.
+        self._events.failed(job, _STOP_FAILED, "Error stopping pods", failures, once=True)
         for error in failures:
             outcome.errors.append(AlreadyReported(str(error)) if is_refusal(error) else error)
 
@@ -207,9 +207,9 @@ def _waits_for_quota(action: Action, error: KubeError | None) -> bool:
 
 
 def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> tuple[PlannedEvent, ...]:
-    """The events about objects that were created or deleted, by kind: one for pods and services, one for each other.
+    """Return the events about created or deleted objects, by kind: one for pods and services, one for each other.
 
-    `verb` is `Create` or `Delete`. That a PodGroup was created is not told: only the scheduler asked for it.
+    `verb` is `Create` or `Delete`. The creation of a PodGroup is not reported: only the scheduler asked for it.
     """
     pods, services = names.get("pods", ()), names.get("services", ())
     events: list[PlannedEvent] = []
@@ -228,7 +228,7 @@ def completion_events(verb: str, names: Mapping[ObjectKind, Sequence[str]]) -> t
 
 
 def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, list[str]]:
-    """The names of the objects for which an action of this kind was carried out, by their kind."""
+    """Return the names of the objects for which an action of this kind was carried out, by their kind."""
     names: defaultdict[ObjectKind, list[str]] = defaultdict(list)
     for one in applied:
         if one.result is Result.DONE and isinstance(one.action, kind):
@@ -237,7 +237,7 @@ def _done(applied: Sequence[Applied], kind: type[Action]) -> dict[ObjectKind, li
 
 
 def _reason(verb: str, action: Action) -> str:
-    """The reason of the event about a failure, such as `FailedCreatePod`; a change is told like a creation."""
+    """Return the reason of the event about a failure, such as `FailedCreatePod`; a change counts as a creation."""
     noun = "Job" if action.kind == "tfjobs" else NOUNS[action.kind]
     return f"Failed{'Delete' if verb == 'Delete' else 'Create'}{noun[0].upper()}{noun[1:]}"
 

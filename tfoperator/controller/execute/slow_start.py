@@ -1,12 +1,12 @@
-"""How many chains of a phase are tried that stops at its first failure, and in which order. Pure.
+"""The number and order of chains to try in a phase that stops at its first failure. Pure.
 
-It starts with one and doubles: most failures (a quota, an admission webhook that is down) hit every chain alike, so a
-job of 300 replicas that may not create any learns it from one refusal instead of 300.
+It starts with one and doubles: most failures (a quota, an admission webhook that is down) affect every chain, so for a
+job of 300 replicas that may not create any, one request is refused instead of 300.
 
-After a failure no more is tried, and the next execution begins again. Were the order always the same, one replica that
-may not be created, or whose failed pod may not be deleted, would keep all that come after it from being tried. So those
-that have failed come last. The types of replicas take turns first, since what refuses one replica mostly refuses those
-that are made from the same template; within a type those that have failed take turns. An order costs no call.
+After a failure no more chains are tried, and the next execution starts again with one. With a fixed order, one replica
+that may not be created, or whose failed pod may not be deleted, would block all replicas after it. So the chains that
+have failed come last. Replica types take turns first, since the cause of one replica's refusal mostly affects those
+made from the same template; within a type those that have failed take turns. Ordering costs no call.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Chain = tuple[Action, ...]
 def in_growing_batches(
     items: Sequence[T], do: Callable[[Sequence[T]], list[R]], *, ok: Callable[[R], bool], most: int
 ) -> list[R]:
-    """`do` what is to be done about 1, 2, 4 ... items, at most so many at a time, up to a result that isn't `ok`.
+    """Call `do` with 1, 2, 4 ... items, at most `most` at a time, up to a result that isn't `ok`.
 
     Returns the results of all items that were tried, which are the first ones.
     """
@@ -41,7 +41,7 @@ def in_growing_batches(
 
 
 def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:
-    """The chains in the order in which they are to be tried; `failed` is what `failures_after` has returned."""
+    """Return the chains in the order in which to try them; `failed` is the last result of `failures_after`."""
     if not failed:
         return list(chains)
     of_type: dict[str, int] = {}
@@ -52,10 +52,10 @@ def in_turn(chains: Sequence[Chain], failed: Mapping[str, int]) -> list[Chain]:
 
 
 def failures_after(failed: Mapping[str, int], chains: Sequence[Chain], failures: Sequence[Chain]) -> dict[str, int]:
-    """What is remembered after `chains` were tried, or skipped, and `failures` of them have failed now.
+    """Return the failures to remember after `chains` were tried, or skipped, and `failures` of them failed now.
 
-    By the name of their object, with a number that is the higher the later the failure was. What is not in `chains`
-    any more is forgotten, so this is never larger than they are.
+    Maps the name of a chain's object to a number that is higher for later failures. Chains that are no longer in
+    `chains` are forgotten, so the result is never larger than `chains`.
     """
     latest = max(failed.values(), default=0) + 1
     now = {_name(chain) for chain in failures}

@@ -1,6 +1,6 @@
 """Writes a job's status: at most one PATCH per plan, the smallest, onto the status that the plan was made from.
 
-What a status says has happened is counted and logged once it is written, not before: a write that fails is repeated.
+The changes in a status are counted and logged once it is written, not before: a failed write is repeated.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class StatusWriter:
         self._metrics = outside.metrics
 
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
-        """Write the plan's status; False if that failed, the job is gone, or it was not as the plan took it to be."""
+        """Write the plan's status; return False if that failed, the job is gone, or its status has changed."""
         patch = status_patch(job.status, plan.status)
         meta = job.metadata
         if patch is None:
             self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
             return True
-        # The patch is a difference, and means nothing on top of another status than the one it was made from: that of a
-        # leader before us, whose last writes the cache has not shown yet, or that of a new job of the same name. (A
-        # UID would not tell the latter apart: API servers ignore it in a write to `status`.)
+        # The patch is a difference, and is only valid on top of the status that it was made from: not on that of a
+        # previous leader, whose last writes the cache has not shown yet, nor on that of a new job of the same name. (A
+        # UID would not detect the latter: API servers ignore it in a write to `status`.)
         patch["metadata"] = {"resourceVersion": meta.resource_version}
         try:
             answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
@@ -51,7 +51,7 @@ class StatusWriter:
             outcome.gone = True
             return False
         except ConflictError:
-            # What has changed is on its way to the cache.
+            # The cache will receive the change.
             logger.debug("the status is not written yet, the job has changed", extra={"job": meta.key})
             outcome.waiting = True
             try:
@@ -71,7 +71,7 @@ class StatusWriter:
         return True
 
     def _refused(self, job: TFJob, error: InvalidError) -> None:
-        """Say by an event, once, what the status can't: that the job breaks rules which are younger than it."""
+        """Report by an event, once, what the status can't: that the job violates rules that are newer than the job."""
         message = f"The API server refuses to record anything about this job until it is mended: {error.status.message}"
         if self._memory.first_warning(job.metadata.uid, "status"):
             self._events.emit(job, (PlannedEvent("Warning", "StatusRefused", message[:MAX_MESSAGE]),))
@@ -98,10 +98,10 @@ def _has_run(job: TFJob) -> bool:
 
 
 def status_patch(old: TFJobStatus, new: TFJobStatus) -> dict[str, Any] | None:
-    """The JSON merge patch (RFC 7386) `{"status": ...}` that turns `old` into `new`; None if they are equal.
+    """Return the JSON merge patch (RFC 7386) `{"status": ...}` that turns `old` into `new`; None if they are equal.
 
-    Members that are gone are null. Lists (the conditions) are sent whole, which is how a merge patch replaces them;
-    send `metadata.resourceVersion` along, so that a patch made from an outdated status is refused.
+    Removed members are null. Lists (the conditions) are sent whole, as a merge patch replaces them; send
+    `metadata.resourceVersion` along, so that a patch made from an outdated status is refused.
     """
     if old == new:
         return None

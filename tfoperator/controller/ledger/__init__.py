@@ -1,7 +1,7 @@
-"""What this process has done about jobs, and knows of them besides what the caches show.
+"""The process's record of its own actions on jobs, and facts about jobs that the caches do not show.
 
-`JobMemory` has what must not be computed or said again, `CacheLag` how far the caches may be behind, and `Claims`
-changes whose an object is. Losing it with the process costs time, never correctness.
+`JobMemory` has results that must not be computed or reported again, `CacheLag` knows how far the caches may be behind,
+and `Claims` changes the owner of an object. Losing the ledger with the process costs time, never correctness.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Ledger(NamedTuple):
         expectations: Expectations,
         clock: Clock,
     ) -> Ledger:
-        """A ledger without entries. `caches` are those of what jobs own."""
+        """Return an empty ledger. `caches` are those of the objects that jobs own."""
         claims = Claims(client)
         lag = CacheLag(client, claims, caches, expectations=expectations, clock=clock)
         return cls(JobMemory(), lag, claims)

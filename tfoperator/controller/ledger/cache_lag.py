@@ -1,6 +1,6 @@
-"""How far the caches lag behind the cluster, and what follows: the one place that knows.
+"""Tracks how far the caches lag behind the cluster; no other module deals with this.
 
-A cache shows the cluster as it was a moment ago. Acting on that misreads two kinds of writes.
+A cache shows a past state of the cluster. Acting on it misreads two kinds of writes.
 
 *Own writes* are known here, and are put over what the caches show, as client-go's MutationCache does. Created and
 deleted objects are expected (`tfoperator.expectations`) from before the call until an informer shows them; `look()`
@@ -42,14 +42,14 @@ _NOTHING_UNSEEN = Unseen()
 
 
 class StaleCache(KubeError):
-    """The cache misses an object that is there; acting on it would count a loss that has not happened."""
+    """The cache lacks an object that exists; acting on it would count a loss that has not happened."""
 
 
 def is_older(version: str, than: str) -> bool | None:
-    """Whether one resourceVersion of an object precedes another; None if that can't be told.
+    """Return whether one resourceVersion of an object precedes another; None if they can't be compared.
 
     The Kubernetes API defines them as comparable decimal numbers since 1.35, and every API server that stores in etcd
-    has always used such; anything else is only equal or not.
+    has always used decimal numbers; any others can only be tested for equality.
     """
     if version == than:
         return False
@@ -59,7 +59,7 @@ def is_older(version: str, than: str) -> bool | None:
 
 
 class _Written(msgspec.Struct, frozen=True):
-    """The last status write of a job: its answer, and the version that the cache showed at the time."""
+    """The last status write of a job: the server's answer, and the version that the cache showed at the time."""
 
     status: TFJobStatus
     version: str
@@ -78,7 +78,7 @@ class CacheLag:
         expectations: Expectations,
         clock: Clock,
     ) -> None:
-        """`caches` are those of what jobs own."""
+        """Initialize; `caches` are those of the objects that jobs own."""
         self._client = client
         self._claims = claims
         self._caches = caches
@@ -86,30 +86,30 @@ class CacheLag:
         self._clock = clock
         self._lock = threading.Lock()  # guards _written, _cached_versions and _absent
         self._written: dict[str, _Written] = {}  # by UID
-        self._cached_versions: dict[str, str] = {}  # by UID, as `newest` saw them last
-        self._absent: dict[str, frozenset[str]] = {}  # by UID, names of pods that were asked about and are not there
-        self._since: datetime | None = None  # when this process began to lead
-        # UIDs of jobs that may not be what the cache shows: others may have worked on them until this process led, and
-        # it has not acted on them since, or a write did not find them so. Only a job's own sync takes it out.
+        self._cached_versions: dict[str, str] = {}  # by UID, as last seen by `newest`
+        self._absent: dict[str, frozenset[str]] = {}  # by UID, names of pods that were looked up and are absent
+        self._since: datetime | None = None  # when this process became leader
+        # UIDs of jobs that may differ from the cache: others may have worked on them until this process led, and it has
+        # not acted on them since, or a write did not find them as cached. Only a job's own sync removes its UID.
         self._doubtful: set[str] = set()
 
     def inherit(self, jobs: Iterable[TFJob]) -> None:
-        """Note that this process begins to lead: others may have worked on these jobs until now."""
+        """Note that this process becomes leader: others may have worked on these jobs until now."""
         self._doubtful.update(job.metadata.uid for job in jobs)
         self._since = whole_second(self._clock.now())
 
     def doubt(self, uid: str) -> None:
-        """A write did not find the job, or another version of it: the cache is behind, and may be so for long.
+        """Note that a write found no job, or another version of it: the cache is behind, perhaps for long.
 
-        What is left of a job that is gone goes one by one, and each would be made again for the garbage collector.
+        The garbage collector deletes a gone job's objects one by one, and the operator would recreate each of them.
         """
         self._doubtful.add(uid)
 
     def changed(self, job: TFJob) -> None:
-        """A write found another version of the job. Raises KubeError.
+        """Note that a write found another version of the job. Raises KubeError.
 
-        That is mostly a newer one, which the cache will show. If it is the status written last that the API server does
-        not know, since it was restored from a backup, no cache will ever show that.
+        That is mostly a newer one, which the cache will show. If the API server does not have the status written last,
+        since it was restored from a backup, no cache will ever show it.
         """
         meta = job.metadata
         self.doubt(meta.uid)
@@ -123,7 +123,7 @@ class CacheLag:
                 self._written.pop(meta.uid, None)
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         self._expectations.forget_owner(uid)
         self._doubtful.discard(uid)
         with self._lock:
@@ -134,7 +134,7 @@ class CacheLag:
     # Own writes.
 
     def expect(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """These actions are about to be carried out: expect what they create and delete."""
+        """Expect the objects that these actions are about to create and delete."""
         uid = job.metadata.uid
         creations: defaultdict[tuple[ReplicaType | None, ObjectKind], int] = defaultdict(int)
         deletions: defaultdict[tuple[ReplicaType | None, ObjectKind], list[str]] = defaultdict(list)
@@ -150,29 +150,29 @@ class CacheLag:
             self._expectations.expect_deletions(expectation_key(uid, *about), uids)
 
     def expect_no_more(self, job: TFJob, action: Action) -> None:
-        """Expect nothing of an action that was not carried out, or of which no informer will tell."""
+        """Expect nothing of an action that was not carried out, or that no informer will show."""
         if isinstance(action, Create):
             self._expectations.creation_observed(_key(job, action))
         elif isinstance(action, Delete):
             self._expectations.deletion_observed(_key(job, action), action.uid)
 
     def forget_creations(self, job: TFJob, actions: Iterable[Action]) -> None:
-        """How many of these were created is unknown, and nobody will ever observe those that were not."""
+        """Expect none of these creations: how many succeeded is unknown, and no informer will show the others."""
         for action in actions:
             if isinstance(action, Create):
                 self._expectations.forget(_key(job, action))
 
     def shows_alive(self, kind: ObjectKind, namespace: str, name: str, uid: str) -> bool:
-        """Whether the cache has this object, and knows nothing of its deletion."""
+        """Return whether the cache has this object, and no deletion of it is known."""
         cache = self._caches.get(kind)
         shown = None if cache is None else cache.find(object_key(namespace, name))
         return shown is not None and shown.metadata.uid == uid and shown.metadata.deletion_timestamp is None
 
     def look(self, cached: TFJob) -> tuple[TFJob, Unseen]:
-        """The job with the newest status known, and what was asked for on its behalf and is not seen yet.
+        """Return the job with the newest status known, and the objects requested for it that are not visible yet.
 
-        Look before reading the other caches: what they show later counts as unseen for this once, and not the other way
-        round. The job has the resourceVersion that goes with the status, so that the next write can be made
+        Look before reading the other caches: objects that they show later then count as unseen once, and not the other
+        way round. The job has the resourceVersion that goes with the status, so that the next write can be made
         conditional on it.
         """
         return self._newest(cached), self._unseen(cached.metadata.uid)
@@ -187,7 +187,7 @@ class CacheLag:
             stale = is_older(meta.resource_version, written.version)
             if stale is None:
                 stale = meta.resource_version == written.cached_version
-            # An API server that was restored from a backup knows nothing of what was written after that.
+            # An API server that was restored from a backup does not have later writes.
             if not stale or is_older(meta.resource_version, written.cached_version):
                 del self._written[meta.uid]
                 return cached
@@ -204,7 +204,7 @@ class CacheLag:
         )
 
     def status_written(self, answer: TFJob) -> None:
-        """A status write was answered with the object as it is now. A job that was forgotten stays so."""
+        """Record the object that answered a status write. A job that was forgotten stays forgotten."""
         meta = answer.metadata
         with self._lock:
             cached_version = self._cached_versions.get(meta.uid)
@@ -212,7 +212,7 @@ class CacheLag:
                 self._written[meta.uid] = _Written(answer.status, meta.resource_version, cached_version)
 
     def forget_writes(self) -> None:
-        """The API server does not know the statuses that were written last, nor which pods were there: caches hold."""
+        """Trust the caches: the API server has lost the statuses written last, and which pods existed."""
         with self._lock:
             self._written.clear()
             self._absent.clear()
@@ -220,10 +220,10 @@ class CacheLag:
     # Writes of others.
 
     def verify(self, observed: Observed, plan: Plan) -> None:
-        """Look up the job, and pods that vanished without our doing, if the plan depends on what the cache says.
+        """Look up the job, and pods that vanished without our action, if the plan depends on the cache.
 
-        What was found absent stays so until we create it, for nobody else does: where pods can't be made, for want of
-        quota, they are not asked about with each try. Raises StaleCache if the cache is behind, or another KubeError.
+        A pod found absent stays absent until we create it, for no other client does: without quota for pods, they are
+        not looked up with each try. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -249,7 +249,7 @@ class CacheLag:
                 self._absent[uid] = frozenset(plan.absent)
 
     def may_exist(self, job: TFJob, actions: Iterable[Create]) -> None:
-        """These objects were created, or may have been."""
+        """Note that these objects were created, or may have been."""
         uid = job.metadata.uid
         with self._lock:
             absent = self._absent.get(uid)
@@ -257,10 +257,10 @@ class CacheLag:
                 self._absent[uid] = absent.difference([action.name for action in actions])
 
     def _came_late(self, job: TFJob) -> bool:
-        """Whether this is the first state of a job that was there before this process led: the watch lags.
+        """Return whether this is the first state of a job that is older than this process's leadership: the watch lags.
 
-        Later states name the pods that were started, and whose absence is asked about in any case. The API server's
-        clock is compared with ours: a skew costs a GET for jobs that are made in our first seconds.
+        Later states name the pods that were started, whose absence is looked up in any case. The API server's clock is
+        compared with ours: a skew costs a GET for jobs that are created in our first seconds.
         """
         created = job.metadata.creation_timestamp
         if job.status.conditions or created is None or self._since is None:
@@ -268,24 +268,24 @@ class CacheLag:
         return seconds_between(created, self._since) > 0
 
     def _misses(self, job: TFJob, meta: ObjectMeta, seen: Set[str]) -> bool:
-        """Whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
+        """Return whether the caches will show this pod, which was found in the cluster. Raises KubeError."""
         if meta.controller is None or meta.controller.uid != job.metadata.uid or meta.uid in seen:
             # If the cache shows it, then not as this replica: its labels were changed.
             return False
         if has_job_labels(meta.labels, job.metadata.name):
             return True
-        # Without our labels no cache will ever show it, however long we wait.
+        # Without our labels no cache will ever show it.
         try:
             self._claims.release(job, PODS, meta, decode_partial)
         except KubeError as error:
             if not is_refused(error):
                 raise
-            # Its name is taken: whoever creates the successor tells of that.
+            # Its name is taken: the creation of the successor reports that.
         return False
 
 
 def _metadata(found: Answer) -> ObjectMeta | None:
-    """What a lookup has found, None if there is nothing. Raises KubeError if there was no answer."""
+    """Return the object that a lookup found, None if there is none. Raises KubeError if it got no answer."""
     if isinstance(found, NotFoundError):
         return None
     if isinstance(found, KubeError):

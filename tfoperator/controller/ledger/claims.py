@@ -1,9 +1,9 @@
-"""Changes whose an object is: adoption of orphans that carry a job's labels, release of objects that lost them.
+"""Changes the owner of objects: adopts orphans that carry a job's labels, releases objects that lost them.
 
-Ownership is a UID in an owner reference, never a name: a job that was deleted and made again under its old name must
-not inherit what the garbage collector is about to remove. An orphan that is to be adopted costs a live look at the job,
-as in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the
-orphan from whoever comes next.
+Ownership is a UID in an owner reference, never a name: a job that was deleted and created again under its old name must
+not inherit objects that the garbage collector is about to remove. Adopting an orphan costs a live read of the job, as
+in Kubernetes' own controllers, for a job seen in a stale cache may be gone, and adopting for it would keep the orphan
+from the next owner.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def is_refused(error: KubeError) -> bool:
-    """Whether the API server does not want a change of an object, which says nothing against other objects."""
+    """Return whether the API server refuses a change of one object, which says nothing about other objects."""
     return isinstance(error, ForbiddenError | InvalidError | BadRequestError) and not namespace_is_ending(error)
 
 
@@ -45,7 +45,7 @@ class Claims:
         self._client = client
 
     def can_adopt(self, job: TFJob) -> bool:
-        """Whether the job is still there and not being deleted: asks the API server."""
+        """Return whether the job still exists and is not being deleted: asks the API server."""
         meta = job.metadata
         try:
             live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_partial)
@@ -54,7 +54,7 @@ class Claims:
         return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None
 
     def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
-        """Make the job the orphan's controller; None if the orphan is gone. Raises ConflictError if it has changed."""
+        """Make the job the orphan's controller; return None if it is gone. Raises ConflictError if it has changed."""
         logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
         others = map(msgspec.to_builtins, orphan.owner_references)
         return self._set_owners(resource, orphan, [*others, owner_reference(job)], decode)

@@ -1,11 +1,10 @@
-"""What the controller remembers of a job between two syncs. Losing it costs time, never correctness.
+"""The controller's memory of a job between two syncs. Losing it costs time, never correctness.
 
-The defaulted and validated spec (the same for one generation, and a job is looked at far more often than changed);
-what the API server refused, so that it becomes a condition instead of a loop; which warnings were given; the
-comparison with the live state that waits to be recorded; when the status was written, and since when a quota has no
-room; which replicas could not be made. Refusals are forgotten with each comparison: a policy, or a webhook
-that spoils pods, may have been mended since, and no event tells of that. (The status written last is not here: see
-`cache_lag`.)
+It holds the defaulted and validated spec (the same for one generation, and a job is synced far more often than
+changed); the API server's refusals, so that they become a condition instead of a loop; the warnings already given; the
+comparison with the live state that is still to be recorded; when the status was written, and since when a quota has no
+room; the replicas that could not be created. Refusals are forgotten with each comparison: a policy, or a webhook that
+breaks pods, may have been fixed since, and no event reports that. (The status written last is in `cache_lag`.)
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from tfoperator.controller.plan import Comparison
 
 
 class Remembered(msgspec.Struct, frozen=True):
-    """What is remembered of one job: its defaulted spec, what is wrong with it, and the members of `Observed`."""
+    """The memory of one job: its defaulted spec, its problems, and the members of `Observed`."""
 
     spec: TFJobSpec
     problems: tuple[str, ...]
@@ -74,7 +73,7 @@ class _Entry:
 class JobMemory:
     """Per job (by UID) facts, kept from `recall` until `forget`. Thread-safe.
 
-    Only `recall` begins to remember a job: what is said about one that has been forgotten is dropped.
+    Only `recall` begins to remember a job: calls for a forgotten job have no effect.
     """
 
     def __init__(self) -> None:
@@ -82,10 +81,10 @@ class JobMemory:
         self._entries: dict[str, _Entry] = {}
 
     def recall(self, cached: TFJob, now: float) -> Remembered:
-        """What is known of a job; defaults and validation are computed once per generation. `now` is monotonic.
+        """Return the facts about a job; defaults and validation are computed once per generation. `now` is monotonic.
 
-        Templates that have been edited since the generation before are named once, the first time that it is seen.
-        A generation is believed only together with its spec: after a backup was restored another spec may have it.
+        Templates that were edited since the previous generation are reported once, at the first call for a generation.
+        A generation is trusted only together with its spec: after a restore from a backup another spec may have it.
         """
         meta = cached.metadata
         with self._lock:
@@ -105,9 +104,9 @@ class JobMemory:
             return self._remembered(entry, defaulted.spec, now, edited)
 
     def refuse(self, uid: str, generation: int, problem: str) -> bool:
-        """The API server called what this generation asks for invalid: for now a problem like any found by validation.
+        """Record that the API server called this generation's request invalid: a problem like any found by validation.
 
-        False if it can't be remembered, because the job is gone or its generation is not known.
+        Returns False if it can't be recorded, because the job is gone or its generation is not known.
         """
         with self._lock:
             entry = self._entries.get(uid)
@@ -118,7 +117,7 @@ class JobMemory:
             return True
 
     def first_warning(self, uid: str, what: str) -> bool:
-        """Whether `what` is said for the first time about this generation of the job."""
+        """Return whether `what` is reported for the first time about this generation of the job."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None or what in entry.warned:
@@ -127,7 +126,7 @@ class JobMemory:
             return True
 
     def no_room(self, uid: str, now: float) -> float:
-        """A quota has no room for a pod of the job. Returns for how many seconds now; `now` is monotonic."""
+        """Note that a quota has no room for a pod of the job. Returns for how many seconds now; `now` is monotonic."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None:
@@ -137,14 +136,14 @@ class JobMemory:
             return now - entry.no_room_since
 
     def has_room(self, uid: str) -> None:
-        """All pods of the job that were to be created have been."""
+        """Note that all pods of the job that were to be created have been."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is not None:
                 entry.no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
-        """Have a comparison recorded with the next status write, and what was refused tried again."""
+        """Record a comparison with the next status write, and retry requests that were refused."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is not None:
@@ -152,7 +151,7 @@ class JobMemory:
                 entry.refusals = ()
 
     def recorded(self, uid: str, status: TFJobStatus, now: float) -> None:
-        """The API server has this status since `now` (monotonic), and with it perhaps the comparison recorded."""
+        """Note that the API server has this status since `now` (monotonic), and perhaps with it the comparison."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None:
@@ -163,22 +162,22 @@ class JobMemory:
             entry.written_at = now
 
     def failed(self, uid: str) -> Mapping[str, int]:
-        """What `note_failed` was told last."""
+        """Return the last argument of `note_failed`."""
         with self._lock:
             entry = self._entries.get(uid)
             return {} if entry is None else entry.failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
-        """Remember which replicas could not be made at the last try, in whatever order `turns` gives them."""
+        """Remember the replicas that could not be created at the last try, numbered as in `slow_start`."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is not None:
                 entry.failed = failed
 
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
-        """The last sync found nothing to do, and nothing to wait for, with the job's objects at these versions.
+        """Note that the last sync found nothing to do or await, with the job's objects at these versions.
 
-        None if it did. What the API server refuses is for later syncs to try again.
+        None if it did. Later syncs retry requests that the API server refuses.
         """
         with self._lock:
             entry = self._entries.get(uid)
@@ -186,18 +185,18 @@ class JobMemory:
                 entry.settled = None if entry.refusals else versions
 
     def settled(self, uid: str) -> frozenset[str] | None:
-        """What the last call of `settle` said."""
+        """Return the last argument of `settle`."""
         with self._lock:
             entry = self._entries.get(uid)
             return None if entry is None else entry.settled
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         with self._lock:
             self._entries.pop(uid, None)
 
     def __len__(self) -> int:
-        """How many jobs are remembered."""
+        """Return the number of jobs that are remembered."""
         with self._lock:
             return len(self._entries)
 
@@ -208,7 +207,7 @@ class JobMemory:
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
-    """The replica types that both specs have, with another pod template."""
+    """Return the replica types that both specs have, with another pod template."""
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
     return tuple(kind for kind in both if _template(before, kind) != _template(now, kind))
 

@@ -1,6 +1,6 @@
-"""Looks at jobs: caches that informers fill, and one value of all that is known of a job, for the plan.
+"""Observes jobs: caches that informers fill, and one value with everything known of a job, for the plan.
 
-`connect` turns watch events into keys; `Observer` puts together what the caches show and what the ledger has.
+`connect` turns watch events into keys; `Observer` combines the caches with the ledger.
 """
 
 from tfoperator.controller.observe.handlers import JobHandler, connect

@@ -1,7 +1,7 @@
-"""From watch events to keys: which job has to be looked at because of what changed.
+"""Turns watch events into keys of the jobs to sync.
 
-Handlers decide nothing else. They find the owner by UID, tell the expectations what has arrived, and put the job's
-key into the queue, which collapses a burst of events into one sync.
+Handlers make no other decision. They find the owner by UID, update the expectations, and put the job's key into the
+queue, which collapses a burst of events into one sync.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 T = TypeVar("T", bound=HasMetadata)
 
 Enqueue = Callable[[str], None]
-"""Has the job of this key (`namespace/name`) looked at."""
+"""Queues the job with this key (`namespace/name`) for a sync."""
 
 
 def connect(
@@ -32,10 +32,10 @@ def connect(
     enqueue: Enqueue,
     enqueue_urgent: Enqueue,
 ) -> None:
-    """From now on have `handler` told of jobs, `expectations` of what they control, and `enqueue` whose that is.
+    """Deliver jobs to `handler` from now on, objects that they control to `expectations`, and their keys to `enqueue`.
 
-    `enqueue_urgent` is for what a replica waits for that does not run. No handler gets resyncs: those are the
-    reconciler's business.
+    `enqueue_urgent` is for events that a stopped replica waits for. No handler gets resyncs: the reconciler handles
+    those.
     """
     informers.jobs.add_handler(handler, resync_period=0, name="controller")
 
@@ -51,9 +51,9 @@ def connect(
 
 
 class JobHandler:
-    """Queues every job that is new or changed; tells `gone` about those that were deleted.
+    """Queues every job that is new or changed; calls `gone` with those that were deleted.
 
-    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it meets others of its kind.
+    A change of status alone, nearly always our own write, goes to `enqueue_soon`, where it is batched with others.
     """
 
     def __init__(self, enqueue: Enqueue, enqueue_soon: Enqueue, gone: Callable[[TFJob], None]) -> None:
@@ -62,11 +62,11 @@ class JobHandler:
         self._gone = gone
 
     def on_add(self, obj: TFJob) -> None:
-        """A job is there."""
+        """Queue a new job."""
         self._enqueue(obj.metadata.key)
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """A job changed, perhaps into another one of the same name. Resyncs are the reconciler's business."""
+        """Queue a changed job, perhaps replaced by another one of the same name. The reconciler handles resyncs."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         elif old.metadata.resource_version == new.metadata.resource_version:
@@ -77,7 +77,7 @@ class JobHandler:
         self._enqueue(new.metadata.key)
 
     def on_delete(self, obj: TFJob) -> None:
-        """A job is gone."""
+        """Report a deleted job."""
         self._gone(obj)
 
 
@@ -85,7 +85,7 @@ class OwnedObjectHandler(Generic[T]):
     """Queues the job that controls a pod or service, or that might adopt it.
 
     Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and the last of the
-    objects whose deletion was awaited is gone, so that the names are free for what comes next. An object with a grace
+    objects whose deletion was awaited is gone, so that the names are free for the successors. An object with a grace
     period is not awaited any more once it is seen to terminate: neither that nor its end, which frees the name, is
     urgent.
     """
@@ -105,7 +105,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_urgent = enqueue_urgent
 
     def on_add(self, obj: T) -> None:
-        """An object is there: perhaps one that was awaited, perhaps an orphan."""
+        """Observe a new object: perhaps an expected one, perhaps an orphan."""
         meta = obj.metadata
         owner = meta.controller
         if meta.deletion_timestamp is not None:
@@ -117,7 +117,7 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(meta, owner)
 
     def on_update(self, old: T, new: T) -> None:
-        """An object changed; what nobody reads (the views are equal) changes nothing."""
+        """Queue the owner of a changed object; a change that the views do not show is ignored."""
         if old.metadata.uid != new.metadata.uid:
             self.on_delete(old)
             self.on_add(new)
@@ -133,13 +133,13 @@ class OwnedObjectHandler(Generic[T]):
         self._enqueue_job_of(meta, owner, urgent=_has_failed(new) and not _has_failed(old))
 
     def on_delete(self, obj: T) -> None:
-        """An object is gone, and its name is free: a job may wait for that whose predecessor of its name owned it."""
+        """Queue the owner, or a later job of the owner's name, which may wait for the object's name."""
         owner = obj.metadata.controller
         was_last = self._observe_deletion(obj.metadata, owner)
         self._enqueue_job_of(obj.metadata, owner, of_any_uid=True, urgent=was_last)
 
     def _observe_deletion(self, meta: ObjectMeta, owner: OwnerReference | None) -> bool:
-        """Whether it was the last one that was awaited."""
+        """Return whether it was the last awaited deletion."""
         if owner is None:
             return False
         replica_type = meta.labels.get(names.LABEL_REPLICA_TYPE, "")
@@ -170,7 +170,7 @@ def _job_name(owner: OwnerReference) -> str:
 
 
 def _same_view(old: HasMetadata, new: HasMetadata) -> bool:
-    """Whether nothing differs that a view shows, but for the resourceVersion."""
+    """Return whether the views differ in nothing but the resourceVersion."""
     version = new.metadata.resource_version
     if old.metadata.resource_version == version:
         return True

@@ -1,4 +1,4 @@
-"""The caches that the controller reads: which informers it needs, with which indexes."""
+"""The caches that the controller reads: the informers that it needs, with their indexes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ decode_priority_class = msgspec.json.Decoder(PriorityClass).decode
 
 
 class ControllerInformers(msgspec.Struct, frozen=True):
-    """The caches that a controller reads. What jobs make is in them only if it carries our label.
+    """The caches that a controller reads. Objects that jobs own are included only if they carry our label.
 
     Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
     nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
@@ -64,7 +64,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
-        """The informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
+        """Return the informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
         pod_groups, priority_classes = None, None
         if gang is not None:
             pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
@@ -81,7 +81,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
     @property
     def owned(self) -> dict[ObjectKind, Lister[Any]]:
-        """The caches of what jobs own, by kind."""
+        """The caches of the objects that jobs own, by kind."""
         groups: dict[ObjectKind, InformerGroup[Any] | None] = {
             "pods": self.pods,
             "services": self.services,
@@ -98,7 +98,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
 
 def priorities_of(classes: Sequence[PriorityClass]) -> dict[str, int]:
-    """The priority by the name of the class; under "" that of pods which name none."""
+    """Return the priorities by class name; under "" the priority of pods that name no class."""
     found = {one.metadata.name: one.value for one in classes}
     found[""] = next((one.value for one in classes if one.global_default), 0)
     return found

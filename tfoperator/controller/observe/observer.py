@@ -1,8 +1,8 @@
-"""Looks at one job: what the caches show, what is remembered, and what the caches do not show yet, as one value.
+"""Observes one job: the caches, the memory, and the requests that the caches do not show yet, as one value.
 
-A job's are the objects that it controls, and orphans that carry its labels; `Claims` adopts or releases where labels
-and owners disagree. What the API server refuses of that (a policy, mostly) is reported and tried again; the job goes on
-without the object.
+A job has the objects that it controls, and orphans that carry its labels; `Claims` adopts or releases where labels and
+owners disagree. Claims that the API server refuses (mostly because of a policy) are reported and retried; the job goes
+on without the object.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ T = TypeVar("T", bound=HasMetadata)
 
 
 def versions_of(job: TFJob, owned: Iterable[HasMetadata]) -> frozenset[str]:
-    """By what a later look tells whether any of these has changed: no two states of any objects share a version."""
+    """Return the versions, which show a later sync any change: no two states of any objects share a version."""
     return frozenset([job.metadata.resource_version, *[one.metadata.resource_version for one in owned]])
 
 
 def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
-    """Whether the operator gives objects of this kind such a name; pods count by their labels alone.
+    """Return whether the operator gives objects of this kind such a name; pods count by their labels alone.
 
-    Somebody's own services and deployments may carry a job's labels: `kubectl expose` copies a pod's.
+    A user's own services and deployments may carry a job's labels: `kubectl expose` copies a pod's.
     """
     if resource == SERVICES:
         return is_service_of(job, orphan)
@@ -52,9 +52,9 @@ def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
 
 
 class Claimed(NamedTuple):
-    """What a job controls; of PodGroups only the one that has the job's name.
+    """The objects that a job controls; of PodGroups only the one with the job's name.
 
-    `refused` has by object why it could not be adopted or released.
+    `refused` maps each object that could not be adopted or released to the reason.
     """
 
     pods: tuple[Pod, ...]
@@ -73,9 +73,9 @@ class Claimer:
         self._gang = informers.gang
 
     def claim(self, job: TFJob) -> Claimed:
-        """What the job controls. Without orphans or strays this makes no API call.
+        """Return the objects that the job controls. Without orphans or strays this makes no API call.
 
-        Raises KubeError (a ConflictError when the cache is behind) if an adoption or release fails but by a refusal.
+        Raises KubeError (a ConflictError when the cache is behind) if a claim fails, except by a refusal.
         """
         refused: dict[str, str] = {}
         listers = self._listers
@@ -88,7 +88,7 @@ class Claimer:
         )
 
     def versions(self, job: TFJob) -> frozenset[str]:
-        """The versions of the job and of all that it controls, as the caches show them."""
+        """Return the versions of the job and of all objects that it controls, as the caches show them."""
         uid = job.metadata.uid
         owned = [one for lister in self._listers.values() for one in lister.by_index(CONTROLLER_UID_INDEX, uid)]
         return versions_of(job, owned)
@@ -106,7 +106,7 @@ class Claimer:
         claimed: list[T] = []
         for owned in lister.by_index(CONTROLLER_UID_INDEX, meta.uid):
             if owned.metadata.namespace != meta.namespace:
-                # Whoever has learnt the UID may write it anywhere, and be believed until the garbage collector comes.
+                # A client that knows the UID may write it anywhere, and it is trusted until the garbage collector runs.
                 continue
             if names.has_job_labels(owned.metadata.labels, meta.name):
                 claimed.append(owned)
@@ -129,7 +129,7 @@ class Claimer:
 
 
 class Observer:
-    """Makes what `plan()` takes. Thread-safe, for different jobs at a time."""
+    """Makes the input of `plan()`. Thread-safe, for different jobs at a time."""
 
     def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
         self._claimer = Claimer(informers, ledger.claims)
@@ -142,9 +142,9 @@ class Observer:
         self._priority_classes = None if classes is None else classes.lister
 
     def observe(self, cached: TFJob) -> Observed:
-        """Everything that is known of the job. No API call, unless an orphan is to be adopted or a stray released.
+        """Return all known facts about the job. No API call, except to adopt an orphan or release a stray.
 
-        Raises KubeError (a ConflictError when the cache is behind) if that fails but by a refusal.
+        Raises KubeError (a ConflictError when the cache is behind) if that fails, except by a refusal.
         """
         remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
         newest, unseen = self._ledger.cache_lag.look(cached)
@@ -154,7 +154,7 @@ class Observer:
         claimed = self._claimer.claim(job)
         archive = self._archive
         policy = job.spec.run_policy
-        # Jobs without a deadline ask nobody.
+        # Jobs without a deadline need no lookup.
         watched = policy is not None and policy.progress_deadline_seconds is not None
         ends = policy is not None and policy.active_deadline_seconds is not None
         logs = self._witnesses.logs if watched else None
@@ -181,7 +181,7 @@ class Observer:
         )
 
     def versions(self, job: TFJob) -> frozenset[str]:
-        """The versions of the job and of all that it controls, as the caches show them."""
+        """Return the versions of the job and of all objects that it controls, as the caches show them."""
         return self._claimer.versions(job)
 
 

@@ -1,9 +1,8 @@
-"""What comes out of `plan()`: a `Plan`, whose phases hold the actions to carry out.
+"""The output of `plan()`: a `Plan`, whose phases hold the actions to carry out.
 
-They are plain frozen data, so a decision can be compared, printed and tested without a cluster, and whoever
-executes a plan needs to know nothing of why it says what it says. The rules of execution that depend on the object (a
-service before its pod, a PodGroup before the pods, a TensorBoard never fails the job) are members of actions and
-phases, too.
+They are plain frozen data, so a decision can be compared, printed and tested without a cluster, and the code that
+executes a plan does not need the reasons for it. The rules of execution that depend on the object (a service before its
+pod, a PodGroup before the pods, a TensorBoard never fails the job) are members of actions and phases, too.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ ReplicaId = tuple[ReplicaType, int]
 
 
 class DeleteReason(StrEnum):
-    """Why an object is deleted; for logs, metrics and event messages."""
+    """The reason for deleting an object; for logs, metrics and event messages."""
 
     RESTART = "restart"
     NODE_LOST = "node-lost"
@@ -40,7 +39,7 @@ class DeleteReason(StrEnum):
 
 
 class StopReason(StrEnum):
-    """Why a pod is stopped; the value of its annotation `ANNOTATION_STOPPED`."""
+    """The reason for stopping a pod; the value of its annotation `ANNOTATION_STOPPED`."""
 
     SUCCEEDED = "job-succeeded"
     FAILED = "job-failed"
@@ -48,11 +47,11 @@ class StopReason(StrEnum):
 
 
 class _ObjectAction(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What all actions have in common: the object that they are about.
+    """The common part of all actions: the object that they concern.
 
-    `replica` is None for an object that belongs to no replica, or whose labels don't say to which. `required` says
-    what a failure means: the job can't go on without a required object, so what the API server refuses for good makes
-    the job invalid. A failure with any other object is told once, and tried again while the job goes on.
+    `replica` is None for an object that belongs to no replica, or whose labels don't name one. `required` determines
+    the effect of a failure: the job can't go on without a required object, so a refusal by the API server for good
+    makes the job invalid. A failure with any other object is reported once, and retried while the job goes on.
     """
 
     kind: ObjectKind
@@ -100,20 +99,20 @@ class Delete(_ObjectAction, frozen=True, kw_only=True, gc=False):
 
 
 class KeepLogs(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """The logs of a pod to copy into the archive; a later plan deletes the pod."""
+    """A pod whose logs are to be copied into the archive; a later plan deletes the pod."""
 
     pod: Pod
 
 
 class LookAtLog(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A pod whose newest line of log a later plan wants to know, unless another one's is newer than `newer_than`."""
+    """A pod whose newest log line a later plan needs, unless another pod's is newer than `newer_than`."""
 
     pod: Pod
     newer_than: datetime
 
 
 class TakeStacks(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A pod whose threads' stacks are to be kept before a later plan decides what becomes of it."""
+    """A pod whose threads' stacks are to be kept before a later plan decides about it."""
 
     pod: Pod
 
@@ -121,7 +120,7 @@ class TakeStacks(_ObjectAction, frozen=True, kw_only=True, gc=False):
 Action = Create | Patch | Delete | KeepLogs | LookAtLog | TakeStacks
 
 ONLY_LOOKS = (KeepLogs, LookAtLog, TakeStacks)
-"""Actions that change no object, and that nobody waits for: the job is planned again when they are done."""
+"""Actions that change no object, and that no other action waits for: the job is planned again when they are done."""
 
 
 class PhaseName(StrEnum):
@@ -160,7 +159,7 @@ class Phase(msgspec.Struct, frozen=True):
 
 
 class PlannedEvent(msgspec.Struct, frozen=True):
-    """An event about the job, to be emitted once the plan's status write (if any) has succeeded."""
+    """An event about the job, emitted once the plan's status write (if any) has succeeded."""
 
     type: Literal["Normal", "Warning"]
     reason: str

@@ -1,4 +1,4 @@
-"""What is stopped or deleted of a job that has ended or is suspended, and when the job itself goes.
+"""Stops or deletes the objects of a job that has ended or is suspended, and deletes the job when its time is over.
 
 `cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active
 and the services that no finished pod is left behind, None nothing. But where a limit ended the job (a deadline,
@@ -6,7 +6,7 @@ and the services that no finished pod is left behind, None nothing. But where a 
 
 Under each policy but All a pod is stopped whose container `tensorflow` has ended while others run on.
 
-Unset it lets go of the machines and keeps the logs, unless an administrator chose one of those for it. A pod is
+Unset, it frees the machines and keeps the logs, unless an administrator set one of those as the default. A pod is
 *stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
 
 - After a failure everything that runs is stopped: parameter servers, and workers that wait for one that failed for
@@ -67,10 +67,10 @@ def delete_everything(draft: Draft, reason: DeleteReason) -> None:
 
 
 def time_to_live_left(job: TFJob, now: datetime) -> float | None:
-    """Seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
+    """Return the seconds until `ttlSecondsAfterFinished` has passed since the job's end; None without a time to live.
 
-    A job that MultiKueue has brought here has none: MultiKueue makes what it doesn't find once more, so it has to see
-    the end before the job goes, and deletes it then.
+    A job that MultiKueue created here has none: MultiKueue recreates a job that it doesn't find, so it must see the end
+    of the job first, and deletes it then.
     """
     if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
         return None
@@ -87,7 +87,7 @@ def time_to_live_left(job: TFJob, now: datetime) -> float | None:
 
 
 def _delete_active(draft: Draft) -> None:
-    """Delete the pods that still run, or would one day, and the services that no finished pod is left behind.
+    """Delete the pods that run or may still run, and the services that belong to no finished pod.
 
     The one service of a whole job stays with any of its pods, which carry its name.
     """
@@ -105,7 +105,7 @@ def _delete_active(draft: Draft) -> None:
 
 
 def _stop_active(draft: Draft, *, failed: bool) -> None:
-    """Stop what still runs: after a failure everything, after a success what would wait or serve for ever."""
+    """Stop pods that still run: after a failure all, after a success those that would wait or serve for ever."""
     reason = StopReason.FAILED if failed else StopReason.SUCCEEDED
     servers, others_run = [], False
     for pod in filter(_is_active, draft.observed.pods):
@@ -117,25 +117,25 @@ def _stop_active(draft: Draft, *, failed: bool) -> None:
             draft.stop(pod, reason)
         elif server:
             servers.append(pod)
-    # One that is only being deleted or stopped now counts, too: it may have begun since it was seen.
+    # A pod that is only being deleted or stopped now counts, too: it may have begun since it was observed.
     if not others_run:
         for pod in servers:
             draft.stop(pod, reason)
 
 
 def _is_active(pod: Pod) -> bool:
-    # What is neither finished nor certain to be counts: a pending pod would run one day.
+    # Every pod counts that neither has finished nor is certain to finish: a pending pod would run one day.
     return replica_phase(pod) not in ENDED_PHASES
 
 
 def _has_begun(pod: Pod) -> bool:
-    """Whether a container of the pod has ever run, an init container perhaps."""
+    """Return whether a container of the pod has ever run, init containers included."""
     status = pod.status
     return status.phase not in ("Pending", "") or any_begun(status)
 
 
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
-    """Whether what trains in the pod has ended after the job's end, and was started again or waits for it."""
+    """Return whether the pod's training container ended after the job's end, and was restarted or waits for it."""
     status = pod.status
     trains = [one for one in status.container_statuses if one.name == DEFAULT_CONTAINER_NAME]
     for container in status.init_container_statuses if status.phase == "Pending" else trains:

@@ -16,7 +16,7 @@ from tfoperator.base.clock import whole_second
 
 
 def find_condition(conditions: Sequence[JobCondition], condition: ConditionType) -> JobCondition | None:
-    """The condition of that type, or None."""
+    """Return the condition of that type, or None."""
     for candidate in conditions:
         if candidate.type == condition:
             return candidate
@@ -24,7 +24,7 @@ def find_condition(conditions: Sequence[JobCondition], condition: ConditionType)
 
 
 def is_finished(conditions: Sequence[JobCondition]) -> bool:
-    """Whether the job has ended: Succeeded or Failed is true. That never changes again."""
+    """Return whether the job has ended: Succeeded or Failed is true. That never changes again."""
     return any(c.status == "True" and c.type in (ConditionType.SUCCEEDED, ConditionType.FAILED) for c in conditions)
 
 
@@ -37,19 +37,19 @@ class Conditions:
         self._now = whole_second(now)
 
     def get(self, condition: ConditionType) -> JobCondition | None:
-        """The condition of that type, or None."""
+        """Return the condition of that type, or None."""
         return find_condition(self._items, condition)
 
     def is_true(self, condition: ConditionType) -> bool:
-        """Whether the condition is there and true."""
+        """Return whether the condition is there and true."""
         found = self.get(condition)
         return found is not None and found.status == "True"
 
     def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
-        """Set a condition; returns whether that changed anything.
+        """Set a condition; return whether that changed anything.
 
-        The transition time moves only with the status, the update time with any change. What becomes true goes to
-        the end of the list.
+        The transition time moves only with the status, the update time with any change. A condition that becomes true
+        moves to the end of the list.
         """
         old = self.get(condition)
         if old is not None and (old.status, old.reason, old.message) == (status, reason, message):
@@ -75,7 +75,7 @@ class Conditions:
         self._items = [item for item in self._items if item.type != condition]
 
     def result(self) -> tuple[JobCondition, ...]:
-        """The new list, its last element true and of the Go operator (if there is one); the very old one if equal."""
+        """Return the new list, with one of the Go operator's true conditions last, if any; the old list if equal."""
         items = self._items
         leading = [position for position, item in enumerate(items) if _may_be_last(item)]
         if leading and leading[-1] != len(items) - 1:
@@ -84,20 +84,20 @@ class Conditions:
         return self._current if result == self._current else result
 
     def became_true(self) -> frozenset[ConditionType]:
-        """The conditions that are true now and were not before."""
+        """Return the conditions that are true now and were not before."""
         return frozenset(
             ConditionType(item.type)
             for item in self._items
-            if item.status == "True" and item.type in _KNOWN and not self._was_true(item.type)
+            if item.status == "True" and item.type in _KNOWN_TYPES and not self._was_true(item.type)
         )
 
     def _was_true(self, condition: str) -> bool:
         return any(old.type == condition and old.status == "True" for old in self._current)
 
 
-_KNOWN = frozenset(ConditionType)
-_OURS = frozenset((ConditionType.READY, ConditionType.STALLED))
+_KNOWN_TYPES = frozenset(ConditionType)
+_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED))
 
 
 def _may_be_last(condition: JobCondition) -> bool:
-    return condition.status == "True" and condition.type not in _OURS
+    return condition.status == "True" and condition.type not in _OWN_TYPES

@@ -58,7 +58,7 @@ from tfoperator.kube.objects import HasMetadata
 
 
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
-    """What to do about the job at `now` (UTC). Never raises, whatever the job or its pods look like."""
+    """Return the plan for the job at `now` (UTC). Never raises, whatever the job or its pods look like."""
     job = observed.job
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
@@ -74,26 +74,26 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
         else:
             status = _plan_unfinished(draft, tensorboard)
     except PodTemplateError as error:
-        # A fresh draft: nothing of the half-made plan may be carried out.
+        # A new draft: no part of the half-made plan may be carried out.
         draft = Draft(observed, now, options)
         status = plan_invalid(draft, (str(error),))
     return draft.finish(status)
 
 
 def is_managed_by_others(job: TFJob) -> bool:
-    """Whether `runPolicy.managedBy` gives the job to another controller."""
+    """Return whether `runPolicy.managedBy` gives the job to another controller."""
     policy = job.spec.run_policy
     return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
 
 
 def _without_strangers(observed: Observed) -> Observed:
-    """The same without services that look like the job's, and are not: an older operator may have adopted them."""
+    """Return the same without services that only look like the job's: an older operator may have adopted them."""
     own = [one for one in observed.services if is_service_of(observed.job, one.metadata)]
     return observed if len(own) == len(observed.services) else msgspec.structs.replace(observed, services=tuple(own))
 
 
 def _has_tensorboard(observed: Observed) -> bool:
-    """Whether the job has a TensorBoard, or is to have one, or had one until now."""
+    """Return whether the job has a TensorBoard, or asks for one, or had one until now."""
     job = observed.job
     if job.spec.tensor_board is not None or job.status.tensor_board is not None or observed.deployments:
         return True
@@ -101,7 +101,7 @@ def _has_tensorboard(observed: Observed) -> bool:
 
 
 def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
-    """The options with the naming and the network that the job has: the operator's are for jobs that have none yet."""
+    """Return the options with the job's own naming and network: the operator's are for jobs that have none yet."""
     job, pods, services = observed.job, observed.pods, observed.services
     objects: Iterable[HasMetadata] = chain(services, pods)
     naming = naming_in_use(job, objects, options.naming)
@@ -112,7 +112,7 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """What keeps us from acting on the spec at all: what depends on options, and what validation might have missed."""
+    """Return the problems that prevent any action on the spec: those that depend on options, and gaps in validation."""
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []
@@ -131,7 +131,7 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
 
 
 def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
-    """The names of pods that should be there and aren't: what follows from that may rest on a stale cache.
+    """Return the names of missing pods: decisions that follow from that may rest on a stale cache.
 
     Where nothing shows how the job's objects are named, the pods may have any of the names.
     """
@@ -147,7 +147,7 @@ def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
 
 
 def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
-    """A finished job: its pods are cleaned up, in time it is deleted; its TensorBoard stays until then."""
+    """Plan a finished job: clean up its pods, delete it in time; its TensorBoard stays until then."""
     job = draft.job
     left = time_to_live_left(job, draft.now)
     if left is not None and left <= 0:
@@ -155,7 +155,7 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
         return job.status
     if left is not None:
         draft.requeue_in(left)
-    # Nobody knows what an unreadable spec would have cleaned up.
+    # The clean-up policy of an unreadable spec is unknown.
     if not job.decode_error:
         _free_lost_pods(draft)
         clean_up_finished(draft)
@@ -165,14 +165,14 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
 
 
 def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
-    """A job that has not ended: it is invalid, or ends now, or lets go of everything (suspended), or goes on.
+    """Plan a job that has not ended: it is invalid, or ends now, or is suspended and releases everything, or goes on.
 
     Raises PodTemplateError if no pod can be made from a template.
     """
     job, policy = draft.job, draft.job.spec.run_policy
     suspended = policy is not None and bool(policy.suspend)
     problems = draft.observed.problems or _unusable(job, draft.options)
-    # Whoever suspends a job wants back what it holds, whether the rest of its spec makes sense or not.
+    # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):
         return plan_invalid(draft, problems)
     if not problems and tensorboard is not None:
@@ -191,13 +191,13 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TF
 
 
 def _look_at(draft: Draft, *, suspended: bool) -> Situation:
-    """What is known of the job, and what its replicas and its deadlines make of it."""
+    """Return the facts about the job, and the state of its replicas and deadlines."""
     job, observed, now = draft.job, draft.observed, draft.now
     groups = observe_replicas(job, observed.pods, now, draft.options)
     draft.absent += _absent(draft, groups)
     resumed = not suspended and draft.conditions.is_true(ConditionType.SUSPENDED)
     if resumed and observed.pods:
-        # What is left of the time before would be taken for what is made now.
+        # Objects left from before would be taken for new ones.
         suspended, resumed = True, False
     start = job.status.start_time
     if resumed or (start is None and (observed.pods or observed.services or not suspended)):
@@ -221,7 +221,7 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
 
 
 def _free_lost_pods(draft: Draft) -> None:
-    """Delete by force what terminates on a lost node past its time: no kubelet will ever confirm its end."""
+    """Force the deletion of pods on a lost node that are past their grace period: no kubelet will confirm their end."""
     for pod in draft.observed.pods:
         if pod.metadata.deletion_timestamp is None:
             continue
@@ -235,10 +235,10 @@ def _free_lost_pods(draft: Draft) -> None:
 
 
 def _plan_active(draft: Draft, known: Situation) -> None:
-    """The job goes on: its pods and services are brought to what it asks for. Raises PodTemplateError."""
+    """Plan an active job: bring its pods and services to its spec. Raises PodTemplateError."""
     _free_lost_pods(draft)
     if known.resumed:
-        # Before a pod is made, which could be taken for an old one otherwise.
+        # Before a pod is created, which could otherwise be taken for an old one.
         draft.write_status_first()
     if known.restart.causes:
         start_over(known.groups)
@@ -257,10 +257,10 @@ def _plan_active(draft: Draft, known: Situation) -> None:
 
 
 def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:
-    """The job lets go of all that it has. Returns by type how many replicas run on all the same.
+    """Release all objects of a suspended job. Returns by type the number of replicas that still run.
 
-    Those have to stay until their logs are kept, or their deletion has failed before. What is deleted now counts as
-    gone, as for the Go operator.
+    Those have to stay until their logs are kept, or their deletion has failed before. Pods deleted now count as gone,
+    as for the Go operator.
     """
     observed = draft.observed
     again = draft.conditions.is_true(ConditionType.SUSPENDED)
@@ -282,7 +282,7 @@ def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[Rep
 
 
 def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
-    """The job is over: record its end, which never changes again, and clean up."""
+    """Record the job's end, which never changes again, and clean up."""
     for group in groups:
         group.forget_new_restarts()
     report_end(draft, groups, verdict)

@@ -1,7 +1,7 @@
-"""A plan in the making: collects what to do, and makes the plan of it.
+"""A plan under construction: collects actions, and makes the plan from them.
 
-Two things are left for a later plan, which finds them still to be done, for it is made from the whole observed state:
-a crash in between forgets nothing.
+Two kinds of actions are left for a later plan, which includes them because it is made from the whole observed state: a
+crash in between loses nothing.
 
 *What would act on stale caches.* A creation that no cache shows yet would be made a second time, and a pod that was
 deleted and is not seen so would be taken for alive.
@@ -44,12 +44,12 @@ from tfoperator.controller.plan.status import is_worth_writing, seconds_until_du
 from tfoperator.kube.objects import HasMetadata, Pod
 
 MAX_REQUEUE = 3600.0
-"""Seconds. A farther moment is approached in steps: wall clocks get corrected, and timers run on another clock."""
+"""Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
 
-_PODS_NEED = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
-_ONLY_LOOK = frozenset({PhaseName.LOGS, PhaseName.LOOKS, PhaseName.STACKS})
+_NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
+_LOOK_PHASES = frozenset({PhaseName.LOGS, PhaseName.LOOKS, PhaseName.STACKS})
 
-_STOP_AFTER = 1
+_STOP_DEADLINE = 1
 """Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
 
 
@@ -62,8 +62,8 @@ class Draft:
         self.now = now
         self.options = options
         self.conditions = Conditions(observed.job.status.conditions, now)
-        self.gang_waits: str | None = None  # what the job's pods wait for together, "" if unknown; None: they don't
-        self.gang_is_stuck = False  # whether a scheduler has looked and found no room, which is worth an event
+        self.gang_waits: str | None = None  # the common reason why the job's pods wait, "" if unknown; None: they don't
+        self.gang_is_stuck = False  # whether a scheduler has found no room, which is worth an event
         self.absent: list[str] = []
         self.tensorboard_status = observed.job.status.tensor_board
         # A service before its pod, by their common name.
@@ -80,7 +80,7 @@ class Draft:
         self._tensorboard: list[Action] = []
         self._events: list[PlannedEvent] = []
         self._requeue: float | None = None
-        self._status_first = False  # whether the status must be durable before anything is done
+        self._status_first = False  # whether the status must be durable before anything else is done
         self._looks: list[LookAtLog] = []
         self._stacks: list[TakeStacks] = []
 
@@ -99,18 +99,18 @@ class Draft:
         self._requeue = seconds if self._requeue is None else min(self._requeue, seconds)
 
     def write_status_first(self) -> None:
-        """Have the status be durable before anything is done, whatever that is."""
+        """Require that the status be durable before any action is carried out."""
         self._status_first = True
 
     def create_replica_object(self, creation: Create) -> None:
         """Create a pod or a service of a replica; the service first, since both have the same name."""
-        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_PODS_NEED):
+        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_NEEDED_BY_PODS):
             self._replicas[creation.name].append(creation)
 
     def replace(self, pod: Pod, creation: Create) -> None:
         """Delete a failed pod, and create its successor if that succeeds: both have the same name."""
         self._status_first = True
-        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_PODS_NEED):
+        if not self._waits(creation, PhaseName.REPLICAS) and self._unsure.isdisjoint(_NEEDED_BY_PODS):
             if pod.metadata.uid in self._unkept:
                 self._logs.add(pod.metadata.uid)
             else:
@@ -127,7 +127,7 @@ class Draft:
             self._network.append(creation)
 
     def change_tensorboard(self, action: Action) -> None:
-        """Do something about the job's TensorBoard, whatever becomes of the rest."""
+        """Add an action on the job's TensorBoard, which does not depend on the rest."""
         if not self._waits(action, PhaseName.TENSORBOARD):
             self._tensorboard.append(action)
 
@@ -140,9 +140,9 @@ class Draft:
         grace: int | None = None,
         as_seen: bool = False,
     ) -> None:
-        """Delete an object, unless there is none or it terminates already; with `grace` it is deleted in any case.
+        """Delete an object, unless there is none or it terminates already; with `grace` delete it in any case.
 
-        With `as_seen` only if it is what the cache shows: a pod that is no longer pending stays.
+        With `as_seen`, delete it only if it is as the cache shows it: a pod that is no longer pending stays.
         """
         if owned is None or (owned.metadata.deletion_timestamp is not None and grace is None):
             return
@@ -158,12 +158,12 @@ class Draft:
     def stop(self, pod: Pod, reason: StopReason) -> None:
         """Have the pod's kubelet end it by SIGTERM and its grace period, unless it terminates or is stopped already.
 
-        Object and log stay. A deadline is the one member of a running pod's spec with which an API server lets anybody
+        Object and log stay. A deadline is the one member of a running pod's spec with which an API server lets a client
         end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
-        telling of it, twice.
+        reporting that, twice.
         """
         meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
-        if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_AFTER):
+        if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_DEADLINE):
             return
         self._status_first = True
         self._stops[meta.uid] = Patch(
@@ -174,7 +174,7 @@ class Draft:
             required=False,
             body={
                 "metadata": {"resourceVersion": meta.resource_version, "annotations": {ANNOTATION_STOPPED: reason}},
-                "spec": {"activeDeadlineSeconds": _STOP_AFTER},
+                "spec": {"activeDeadlineSeconds": _STOP_DEADLINE},
             },
             spec_field="spec.runPolicy.cleanPodPolicy",
         )
@@ -193,7 +193,7 @@ class Draft:
     def delete_job(self) -> None:
         """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.
 
-        Only as it was seen: somebody may have given it more time, which the cache doesn't show yet.
+        Only as observed: a user may have extended its time, which the cache doesn't show yet.
         """
         meta = self.job.metadata
         deletion = Delete(
@@ -210,10 +210,10 @@ class Draft:
             self._deletions[meta.uid] = deletion
 
     def finish(self, status: TFJobStatus) -> Plan:
-        """The plan, with `status` as the desired status."""
+        """Return the plan, with `status` as the desired status."""
         comparison = self.observed.comparison
         if self.absent and self._awaits_pods:
-            # A pod that is not seen yet must not be counted as lost: wait for the cache with everything.
+            # A pod that the cache does not show yet must not be counted as lost: delay everything until it does.
             plan = Plan(status=self.job.status)
         else:
             plan = self._plan(status)
@@ -230,7 +230,7 @@ class Draft:
         phases, write = self._phases(), is_worth_writing(self.job.status, status)
         transitions = self.conditions.became_true() if write else frozenset()
         if write and not self._status_first and not self._events:
-            acts = any(phase.name not in _ONLY_LOOK for phase in phases)
+            acts = any(phase.name not in _LOOK_PHASES for phase in phases)
             left = seconds_until_due(self.observed, status, transitions, self.options, acts=acts)
             if left > 0:
                 write, transitions = False, frozenset()
@@ -247,7 +247,7 @@ class Draft:
         )
 
     def _waits(self, action: Action, phase: PhaseName) -> bool:
-        """Whether objects like its own are still to appear or to vanish; a patch of an older version is refused."""
+        """Return whether objects of its kind are still to appear or vanish; a patch of an older version is refused."""
         if not self._awaited or not isinstance(action, Create | Delete):
             return False
         replica_type = action.replica[0].lower() if action.replica is not None else ""
@@ -263,7 +263,7 @@ class Draft:
             _independent(PhaseName.LOGS, (KeepLogs(kind="pods", name=pod.metadata.name, pod=pod) for pod in logs)),
             _independent(PhaseName.DELETIONS, self._deletions.values()),
             _independent(PhaseName.STOPS, self._stops.values()),
-            # A gang scheduler would not know what to do with pods whose PodGroup is not there.
+            # A gang scheduler can't handle pods whose PodGroup does not exist.
             _independent(PhaseName.POD_GROUP, self._pod_group),
             # Services first: no process starts before its own name can resolve.
             _independent(PhaseName.NETWORK, self._network),
@@ -271,7 +271,7 @@ class Draft:
                 PhaseName.REPLICAS,
                 tuple(map(tuple, self._replicas.values())),
                 slow_start=True,
-                needs=_PODS_NEED,
+                needs=_NEEDED_BY_PODS,
             ),
             _independent(PhaseName.TENSORBOARD, self._tensorboard),
             _independent(PhaseName.LOOKS, self._looks),

@@ -1,4 +1,4 @@
-"""A job's PodGroup: when there is one, what it asks for, whether its pods may be made yet, and what they wait for.
+"""A job's PodGroup: whether it has one, its spec, whether the pods may be created yet, and the reason for waiting.
 
 A job is scheduled as a gang from its first pod on, or not at all: one whose pods were made without a PodGroup, before
 an administrator chose a gang scheduler, would otherwise get one that its pods are no members of, and a restarted pod
@@ -10,7 +10,7 @@ evaluators, then by index. (The Go operator takes what the random order of Go's 
 need no room any more, and schedulers don't see their pods: counted in, they would keep a restarted replica waiting for
 ever.
 
-What a gang waits for is said once for all its pods, in words that stay the same while the reason does.
+The reason why a gang waits is reported once for all its pods, with a text that changes only with the reason.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ from tfoperator.controller.pods import (
     pod_requests,
 )
 
-_NOT_ADMITTED = ("", "Pending")
+_NOT_ADMITTED_PHASES = ("", "Pending")
 _SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"
 _MAX_REASONS = 3
-_MAX_LENGTH = 240
+_MAX_REASON_LENGTH = 240
 
-_ORDER = {
+_TYPE_ORDER = {
     kind: rank
     for rank, kind in enumerate(
         (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
@@ -51,7 +51,7 @@ _ORDER = {
 
 
 def gang_of(draft: Draft, gang: GangScheduler) -> GangScheduler | None:
-    """The scheduler of the job's gang; None if its pods are scheduled one by one."""
+    """Return the scheduler of the job's gang; None if its pods are scheduled one by one."""
     if draft.observed.pod_group is not None:
         return gang
     members = (gang.is_member(pod.metadata, draft.job) for pod in draft.observed.pods)
@@ -64,10 +64,10 @@ def plan_pod_group(
     gang: GangScheduler,
     template: Callable[[ReplicaGroup], Template],
 ) -> bool:
-    """Plan the PodGroup, and say what the gang waits for; returns whether the job's objects may be created now.
+    """Plan the PodGroup, and note why the gang waits; return whether the job's objects may be created now.
 
-    Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name what the job may not
-    have.
+    Raises PodTemplateError if a template's requests can't be read, or the PodGroup would name a queue or class that the
+    job may not use.
     """
     job, current = draft.job, draft.observed.pod_group
     policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
@@ -93,7 +93,7 @@ def plan_pod_group(
             draft.change_pod_group(
                 Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY)
             )
-    admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED)
+    admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED_PHASES)
     if not admitted and _lacks_pods(groups):
         waits: str | None = not_admitted(job.metadata.name, wanted, current)
         draft.gang_is_stuck = current is not None and bool(current.status.phase)
@@ -123,15 +123,15 @@ def gang_size(
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
 ) -> GangSize:
-    """The size that the job's PodGroup should have. Raises PodTemplateError if a template's requests can't be read.
+    """Return the size of the job's PodGroup. Raises PodTemplateError if a template's requests can't be read.
 
-    As long as nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is:
-    each replica that completes would be a patch, and templates would have to be read at every sync.
+    While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is: each
+    replica that completes would be a patch, and templates would have to be read at every sync.
     """
     total = sum(group.size for group in groups)
     asked = total if policy.min_available is None else policy.min_available
     todo = [(group, replica) for group in groups for replica in group.replicas if not _is_done(replica)]
-    # More than there are is what was asked for: such a job waits, and says why.
+    # If more is asked for than there are, that stays: such a job waits, and its condition says why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
     if current is not None and members <= current.spec.min_member <= asked and not _needs_room(todo):
@@ -141,7 +141,7 @@ def gang_size(
 
     def precedence(item: tuple[ReplicaGroup, Replica]) -> tuple[int, int, int]:
         group, replica = item
-        return (-_priority(template(group), priorities), _ORDER[group.type], replica.index)
+        return (-_priority(template(group), priorities), _TYPE_ORDER[group.type], replica.index)
 
     chosen = todo if members >= len(todo) else sorted(todo, key=precedence)[:members]
     counts = Counter(group.type for group, _ in chosen)
@@ -170,7 +170,7 @@ def _priority(template: Template, priorities: Mapping[str, int]) -> int:
 
 
 def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> str:
-    """The scheduler has not let PodGroup `name` in, so it may have no pods yet."""
+    """Return the message that the scheduler has not admitted PodGroup `name`, so it may have no pods yet."""
     gang = _gang(wanted)
     if current is None or not current.status.phase:
         return f"{gang} waits for Volcano to look at PodGroup {name}"
@@ -181,9 +181,9 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
 
 
 def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
-    """Too few of the gang's pods have a node, and why; "" if no scheduler has said yet, None if enough have one.
+    """Return why too few of the gang's pods have a node; "" if no scheduler has said, None if enough have one.
 
-    `known` is what the job's condition says. A scheduler that tries again may say nothing for a moment but that it
+    `known` is the reason in the job's condition. A scheduler that tries again may say nothing for a moment but that it
     tried; the reason that it gave before stands until it gives another.
     """
     replicas = [replica for group in groups for replica in group.replicas]
@@ -209,7 +209,7 @@ def _is_placed(replica: Replica) -> bool:
 
 
 def _refusal(replica: Replica) -> str | None:
-    """What the scheduler says about a pod that it has no node for."""
+    """Return the scheduler's reason for not finding a node for a pod."""
     if replica.pod is None or _is_placed(replica):
         return None
     for condition in replica.pod.status.conditions:
@@ -228,6 +228,6 @@ def _with_reasons(text: str, messages: Iterable[str]) -> str:
     reasons = sorted({reason for message in messages for reason in unschedulable_reasons(message)})[:_MAX_REASONS]
     if not reasons:
         return text
-    # A semicolon ends what is said about the gang in the condition.
+    # A semicolon ends the text about the gang in the condition.
     why = " ".join(", ".join(reasons).replace(";", ",").split())
-    return f"{text}: {why if len(why) <= _MAX_LENGTH else why[: _MAX_LENGTH - 3] + '...'}"
+    return f"{text}: {why if len(why) <= _MAX_REASON_LENGTH else why[: _MAX_REASON_LENGTH - 3] + '...'}"

@@ -1,10 +1,9 @@
-"""A job whose spec makes no sense: it is told so once, and nothing is created for it.
+"""Handles a job with an invalid spec: reports it once, and creates nothing for it.
 
-One that never started has Failed, with the problems in the message: whoever waits for it should know at once, and
-an API server with our CRD would have refused it. One that has started is frozen instead: its pods and services stay
-as they are until the spec makes sense again, because a slip in an edit (or a newer operator that asks for more) must
-not cost days of training. Running is Unknown meanwhile, and so are Ready, Stalled and the phase. Only suspending it is
-still possible.
+A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
+with our CRD would have refused it. One that has started is frozen instead: its pods and services stay as they are until
+the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost days of
+training. Running is Unknown meanwhile, and so are Ready, Stalled and the phase. Only suspending it is still possible.
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ def _fail(draft: Draft, message: str) -> TFJobStatus:
 
 
 def _moment(draft: Draft) -> datetime:
-    """When the report is made.
+    """Return the time of the report.
 
     A job whose status can't be decoded either shows no conditions, so this report looks new at every sync. With a
     time that stays the same its write changes nothing, and a write that changes nothing causes no event: no loop.
@@ -77,6 +76,6 @@ def _moment(draft: Draft) -> datetime:
 
 
 def problems_text(problems: Sequence[str]) -> str:
-    """What is wrong with a job, on one line that fits into a condition."""
+    """Return the problems of a job, on one line that fits into a condition."""
     text = "; ".join(" ".join(problem.split()) for problem in problems)
     return text if len(text) <= _MAX_TEXT else text[: _MAX_TEXT - 3] + "..."

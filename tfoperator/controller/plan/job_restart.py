@@ -1,14 +1,14 @@
 """Restarts all replicas of a job together, where `runPolicy.restartScope` is Job.
 
-Synchronous training can't go on when one worker has gone: the others hang in a collective operation, or each notices at
-another time. So when one replica has to be restarted all are, those that have completed included, for a cluster of
-synchronous workers can't form without them. Only replicas that failed for good stay as they are. All old pods are gone
-before the first new one is made.
+Synchronous training can't go on when one worker has gone: the others hang in a collective operation, or each notices
+the loss at another time. So when one replica has to be restarted all are, those that have completed included, for a
+cluster of synchronous workers can't form without them. Only replicas that failed for good stay as they are. All old
+pods are gone before the first new one is made.
 
 These restarts are numbered by `status.jobRestarts`, and each pod carries the number that was current when it was made
-(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller one is old, whatever it does. What a loss makes of the number is a
-function of what is there (the largest number + 1), and it is written before anything is deleted. So doing a step twice,
-on a stale cache or after a crash, counts once, and so do any number of replicas that are lost with the same number.
+(`ANNOTATION_JOB_RESTARTS`): a pod with a smaller one is old, whatever it does. The number after a loss is a function of
+the observed state (the largest number + 1), and it is written before anything is deleted. So doing a step twice, on a
+stale cache or after a crash, counts once, and so do any number of replicas that are lost with the same number.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import Pod
 
-_LOST = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
+_LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
 def plan_job_restart(known: Situation, number: int) -> JobRestart:
-    """Whether all replicas have to be restarted, and what is left of those that were: `number` times until now.
+    """Return the restart of all replicas that is needed or under way, after `number` restarts so far.
 
     A replica that is lost then counts no restart of its own: its count in `groups` is taken back. One that failed for
     good after another was lost counts as lost, too: it ended because of that.
     """
     groups, pods = known.groups, known.observed.pods
     causes: tuple[str, ...] = ()
-    # What can't be counted any more can't be told from what was: then one restarts alone.
+    # A restart beyond the maximum can't be told from earlier ones: then one replica restarts alone.
     if restarts_together(known.job) and number < MAX_RESTARTS:
-        lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST]
+        lost = [(group, replica) for group in groups for replica in group.replicas if replica.state in _LOST_STATES]
         if lost:
             lost += _failed_afterwards(groups, [replica for _, replica in lost])
             causes = tuple(f"{group.type}-{replica.index} ({replica.cause})" for group, replica in lost)
@@ -51,9 +51,9 @@ def plan_job_restart(known: Situation, number: int) -> JobRestart:
 
 
 def _failed_afterwards(groups: Sequence[ReplicaGroup], lost: Sequence[Replica]) -> list[tuple[ReplicaGroup, Replica]]:
-    """The replicas that failed for good, but not before the first of those that were lost; they become lost.
+    """Return the replicas that failed for good, but not before the first lost replica; they become lost.
 
-    When a pod was taken nobody knows, and the clocks of nodes differ by less than a second where it matters; in doubt
+    The time of a pod's loss is unknown, and the clocks of nodes differ by less than a second where it matters; in doubt
     the failure followed, since a job that restarts does less harm than one that ends wrongly.
     """
     ends = [None if one.pod is None or _is_leaving(one.pod) else finished_at(one.pod) for one in lost]
@@ -74,6 +74,6 @@ def _is_leaving(pod: Pod) -> bool:
 
 
 def _goes(pod: Pod, groups: Iterable[ReplicaGroup]) -> bool:
-    """Whether an old pod has to go: not if its replica failed for good, nor if it is no replica's."""
+    """Return whether an old pod has to go: not if its replica failed for good, nor if it belongs to no replica."""
     replica = replica_of(pod.metadata.labels)
     return replica is not None and not any(group.type is replica[0] and replica[1] in group.failed for group in groups)

@@ -1,4 +1,4 @@
-"""What goes into `plan()`: everything that is known of one job, and what an administrator chooses for all of them."""
+"""The input of `plan()`: the known facts about one job, and an administrator's options for all jobs."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from tfoperator.kube.objects import Deployment, Pod, Service
 
 
 class Unseen(msgspec.Struct, frozen=True):
-    """What this process has asked the API server for, and the caches do not show yet.
+    """Requests of this process to the API server whose results the caches do not show yet.
 
-    `awaited` are the objects that are still to appear or to vanish: by replica type (in lower case, empty for
-    objects of no replica) and kind. `deleted` are the UIDs of those that are to vanish.
+    `awaited` are the objects that are still to appear or to vanish: by replica type (in lower case, empty for objects
+    of no replica) and kind. `deleted` are the UIDs of those that are to vanish.
     """
 
     awaited: frozenset[tuple[str, str]] = frozenset()
@@ -43,7 +43,7 @@ class Comparison(msgspec.Struct, frozen=True):
 
 
 class NewestLine(msgspec.Struct, frozen=True):
-    """The newest line of a pod's log: when it was written, as far as is known here, and by its node's own clock.
+    """The newest line of a pod's log: the time of writing as far as known here, and the time by its node's clock.
 
     `stamp` is None for a log without a line. `stopped`: the program is seen to be stopped (SIGSTOP).
     """
@@ -54,9 +54,9 @@ class NewestLine(msgspec.Struct, frozen=True):
 
 
 class LogLines(msgspec.Struct, frozen=True):
-    """What the last look at the logs of a job has found: the newest line of each pod (by UID) that was looked at.
+    """The result of the last look at a job's logs: the newest line of each pod (by UID) that was read.
 
-    `looked` is when that look began; None before the first. `problem` says why nothing could be read, if so.
+    `looked` is when that look began; None before the first. `problem` is the reason if nothing could be read.
     """
 
     newest: Mapping[str, NewestLine] = {}
@@ -65,19 +65,19 @@ class LogLines(msgspec.Struct, frozen=True):
 
 
 class Observed(msgspec.Struct, frozen=True):
-    """What the caches show of one job, and what the controller remembers of it.
+    """The caches' view of one job, and the controller's memory of it.
 
     `job` is defaulted (`tfoperator.api.defaults.default`), with the newest status known. `pods`, `services` and
-    `deployments` are those whose controller is this job's UID, in any order, terminating ones included. `problems` is
-    what validation has against the job (and the lines of `decode_error`), each as `field: message`. `pod_group` is the
-    job's own, and `priorities` are those of the PriorityClasses (`priorities_of`); both are looked at only where
-    there is a gang scheduler. `known_for` is how many seconds ago this process looked at the job for the first time.
-    `progress` is what the job has reported by now, which its status may not say yet; None if nobody takes reports here.
-    `log_lines` is None if nobody looks at logs here. `stacks_taken` is when stacks of the job's threads were last
-    taken, 1970 if never; None if nobody takes them here. `edited_templates` names the replica types whose pod template
-    somebody has changed since the last look. `uncounted_types` are the replica types, as the job spells them, that
-    Kueue's quota doesn't count. `status_age` is how many seconds ago this process wrote the status. `refused` has by
-    object why one that seems to be the job's could not be adopted or released; nothing is decided by it.
+    `deployments` are those whose controller is this job's UID, in any order, terminating ones included. `problems` are
+    the validation errors of the job (and the lines of `decode_error`), each as `field: message`. `pod_group` is the
+    job's own, and `priorities` are those of the PriorityClasses (`priorities_of`); both are used only with a gang
+    scheduler. `known_for` is the number of seconds since this process first synced the job. `progress` is the progress
+    that the job has reported so far, perhaps newer than its status; None if this operator takes no reports. `log_lines`
+    is None if this operator reads no logs. `stacks_taken` is when stacks of the job's threads were last taken, 1970 if
+    never; None if this operator takes none. `edited_templates` names the replica types whose pod template was changed
+    since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't
+    count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object that
+    seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it.
     """
 
     job: TFJob
@@ -101,7 +101,7 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):
-    """The options of pods, and when things happen. Times are seconds.
+    """The options of pods, and the delays of actions. Times are seconds.
 
     A replica's n-th restart comes `restart_delay_base * 2**(n-1)` after its program began, at most `restart_delay_cap`,
     and at once if that is over, or if the base is 0. A pod on a lost node is deleted by force `node_lost_margin` after
@@ -126,7 +126,7 @@ def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
 
 
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:
-    """The same with each pod marked as terminating that this process has deleted.
+    """Return the same with each pod marked as terminating that this process has deleted.
 
     Taken for alive, a pod of a job that was suspended and resumed at once would count as started again, and its
     end, once it is seen, as a loss.

@@ -1,4 +1,4 @@
-"""What is known of a job's progress, and whose stacks are taken before its end or its restart. Pure."""
+"""The known progress of a job, and the pods whose stacks are taken before its end or its restart. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STACKS_TIMEOUT = 30.0
 
 
 class StallState(Enum):
-    """What is known of a job's progress."""
+    """The state of a job's progress."""
 
     NOT_WATCHED = "it has no deadline for its progress"
     NOT_RUNNING = "not all that it needs runs"
@@ -28,11 +28,11 @@ class StallState(Enum):
 
 
 class Stall(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a job's progress, and what follows.
+    """The known progress of a job, and the actions that follow.
 
-    `message` says why it has stalled, or why nobody can tell. `behind` are replicas by name. `look_again` is in
+    `message` says why it has stalled, or why that is unknown. `behind` are replicas by name. `look_again` is in
     seconds; `look_at` are pods whose last lines are to be read now, until one is found that is newer than `newer_than`.
-    `stacks_of` are pods whose stacks are to be taken. `ends_as` is what to do about the stall now.
+    `stacks_of` are pods whose stacks are to be taken. `ends_as` is the action on the stall now.
     """
 
     state: StallState
@@ -56,7 +56,7 @@ class LastStacks(msgspec.Struct, frozen=True):
 
 
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
-    """The pods of all replicas, those that are behind first: not all may be asked."""
+    """Return the pods of all replicas, those that are behind first: not all may be asked."""
     named = {
         f"{group.type.lower()}-{replica.index}": replica.pod
         for group in groups
@@ -69,7 +69,7 @@ def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = 
 def stacks_before_deadline(
     groups: Sequence[ReplicaGroup], taken: datetime, deadline_left: float, now: datetime
 ) -> LastStacks | None:
-    """What to wait for now that the job's time is over, since `-deadline_left` seconds; None if for nothing.
+    """Return the stacks to await after the job's deadline, `-deadline_left` seconds ago; None if there are none.
 
     Stacks were `taken` last at that time.
     """
@@ -82,7 +82,7 @@ def stacks_before_deadline(
 
 
 def utc(moment: datetime | None) -> datetime:
-    """A time that names its zone; one without is in UTC, none is the oldest."""
+    """Return the time with its zone; a naive time is in UTC, None is the oldest time."""
     if moment is None:
         return datetime(1970, 1, 1, tzinfo=UTC)
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

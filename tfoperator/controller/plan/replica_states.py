@@ -1,12 +1,12 @@
-"""Turns a heap of pods into replicas: what each index of each replica type is doing, and what that counts for.
+"""Turns pods into replicas: the state of each index of each replica type, and its effect on the counts.
 
-The one subtle thing is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of
-the pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
-operator itself lets go of the pod (restart, scale-down, suspension), in a status write that precedes the deletion.
-So a pod of a started index that terminates or is gone was taken from us; any other one goes by our own will.
+The one subtle case is a pod that goes away. `startedIndexes` in the status remembers for which indexes the loss of the
+pod would be a loss to the job: an index enters when its pod is seen and leaves when it is completed or when the
+operator itself gives up the pod (restart, scale-down, suspension), in a status write that precedes the deletion. So a
+pod of a started index that terminates or is gone was taken from us; we removed any other one ourselves.
 
-What has ended is remembered without its pod: completed indexes for ever, failed ones as long as the type has them, so
-that scaling a worker away and back gives it another try.
+Ended replicas are remembered without their pods: completed indexes for ever, failed ones as long as the type has them,
+so that scaling a worker away and back gives it another try.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from tfoperator.controller.plan.restart import (
 )
 from tfoperator.kube.objects import Pod
 
-_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
+_TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
 """The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""
 
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
@@ -46,10 +46,10 @@ _NO_STATUS = ReplicaStatus()
 
 
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
-    """The job's replicas by type, in a fixed order.
+    """Return the job's replicas by type, in a fixed order.
 
     A type that the spec no longer has, but whose pods exist, or whose restarts or completions are recorded, appears
-    with size 0. A pod whose labels name no replica is left out: it stands for nothing, and goes when the job does.
+    with size 0. A pod whose labels name no replica is left out: it counts for nothing, and is deleted with the job.
     """
     by_type: defaultdict[ReplicaType, defaultdict[int, list[Pod]]] = defaultdict(lambda: defaultdict(list))
     for pod in pods:
@@ -61,11 +61,11 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     job_restarts = job_restarts_so_far(job, pods)
     restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
     since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
-    for replica_type in _ORDER:
+    for replica_type in _TYPE_ORDER:
         old = job.status.replica_statuses.get(replica_type) or _NO_STATUS
         if replica_type in specs or replica_type in by_type or has_record(old):
             if job_restarts > job.status.job_restarts:
-                # The status is of the time before the last restart of all: it knows nothing of today's pods.
+                # The status is older than the last restart of all replicas: it does not describe today's pods.
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
             group = ReplicaGroup(replica_type, specs.get(replica_type), old, job_restarts)
             group.restarting_since = since
@@ -95,7 +95,7 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
             break
         for pod in by_index[index]:
             group.surplus.append((index, pod))
-            # Nobody may have seen it while its index was wanted; then it alone tells of the restart that it is.
+            # Perhaps it was never observed while its index was wanted; then only the pod shows that it is a restart.
             so_far = restarts_so_far(pod)
             if so_far > group.counts.get(index, 0):
                 group.counts[index] = so_far
@@ -145,7 +145,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         group.completed.add(index)
         return replica
     if phase == "Running" and noted > so_far and index not in group.started_before and _is_of_before(pod, group):
-        # Its restart was decided on and written down, and its pod is still there: the deletion is yet to come.
+        # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.
         replica.restart(so_far, noted, "is being started again")
         replica.wait = 0.0
         return replica
@@ -167,7 +167,7 @@ def _phase(group: ReplicaGroup, pod: Pod) -> str:
 def _is_of_before(pod: Pod, group: ReplicaGroup) -> bool:
     """Whether a pod is older than the restarts that are under way.
 
-    A newer one is what they have led to, even if it doesn't say so because somebody has taken its annotations away.
+    A newer pod is their result, even without the annotations, which a user may have removed.
     """
     created, since = pod.metadata.creation_timestamp, group.restarting_since
     return created is not None and since is not None and seconds_between(created, since) >= 0
@@ -203,7 +203,7 @@ def _fail(replica: Replica, ending: Ending | None) -> None:
 
 
 def _precedence(pod: Pod) -> tuple[bool, int, float, str, str]:
-    """Sort key: of several pods for one index the first is kept, the most advanced, then the oldest."""
+    """Return the sort key: of several pods for one index the first is kept, the most advanced, then the oldest."""
     return (
         pod.metadata.deletion_timestamp is not None,
         -_PHASE_RANK.get(replica_phase(pod), 0),

@@ -1,4 +1,4 @@
-"""The replicas of a job, as a plan sees them: what each is doing, and what that counts for."""
+"""The replicas of a job in a plan: the state of each, and its effect on the counts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tfoperator.kube.objects import Pod
 
 
 class ReplicaState(Enum):
-    """What one replica is doing."""
+    """The state of one replica."""
 
     MISSING = "has no pod and needs one"
     VANISHED = "had a pod that is gone without our doing, and needs a new one"
@@ -32,8 +32,8 @@ class ReplicaState(Enum):
 class Replica:
     """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
 
-    `restarts` is how often the replica has been restarted, the restart that it needs now included, which `counted`
-    leaves out if it is news. `ready`: it runs with all its containers ready.
+    `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
+    one out if it is new. `ready`: it runs with all its containers ready.
     """
 
     __slots__ = (
@@ -61,7 +61,7 @@ class Replica:
         self.ready = False
 
     def restart(self, so_far: int, noted: int, cause: str) -> None:
-        """Have it started again after `so_far` restarts, of which the status has `noted`."""
+        """Restart it after `so_far` restarts, of which the status has recorded `noted`."""
         self.state = ReplicaState.RESTARTING
         self.restarts = max(noted, so_far + 1)
         self.newly_restarting = noted <= so_far
@@ -69,15 +69,15 @@ class Replica:
 
 
 class ReplicaGroup(DesiredReplicas):
-    """All replicas of one type: `replicas` in index order, and the pods that stand for none of them.
+    """All replicas of one type: `replicas` in index order, and the pods that belong to none of them.
 
     `completed` are the indexes known to have succeeded, also those beyond a size that was reduced since;
     `failed_before` those within the size that the status says have failed for good. `counts` are the restart counts to
     record. Of the wanted replicas, `succeeded` have succeeded, and `failed` (indexes) have failed for good, now or
-    earlier, `newly_failed` now; `restarts` of all replicas have those decided on now included. `outliving` are the pods
-    of ended replicas in which other containers run on. `job_restarts` is how often all replicas of the job have been
-    restarted together: a pod of an earlier time is old. `restarting_since` is when the job's condition Restarting
-    became true, None if it isn't.
+    earlier, `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of
+    ended replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
+    together: a pod with a lower number is old. `restarting_since` is when the job's condition Restarting became true,
+    None if it isn't.
     """
 
     __slots__ = (
@@ -119,7 +119,7 @@ class ReplicaGroup(DesiredReplicas):
         self.newly_failed: list[Replica] = []
 
     def restart_running(self, replica: Replica, cause: str) -> None:
-        """Have a replica started again that runs: its pod goes at once. Call `add_up` afterwards."""
+        """Restart a running replica: its pod is deleted at once. Call `add_up` afterwards."""
         assert replica.pod is not None
         replica.restart(restarts_so_far(replica.pod), replica.counted, cause)
         replica.wait = 0.0
@@ -128,7 +128,7 @@ class ReplicaGroup(DesiredReplicas):
         self.kept_started.discard(replica.index)
 
     def forget_new_restarts(self) -> None:
-        """Don't count the restarts that are news: they are left undone, or count as one of the whole job."""
+        """Don't count the new restarts: they are not carried out, or count as one of the whole job."""
         for replica in self.replicas:
             replica.restarts = replica.counted
             if replica.newly_restarting:
@@ -136,7 +136,7 @@ class ReplicaGroup(DesiredReplicas):
         self.add_up()
 
     def add_up(self) -> None:
-        """Compute what follows from the replicas, once all are known, and again if they have changed."""
+        """Compute the totals of the replicas, once all are known, and again if they have changed."""
         counts = self.counts
         self.restarts = sum(counts.values())
         self.succeeded = 0
@@ -156,8 +156,8 @@ class ReplicaGroup(DesiredReplicas):
 class JobRestart(msgspec.Struct, frozen=True):
     """The restarts of a whole job.
 
-    `number` is how many there have been, one that is decided on now (`causes` says why, by replica) included. `old` are
-    the pods of earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
+    `number` counts them, including one that is decided on now (`causes` has the reason by replica). `old` are the pods
+    of earlier numbers, and those that have ended may go in `wait` seconds: they hold the logs, and the delay.
     """
 
     number: int
@@ -167,7 +167,7 @@ class JobRestart(msgspec.Struct, frozen=True):
 
 
 def start_over(groups: Iterable[ReplicaGroup]) -> None:
-    """Let go of all replicas but those that failed for good: what their pods do from now on counts for nothing."""
+    """Release all replicas but those that failed for good: the further states of their pods count for nothing."""
     for group in groups:
         group.kept_started.clear()
         group.completed.clear()
@@ -180,12 +180,12 @@ def start_over(groups: Iterable[ReplicaGroup]) -> None:
 
 
 def has_record(status: ReplicaStatus) -> bool:
-    """Whether a type's status tells of what must not be forgotten, should the type leave the spec and come back."""
+    """Return whether a type's status must be kept in case the type leaves the spec and comes back."""
     return bool(status.restart_counts or status.completed_indexes)
 
 
 def restarts_so_far(pod: Pod) -> int:
-    """How often the pod's replica has been restarted, as the pod tells."""
+    """Return the number of restarts of the pod's replica, according to the pod."""
     # One less than the most, so that the next restart can be told from one that is noted already.
     restarts = restarts_before(pod) + restarts_in_place(pod)
     return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1

@@ -1,4 +1,4 @@
-"""How a job's progress is told: conditions and events, in the Go operator's words where it has any.
+"""Reports a job's progress: conditions and events, with the Go operator's texts where it has any.
 
 Created, Running, Restarting, Succeeded, Failed and Suspended mean what they mean there. Running and Restarting
 exclude each other. Unlike there, a job that doesn't run yet says why (Running is False then, with the reasons in its
@@ -24,13 +24,13 @@ from tfoperator.controller.pods import CHIEF_TYPES
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
-_HAS_POD = (ReplicaState.PENDING, ReplicaState.RUNNING)
-_RUNS = (ReplicaState.RUNNING,)
-_RESTARTS = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
+_POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
+_RUNNING_STATES = (ReplicaState.RUNNING,)
+_RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
 
 def report_created(draft: Draft) -> None:
-    """The first thing that is said about any job."""
+    """Report that the job was created, the first report about any job."""
     if draft.conditions.get(ConditionType.CREATED) is None:
         name = draft.job.metadata.name
         draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", f"TFJob {name} is created.")
@@ -38,7 +38,7 @@ def report_created(draft: Draft) -> None:
 
 
 def _report_uncounted(draft: Draft) -> None:
-    """Kueue is about to count the job, or to have it run: tell which of its pods no quota counts."""
+    """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
     queue, uncounted = queue_name(draft.job.metadata.labels), draft.observed.uncounted_types
     if queue and uncounted:
         known = ", ".join(str(parse_replica_type(key)) for key in uncounted)
@@ -47,7 +47,7 @@ def _report_uncounted(draft: Draft) -> None:
 
 
 def report_suspension(draft: Draft) -> None:
-    """The job is suspended: nothing runs, and nothing waits to, unless it is resumed and old pods are still there."""
+    """Report that the job is suspended: no pod runs or waits to run, until it is resumed and the old pods are gone."""
     report_created(draft)
     conditions = draft.conditions
     message = f"TFJob {draft.job.metadata.name} is suspended."
@@ -63,7 +63,7 @@ def report_suspension(draft: Draft) -> None:
 
 
 def report_progress(draft: Draft, known: Situation) -> None:
-    """The job is active: how far it has come, and what it waits for."""
+    """Report the progress of an active job, and the reason if it waits."""
     report_created(draft)
     groups, restart = known.groups, known.restart
     conditions = draft.conditions
@@ -104,7 +104,7 @@ def report_progress(draft: Draft, known: Situation) -> None:
 
 
 def _report_gang(draft: Draft) -> None:
-    """One event when the condition begins to say what the gang waits for: it remembers that, so there is no second."""
+    """Send one event when the condition first says why the gang waits: the condition prevents a second event."""
     before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
     now = draft.conditions.get(ConditionType.RUNNING)
     waits = draft.gang_waits or ""
@@ -114,7 +114,7 @@ def _report_gang(draft: Draft) -> None:
 
 
 def watch_progress(draft: Draft, stall: Stall) -> None:
-    """The job is active: whether it makes progress, and what has to be found out about that."""
+    """Report whether an active job makes progress, and request what is needed to find out."""
     conditions, name = draft.conditions, draft.job.metadata.name
     match stall.state:
         case StallState.STALLED:
@@ -143,7 +143,7 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
 
 
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
-    """The job has ended, well or not."""
+    """Report that the job has ended, with success or failure."""
     report_created(draft)
     _report_exits(draft, groups)
     conditions = draft.conditions
@@ -160,9 +160,9 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
 
 
 def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Tell once of a pod template that was changed while pods run that are made from the old one."""
+    """Report once that a pod template was changed while pods made from the old one run."""
     edited = [group for group in groups if group.type in draft.observed.edited_templates]
-    types = [group.type for group in edited if _has_any(group, _HAS_POD)]
+    types = [group.type for group in edited if _has_any(group, _POD_STATES)]
     if types:
         draft.event(
             "Warning",
@@ -173,14 +173,14 @@ def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
 
 
 def _is_running(groups: Sequence[ReplicaGroup]) -> bool:
-    """The Go operator's Running: a chief runs; without chiefs any worker; without either, anything."""
+    """Return the Go operator's Running: a chief runs; without chiefs any worker; without either, any replica."""
     chiefs = [group for group in groups if group.type in CHIEF_TYPES and group.size > 0]
     workers = [group for group in groups if group.type is ReplicaType.WORKER and group.size > 0]
-    return any(_has_any(group, _RUNS) for group in chiefs or workers or groups)
+    return any(_has_any(group, _RUNNING_STATES) for group in chiefs or workers or groups)
 
 
 def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
-    """Whether a replica of the type is in one of these states."""
+    """Return whether a replica of the type is in one of these states."""
     # The generator goes over the others by itself, where `any` would have to resume it for each.
     return any(True for replica in group.replicas if replica.state in states)
 
@@ -188,7 +188,7 @@ def _has_any(group: ReplicaGroup, states: Sequence[ReplicaState]) -> bool:
 def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobRestart) -> None:
     """Set Restarting while a replica is on its way to a new pod; Running takes its place when all have theirs."""
     conditions = draft.conditions
-    types = [group.type for group in groups if _has_any(group, _RESTARTS)]
+    types = [group.type for group in groups if _has_any(group, _RESTART_STATES)]
     if restart.causes:
         causes = ", ".join(restart.causes[:_MAX_LOSSES])
         more = f" and {len(restart.causes) - _MAX_LOSSES} more" if len(restart.causes) > _MAX_LOSSES else ""
@@ -207,7 +207,7 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
 
 
 def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Tell of replicas that have just failed for good, and that the job goes on without."""
+    """Report replicas that have just failed for good, and that the job continues without them."""
     for group in groups:
         new = group.newly_failed
         if not new:
@@ -221,7 +221,7 @@ def _report_losses(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
 
 
 def _report_exits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Tell the exit codes of pods whose end is news: of those that begin to restart, and of those lost for good."""
+    """Report the exit codes of pods whose end is new: of those that begin to restart, and of those lost for good."""
     namespace = draft.job.metadata.namespace
     exits = [
         f"Pod: {namespace}.{replica.pod.metadata.name} exited with code {replica.exit_code}"

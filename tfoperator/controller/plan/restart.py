@@ -1,9 +1,9 @@
-"""The rules of restarting: what a pod's end means, how often its replica has been restarted, how long to wait.
+"""The rules of restarting: the meaning of a pod's end, the count of its replica's restarts, and the delay.
 
 Restarts are counted so that acting twice on one death, on a stale cache or after a crash of the operator, counts it
-once. A pod carries the number of restarts before it (`ANNOTATION_RESTARTS`), so what its death makes of the count is
-a function of the pod alone: base + restarts in place + 1. The status keeps the maximum ever seen per index, and it is
-written before the pod is deleted.
+once. A pod carries the number of restarts before it (`ANNOTATION_RESTARTS`), so the count after its death is a function
+of the pod alone: base + restarts in place + 1. The status keeps the maximum ever seen per index, and it is written
+before the pod is deleted.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ _INFRASTRUCTURE_REASONS = frozenset(
 )
 """`status.reason` of pods that Kubernetes itself ended: kubelet eviction, admission and shutdown, preemption."""
 
-_REFUSAL = "Pod was rejected: "
-"""What the message of each pod begins with that a kubelet has refused (since Kubernetes 1.26)."""
+_REFUSAL_PREFIX = "Pod was rejected: "
+"""The first words of the message of each pod that a kubelet has refused (since Kubernetes 1.26)."""
 
 _REFUSAL_REASONS = frozenset(
     {
@@ -64,14 +64,14 @@ _REFUSAL_REASONS = frozenset(
         "VolumeAttachmentLimitExceeded",
     }
 )
-"""Why kubelets refuse pods, for those whose messages don't say that they do. Others are infrastructure's anyway."""
+"""Reasons of kubelets' refusals, for pods whose messages don't say so. Others are infrastructure's anyway."""
 
 _UNSEEN_ENDS = frozenset({("ContainerStatusUnknown", 137), ("Unknown", 255)})
-"""Reason and exit code of containers whose end nobody has seen, since their node crashed: kubelets', containerd's."""
+"""Reason and exit code of containers whose end was not observed, since their node crashed: kubelets', containerd's."""
 
-_NODE_IS_GONE = "DeletionByPodGC"
-_TAINTED = "DeletionByTaintManager"
-_GATED = "ReadinessGatesNotReady"
+_GC_REASON = "DeletionByPodGC"
+_TAINT_REASON = "DeletionByTaintManager"
+_GATE_REASON = "ReadinessGatesNotReady"
 
 
 class Ending(msgspec.Struct, frozen=True):
@@ -94,7 +94,7 @@ class Ending(msgspec.Struct, frozen=True):
 
 
 def ending_of(pod: Pod) -> Ending:
-    """How a failed pod (or one of phase Unknown) ended.
+    """Return how a failed pod (or one of phase Unknown) ended.
 
     The exit code is that of the container `tensorflow`; if that is 0 or missing, the first other container that
     failed counts, init containers last.
@@ -110,10 +110,10 @@ def ending_of(pod: Pod) -> Ending:
 
 
 def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
-    """Whether a replica that ended so has failed for good.
+    """Return whether a replica with this ending has failed for good.
 
-    What Kubernetes ended says nothing about the program, and is retryable under every policy. Else it is permanent
-    under Never, and under ExitCode with an exit code below 128; without an exit code that policy retries, like the Go
+    An end by Kubernetes says nothing about the program, and is retryable under every policy. Else it is permanent under
+    Never, and under ExitCode with an exit code below 128; without an exit code that policy retries, like the Go
     operator.
     """
     if ending.infrastructure:
@@ -124,12 +124,12 @@ def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
 
 
 def ended_by_deletion(pod: Pod) -> bool:
-    """Whether a terminating pod's end (if it has ended) came after its deletion was asked for.
+    """Return whether a terminating pod's end (if it has ended) came after its deletion was asked for.
 
-    A process that is told to go says nothing about its job by how it goes: a trainer that saves a checkpoint on
-    SIGTERM and exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the
-    blame, since a replica that runs again does less harm than a job that ends wrongly: the end is read off the
-    node's clock, the deletion off the API server's.
+    The exit of a process after SIGTERM says nothing about its job: a trainer that saves a checkpoint on SIGTERM and
+    exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the blame, since a
+    replica that runs again does less harm than a job that ends wrongly: the end is by the node's clock, the deletion by
+    the API server's.
     """
     requested = pod.metadata.deletion_requested
     if requested is None:
@@ -139,7 +139,7 @@ def ended_by_deletion(pod: Pod) -> bool:
 
 
 def any_begun(status: PodStatus) -> bool:
-    """Whether a container has ever run, as far as the containers' own states tell; init containers count."""
+    """Return whether a container has ever run, as far as the containers' own states tell; init containers count."""
     return any(
         container.restart_count > 0 or (container.state is not None and container.state.waiting is None)
         for container in (*status.init_container_statuses, *status.container_statuses)
@@ -147,17 +147,17 @@ def any_begun(status: PodStatus) -> bool:
 
 
 def restarts_before(pod: Pod) -> int:
-    """How often the pod's replica had been restarted before the pod was made (its annotation; garbage is 0)."""
+    """Return the number of restarts of the pod's replica before this pod (its annotation; invalid is 0)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
 
 
 def job_restarts_before(pod: Pod) -> int:
-    """How often all replicas of the job had been restarted together before the pod was made (garbage is 0)."""
+    """Return the number of restarts of all replicas of the job together before this pod (invalid is 0)."""
     return annotated_count(pod.metadata.annotations, ANNOTATION_JOB_RESTARTS)
 
 
 def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
-    """How often all replicas have been restarted together: as the status tells, or a pod if the status is stale."""
+    """Return the number of restarts of all replicas together: by the status, or by a pod if the status is stale."""
     number = max(min(job.status.job_restarts, MAX_RESTARTS), 0)
     for pod in pods:
         # Nearly no pod has the annotation.
@@ -167,7 +167,7 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """How often the kubelet has restarted the pod's containers, init containers included as in the Go operator."""
+    """Return the kubelet's restarts of the pod's containers, init containers included as in the Go operator."""
     restarts = 0
     for container in (*pod.status.container_statuses, *pod.status.init_container_statuses):
         if container.restart_count > 0:
@@ -176,21 +176,21 @@ def restarts_in_place(pod: Pod) -> int:
 
 
 def restart_delay(restart: int, options: PlanOptions) -> float:
-    """Seconds from a program's start to its `restart`-th restart (from 1): base doubled each time, up to the cap."""
+    """Return the seconds from a program's start to its `restart`-th restart (from 1): base doubled, up to the cap."""
     # Beyond 2**40 the cap holds anyway, and floats would overflow.
     return min(options.restart_delay_base * 2.0 ** min(max(restart, 1) - 1, 40), options.restart_delay_cap)
 
 
 def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) -> float:
-    """Seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
+    """Return the seconds left until a failed pod may be replaced, 0 if it is time; at most twice the delay.
 
-    Counted from when its program began: the delay keeps programs that fail at once from being started over and over,
-    and one that ran for longer than that is replaced at once. A pod that never ran (evicted, refused by the kubelet)
-    has no such time; its own start or creation stands in.
+    The time counts from the start of its program: the delay keeps programs that fail at once from being started over
+    and over, and one that ran for longer than that is replaced at once. A pod that never ran (evicted, refused by the
+    kubelet) has no such time; its own start or creation stands in.
 
-    The start is read off the node's clock, if there was one: of a program that could not be started container runtimes
-    say 1970. No program starts before its pod was created, by the API server's clock, so that is the earliest that is
-    believed, and what is believed where the node's clock is ahead by more than the delay.
+    The start is by the node's clock, if there was one: container runtimes report 1970 for a program that could not be
+    started. No program starts before its pod was created, by the API server's clock, so that is the earliest accepted
+    start, and the one used where the node's clock is ahead by more than the delay.
     """
     created = pod.metadata.creation_timestamp
     started = _started_at(pod) or pod.status.start_time or created
@@ -206,7 +206,7 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 
 
 def node_is_lost(pod: Pod) -> bool:
-    """Whether the cluster says that the pod's node is gone, so that no kubelet will finish the pod's deletion.
+    """Return whether the cluster reports the pod's node as gone, so no kubelet will finish the pod's deletion.
 
     That a taint has taken it is not enough, since a node that lives may have any taint: the node controller must have
     given the node up, too, or nothing may run in the pod.
@@ -215,26 +215,26 @@ def node_is_lost(pod: Pod) -> bool:
     if status.phase == "Unknown" or status.reason == "NodeLost":
         return True
     disruptions = {c.reason for c in status.conditions if c.type == "DisruptionTarget" and c.status == "True"}
-    return _NODE_IS_GONE in disruptions or (_TAINTED in disruptions and (_is_silent(status) or not _runs(status)))
+    return _GC_REASON in disruptions or (_TAINT_REASON in disruptions and (_is_silent(status) or not _runs(status)))
 
 
 def _is_silent(status: PodStatus) -> bool:
-    """Whether the pod is marked as not ready, although all its containers were when its kubelet last spoke.
+    """Return whether the pod is marked as not ready, although its kubelet last reported all containers as ready.
 
-    A kubelet itself says that of a pod only where a readiness gate is closed.
+    A kubelet itself marks a pod like that only where a readiness gate is closed.
     """
-    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATED for c in status.conditions)
+    marked = any(c.type == "Ready" and c.status == "False" and c.reason != _GATE_REASON for c in status.conditions)
     return marked and all(container.ready for container in status.container_statuses)
 
 
 def _runs(status: PodStatus) -> bool:
-    """Whether a container runs, as far as its kubelet has told."""
+    """Return whether a container runs, by its kubelet's last report."""
     states = (container.state for container in (*status.init_container_statuses, *status.container_statuses))
     return any(state is None or (state.waiting is None and state.terminated is None) for state in states)
 
 
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
-    """For a terminating pod on a lost node: seconds since it may be deleted by force (negative: not yet).
+    """Return the seconds since a terminating pod on a lost node may be deleted by force (negative: not yet).
 
     None for every other pod, and for one whose forced deletion was already asked for (finalizers may still hold it).
     """
@@ -254,10 +254,10 @@ def _ended_by_infrastructure(pod: Pod) -> bool:
 
 
 def _was_refused(status: PodStatus) -> bool:
-    """Whether the kubelet has not let the pod run: there was no room on the node after all, or nothing fits there."""
+    """Return whether the kubelet refused to run the pod: there was no room on the node, or it does not fit there."""
     if not status.reason or any_begun(status):
         return False
-    return status.message.startswith(_REFUSAL) or status.reason in _REFUSAL_REASONS
+    return status.message.startswith(_REFUSAL_PREFIX) or status.reason in _REFUSAL_REASONS
 
 
 def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | None]:
@@ -272,7 +272,7 @@ def _decisive_termination(pod: Pod) -> tuple[str, ContainerStateTerminated | Non
 
 
 def finished_at(pod: Pod) -> datetime | None:
-    """When the container `tensorflow` ended, else the last of the others, by the node's clock; None if none has."""
+    """Return when the container `tensorflow` ended, else the last of the others, by the node's clock, or None."""
     end = training_end(pod)
     if end is not None and end.finished_at is not None:
         return end.finished_at
@@ -286,6 +286,6 @@ def finished_at(pod: Pod) -> datetime | None:
 
 
 def _started_at(pod: Pod) -> datetime | None:
-    """When that container began which ended badly, by the node's clock; None if none says so."""
+    """Return when the container that failed began, by the node's clock; None if none reports it."""
     terminated = _decisive_termination(pod)[1]
     return None if terminated is None else terminated.started_at

@@ -1,4 +1,4 @@
-"""Brings pods and services to what the spec asks for: missing ones made, failed ones replaced, surplus deleted."""
+"""Brings pods and services to the spec: creates missing ones, replaces failed ones, deletes surplus ones."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
-_NEEDS_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
-_ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+_STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
+_ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
 def plan_replicas(draft: Draft, known: Situation) -> None:
     """Plan creations, deletions and restarts. Raises PodTemplateError if a body can't be made.
 
-    A replica whose pod terminates gets its successor when that is gone, for both have the same name. A failed pod
-    stays until its restart delay has passed: it holds the logs, and its name. Then it goes at once, for nothing runs in
-    it, and its successor is made in the same breath. Where all replicas restart together, no pod is made before the
-    last old one is gone.
+    A replica whose pod terminates gets a new pod when the old one is gone, for both have the same name. A failed pod
+    stays until its restart delay has passed: it holds the logs, and its name. Then it is deleted at once, for nothing
+    runs in it, and its successor is created in the same plan. Where all replicas restart together, no pod is made
+    before the last old one is gone.
     """
     groups, restart = known.groups, known.restart
     gang = None if draft.options.gang is None else gang_of(draft, draft.options.gang)
@@ -48,12 +48,12 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
             if not per_job:
                 service = services.pop((group.type, replica.index), None)
                 has_service = service is not None
-                if may_create and service is None and replica.state not in _ENDED:
+                if may_create and service is None and replica.state not in _ENDED_STATES:
                     draft.create_replica_object(_creation("services", group, replica, manifests, restart))
-            if may_create and replica.state in _NEEDS_POD:
+            if may_create and replica.state in _STATES_WITHOUT_POD:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
                 creates_pods = True
-            # A gang scheduler may still count the old pod: there its end is waited for.
+            # A gang scheduler may still count the old pod: with one, its end is awaited.
             replace = gang is None and has_service
             if replica.wait is not None and _restart(draft, group, replica, manifests, restart, replace=replace):
                 creates_pods = True
@@ -62,16 +62,16 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
         _end_unwanted(draft, group)
     if creating:
         _warn(draft, creating, manifests)
-    # What is left belongs to no wanted replica.
+    # The remaining pods belong to no wanted replica.
     for unwanted in sorted(services, reverse=True):
         draft.delete("services", services[unwanted], DeleteReason.SCALE_DOWN)
 
 
 def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
-    """One service for all replicas, as long as one of them has work to do."""
+    """Plan one service for all replicas, as long as one of them has work to do."""
     name = draft.options.naming.job(draft.job)
     there = any(one.metadata.name == name for one in draft.observed.services)
-    if not there and any(replica.state not in _ENDED for group in groups for replica in group.replicas):
+    if not there and any(replica.state not in _ENDED_STATES for group in groups for replica in group.replicas):
         body = manifests.job_service()
         draft.create_job_service(Create(kind="services", name=name, body=body, spec_field="spec.network"))
 
@@ -86,7 +86,7 @@ def _end_unwanted(draft: Draft, group: ReplicaGroup) -> None:
 
 
 def _warn(draft: Draft, groups: Sequence[ReplicaGroup], manifests: ReplicaManifests) -> None:
-    """Say what is not as the author of the job may expect, of groups whose pods are created."""
+    """Warn about settings that may surprise the author of the job, for groups whose pods are created."""
     for group in groups:
         _tell_what_is_overruled(draft, group, manifests)
     if problem := manifests.too_many_hosts:
@@ -137,7 +137,7 @@ def _creation(
 
 
 def _delete_old(draft: Draft, restart: JobRestart) -> None:
-    """What runs is stopped at once; what has ended stays for its delay."""
+    """Stop pods that run at once; keep those that have ended for their delay."""
     if restart.wait > 0:
         draft.requeue_in(restart.wait)
     for pod in restart.old:
@@ -146,7 +146,7 @@ def _delete_old(draft: Draft, restart: JobRestart) -> None:
 
 
 def _gone_when_deleted(group: ReplicaGroup, replica: Replica, manifests: ReplicaManifests) -> Pod | None:
-    """The pod of a replica that restarts now, if no kubelet has to confirm its end: its name is free at once.
+    """Return the pod of a replica that restarts now, if no kubelet must confirm its end: its name is free at once.
 
     One that was adopted may have another name, and a second pod of the replica may still run.
     """
@@ -168,9 +168,9 @@ def _restart(
     *,
     replace: bool,
 ) -> bool:
-    """Let go of the pod of a replica that restarts, once it is time. Returns whether its successor is made with that.
+    """Delete the pod of a replica that restarts, once it is time. Returns whether its successor is created with that.
 
-    So it is if that may be (`replace`), and the name is free at once.
+    It is if `replace` allows that, and the name is free at once.
     """
     ended = _gone_when_deleted(group, replica, manifests)
     if ended is not None and replace:
@@ -186,7 +186,7 @@ def _restart(
 
 
 def _services_by_replica(draft: Draft) -> dict[tuple[ReplicaType, int], Service]:
-    """One service per replica, the oldest; its doubles are deleted. Services that name no replica are left alone."""
+    """Return one service per replica, the oldest; delete duplicates. Services that name no replica are left alone."""
     chosen: dict[tuple[ReplicaType, int], Service] = {}
     for service in draft.observed.services:
         replica = replica_of(service.metadata.labels)

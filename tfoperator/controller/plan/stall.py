@@ -1,7 +1,7 @@
-"""Whether a job makes progress, and what is done when it doesn't. Pure.
+"""Determines whether a job makes progress, and the actions if it doesn't. Pure.
 
-The clock of `progressDeadlineSeconds` starts when all replicas run, and starts anew when they do so again: after a
-restart, a suspension, or the loss of a pod. From then on any news moves it on. News are reports of progress or, as long
+The clock of `progressDeadlineSeconds` starts when all replicas run, and restarts when they do so again: after a
+restart, a suspension, or the loss of a pod. From then on any news resets it. News are reports of progress or, as long
 as a job has never sent one, lines in the logs of the replicas that train (a parameter server says nothing for days).
 
 *Logs* are not watched: somebody looks at the last lines, at half of the deadline and at its end, and only of jobs
@@ -33,25 +33,25 @@ from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 
-_TRAINING = (*CHIEF_TYPES, ReplicaType.WORKER)
-_MOVING = (
+_TRAINING_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
+_MOVING_STATES = (
     ReplicaState.MISSING,
     ReplicaState.VANISHED,
     ReplicaState.PENDING,
     ReplicaState.RESTARTING,
     ReplicaState.LEAVING,
 )
-_LEAST_GAP = 1.0
-"""Seconds by which a replica must have fallen silent before the others to be called behind: lines of one step."""
+_MIN_GAP = 1.0
+"""The minimum of seconds by which a replica falls silent before the others to be called behind: lines of one step."""
 _MAX_BEHIND = 5
-_END_AFTER = 1.0
-"""Seconds after which a stall is ended that has been told, unless the status that tells it comes back before."""
-_AGAIN_LEAST, _AGAIN_MOST = 5.0, 60.0
-"""Seconds between two looks at the logs of a job that has stalled: it may have gone on."""
+_END_DELAY = 1.0
+"""Seconds after which a reported stall is ended, unless the status that reports it comes back before."""
+_MIN_LOOK_PERIOD, _MAX_LOOK_PERIOD = 5.0, 60.0
+"""Seconds between two looks at the logs of a stalled job: it may have resumed."""
 
 
 def judge_progress(known: Situation, deadline: float) -> Stall:
-    """Whether the job has stalled: `deadline` is that of its progress, in seconds."""
+    """Return whether the job has stalled; `deadline` is its progress deadline in seconds."""
     start = _clock_start(known.job, known.groups)
     if start is None:
         return Stall(state=StallState.NOT_RUNNING)
@@ -60,7 +60,7 @@ def judge_progress(known: Situation, deadline: float) -> Stall:
 
 
 def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
-    """Have the replicas that are behind started again; all that train if none is known to be."""
+    """Restart the replicas that are behind; all that train if none is known to be."""
     running = [
         (group, replica)
         for group in groups
@@ -68,7 +68,7 @@ def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
         if replica.state is ReplicaState.RUNNING and replica.pod is not None
     ]
     named = [(group, replica) for group, replica in running if _name(group, replica) in stall.behind]
-    training = [(group, replica) for group, replica in running if group.type in _TRAINING]
+    training = [(group, replica) for group, replica in running if group.type in _TRAINING_TYPES]
     for group, replica in named or training or running:
         group.restart_running(replica, "has stalled")
     for group in groups:
@@ -83,12 +83,12 @@ class _Clock(msgspec.Struct, frozen=True):
     now: datetime
 
     def left(self, last: datetime, part: float = 1.0) -> float:
-        """Seconds until that part of the deadline has passed since the last sign of progress."""
+        """Return the seconds until `part` of the deadline has passed since the last sign of progress."""
         return self.deadline * part - seconds_between(last, self.now)
 
 
 def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
-    """When all replicas last began to run; None if they don't.
+    """Return when all replicas last began to run; None if they don't.
 
     Of an elastic job, workers may come and go while the others train on.
     """
@@ -97,7 +97,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
     if running is None or running.status != "True" or running.last_transition_time is None:
         return None
     if not job.spec.enable_dynamic_worker and any(
-        replica.state in _MOVING for group in groups for replica in group.replicas
+        replica.state in _MOVING_STATES for group in groups for replica in group.replicas
     ):
         return None
     ready = find_condition(conditions, ConditionType.READY)
@@ -111,7 +111,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
 
 def _newest_report(observed: Observed) -> TrainingProgress | None:
-    """The newest progress known that says when it was reported: what the status says, or what has come since."""
+    """Return the newest known progress with a time of its report: the status's, or a later report."""
     known = [
         one for one in (observed.job.status.progress, observed.progress) if one is not None and one.last_updated_time
     ]
@@ -131,7 +131,7 @@ def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> 
 
 
 def _behind_by_reports(reported: TrainingProgress) -> tuple[str, ...]:
-    """Those with the lowest step, if others have a higher one; else those that fell silent before the others."""
+    """Return those with the lowest step, if others have a higher one; else those that fell silent before the others."""
     steps = {one.name: one.step for one in reported.behind if one.step is not None}
     highest = max([*steps.values(), *([reported.step] if reported.step is not None else [])], default=0)
     lowest = min(steps.values(), default=highest)
@@ -161,11 +161,11 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
         if half > 0 or seen_since_half:
             return Stall(state=StallState.GOES_ON, look_again=half if half > 0 else left)
         return Stall(state=StallState.GOES_ON, look_again=left, look_at=all_pods, newer_than=last)
-    again = min(max(clock.deadline / 2, _AGAIN_LEAST), _AGAIN_MOST)
+    again = min(max(clock.deadline / 2, _MIN_LOOK_PERIOD), _MAX_LOOK_PERIOD)
     if looked is None or seconds_between(last, looked) < clock.deadline:
         before = find_condition(job.status.conditions, ConditionType.STALLED)
         kept = before is not None and before.status == "True"
-        # Until the logs have been looked at again nothing is said that was not said before.
+        # Until the logs have been read again, repeat the last message.
         state = StallState.STALLED if kept else StallState.GOES_ON
         message = before.message if before is not None and kept else ""
         return Stall(state=state, message=message, look_again=again, look_at=all_pods, newer_than=last)
@@ -189,14 +189,14 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
 
 
 def _training_pods(groups: Sequence[ReplicaGroup]) -> dict[str, Pod]:
-    """The pods whose logs tell of progress, by replica, the chief's first."""
+    """Return the pods whose logs show progress, by replica, the chief's first."""
     running = {
         (group.type, replica.index): replica.pod
         for group in groups
         for replica in group.replicas
         if replica.state is ReplicaState.RUNNING and replica.pod is not None
     }
-    training = {key: pod for key, pod in running.items() if key[0] in _TRAINING} or running
+    training = {key: pod for key, pod in running.items() if key[0] in _TRAINING_TYPES} or running
     order = sorted(training, key=lambda key: (key[0] not in CHIEF_TYPES, key))
     return {f"{key[0].lower()}-{key[1]}": training[key] for key in order}
 
@@ -205,13 +205,13 @@ def _training_pods(groups: Sequence[ReplicaGroup]) -> dict[str, Pod]:
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
-    """Those that fell silent before the others: whoever comes before the widest gap between two last signs of life."""
+    """Return those that fell silent before the others: all before the widest gap between two last signs of life."""
     if len(times) < 2:
         return ()
     order = sorted(times, key=lambda name: times[name])
     gaps = [seconds_between(times[one], times[other]) for one, other in pairwise(order)]
     widest = max(gaps)
-    if widest < _LEAST_GAP:
+    if widest < _MIN_GAP:
         return ()
     return tuple(order[: gaps.index(widest) + 1][:_MAX_BEHIND])
 
@@ -226,8 +226,8 @@ def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...]
     ends_as = OnStall(policy.on_stall) if policy.on_stall in set(OnStall) else OnStall.REPORT
     stall = Stall(state=StallState.STALLED, message=message, behind=behind, look_again=look_again, ends_as=ends_as)
     if is_new and ends_as is not OnStall.REPORT:
-        # The condition first, then the end: a job that fails by the restart that follows says nothing of its stall.
-        stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_AFTER)
+        # The condition first, then the end: a job that fails by the restart that follows does not mention its stall.
+        stall = msgspec.structs.replace(stall, ends_as=OnStall.REPORT, look_again=_END_DELAY)
     if taken is None:
         return stall
     pods = pods_to_look_into(known.groups, behind)

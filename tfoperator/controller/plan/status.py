@@ -1,8 +1,8 @@
 """The status that follows from what the replicas do, and whether it is worth a write.
 
-A status write costs the API server more than anything else we ask of it, so news that only matter to ourselves wait
-for the next write that is due anyway. How many replicas do their work is the part of it that changes with every pod of
-a large job on its way up.
+A status write costs the API server more than anything else we ask of it, so news that matter only to the operator wait
+for the next write that is due anyway. The number of active replicas is the part that changes with every pod of a large
+job that starts.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.verdict import Situation, Stage
 
-_NO_NEWS = frozenset({ConditionType.CREATED})
-_COUNTED = re.compile(r"\b\d+/\d+ replicas ready\b")
-_OWN_RULES = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress")
-_ALIKE = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _OWN_RULES)
+_UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
+_READY_COUNT = re.compile(r"\b\d+/\d+ replicas ready\b")
+_SPECIAL_FIELDS = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress")
+_COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _SPECIAL_FIELDS)
 
 
 def build_status(
     known: Situation, stage: Stage, conditions: tuple[JobCondition, ...], held: Mapping[ReplicaType, int]
 ) -> TFJobStatus:
-    """The complete status of the job; what it doesn't speak of (`lastReconcileTime`) is kept from the current one.
+    """Return the complete status of the job; `lastReconcileTime` is kept from the current one.
 
     When the job has ended nothing counts as active, since what still runs is stopped. On success the Go operator
     counts that as succeeded, and so do we. On failure it counts as active what ran when it saw the failure, whatever
     it does with it then: so do we where `cleanPodPolicy` is set, as clients of that operator expect. Of a suspended job
-    `held` says by type how many run on because they can't be stopped yet, and those are active. The network is what the
-    job's objects are made for: the status says it if it isn't the Go operator's.
+    `held` has by type the number of replicas that run on because they can't be stopped yet, and those are active. The
+    network is that of the job's objects: the status has it if it isn't the Go operator's.
     """
     job, groups, progress = known.job, known.groups, known.observed.progress
     per_job = known.start is not None and known.options.network is Network.PER_JOB
@@ -65,10 +65,10 @@ def build_status(
 
 
 def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatus]) -> str:
-    """The job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
+    """Return the job's state in one word: Pending, Running, Succeeded, Failed or Unknown.
 
-    Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can't tell,
-    because it can't make sense of the spec any more.
+    Running needs an active pod; a suspended job is Pending, for it waits to run. Unknown: the operator can no longer
+    interpret the spec.
     """
     if is_finished(conditions):
         succeeded = find_condition(conditions, ConditionType.SUCCEEDED)
@@ -85,7 +85,7 @@ def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatu
 
 
 def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
-    """How many replicas are ready, how many have succeeded, and how many there should be."""
+    """Return the numbers of replicas that are ready, that have succeeded, and that are wanted."""
     ready = completed = total = 0
     for group in groups:
         total += group.size
@@ -98,12 +98,12 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 
 
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
-    """Whether anything changed that others must see, or that must not be forgotten.
+    """Return whether anything changed that others must see, or that must not be forgotten.
 
-    `lastReconcileTime` alone is not worth it, nor is progress, which whoever receives it writes, nor is the network,
-    which the first status of a started job says (an older CRD drops it at each write), nor are indexes that have
-    started: forgetting one only means that a pod lost before anything else happened is replaced without being counted.
-    An index that is let go of must be recorded, lest the pod's end be mistaken for a loss.
+    `lastReconcileTime` alone is not worth a write, nor is progress, which the progress server writes, nor is the
+    network, which the first status of a started job has (an older CRD drops it at each write), nor are indexes that
+    have started: forgetting one only means that a pod lost before anything else happened is replaced without being
+    counted. An index that is given up must be recorded, lest the pod's end be mistaken for a loss.
     """
     if old is new:
         return False
@@ -120,18 +120,18 @@ def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
 def seconds_until_due(
     observed: Observed, status: TFJobStatus, transitions: Set[ConditionType], options: PlanOptions, *, acts: bool
 ) -> float:
-    """For how long a status may wait that is worth a write and comes without an event; 0 or less if not at all.
+    """Return the seconds that a status worth a write may wait if it comes without an event; 0 or less if none.
 
-    *One without news*: that a job is created is news to nobody who has just created it. Its pods run a moment later,
-    where pods start at once, and one status write for both spares the API server its most expensive request: of nine
-    calls per small job one, and a tenth of the CPU that the job costs it.
+    *One without news*: the creation of a job is no news to its creator. Its pods run a moment later, where pods start
+    at once, and one status write for both spares the API server its most expensive request: of nine calls per small job
+    one, and a tenth of the CPU that the job costs it.
 
-    *One with nothing but counts*: that more replicas of a large job are active or ready is written together with what
-    is known a moment later. The change is not lost: each plan until then finds it again. A plan that `acts` may fail,
-    and is then repeated when the API server says, not when the status is due.
+    *One with nothing but counts*: that more replicas of a large job are active or ready is written together with the
+    changes of the next moment. The change is not lost: each plan until then finds it again. A plan that `acts` may
+    fail, and is then repeated when the API server says, not when the status is due.
     """
     left = options.first_status_period - observed.known_for
-    if left > 0 and not observed.job.status.conditions and transitions <= _NO_NEWS:
+    if left > 0 and not observed.job.status.conditions and transitions <= _UNREMARKABLE_CONDITIONS:
         return left
     left = options.counts_period - observed.status_age
     if left <= 0 or acts or transitions or (observed.comparison is not None and observed.comparison.write):
@@ -181,21 +181,21 @@ def _replica_status(group: ReplicaGroup, stage: Stage, job_name: str, held: int,
 
 
 def counted(ready: int, total: int, completed: int, failed: int) -> str:
-    """The counts as conditions say them."""
+    """Return the counts as conditions contain them."""
     text = f"{ready}/{total} replicas ready"
     text += f", {completed} completed" if completed else ""
     return text + (f", {failed} failed" if failed else "")
 
 
 def only_counts_rise(old: TFJobStatus, new: TFJobStatus, spec: TFJobSpec) -> bool:
-    """Whether `new` says no more than `old`, but that more replicas are active or ready.
+    """Return whether `new` differs from `old` only in that more replicas are active or ready.
 
-    Then nobody waits for it, and nothing would be lost with it. It is otherwise if fewer are (something may be wrong),
-    or if all workers are active, which is what whoever scales a job waits for. (That all replicas are ready is a
-    condition.) Started indexes must be recorded, or the loss of a pod could not be told from its absence; what has
-    become of the progress is written by whoever receives it.
+    Then no client waits for it, and nothing would be lost with it. The result is False if fewer are (something may be
+    wrong), or if all workers are active, which a client that scales a job waits for. (The readiness of all replicas is
+    a condition.) Started indexes must be recorded, or the loss of a pod could not be told from its absence; the
+    progress server writes the progress.
     """
-    if any(getattr(old, name) != getattr(new, name) for name in _ALIKE):
+    if any(getattr(old, name) != getattr(new, name) for name in _COMPARED_FIELDS):
         return False
     if old.ready.partition("/")[2] != new.ready.partition("/")[2]:
         return False
@@ -213,8 +213,8 @@ def _same_but_for_counts(old: Sequence[JobCondition], new: Sequence[JobCondition
 
 
 def _news(condition: JobCondition) -> JobCondition:
-    """The condition without its counts, and without when they were last mended."""
-    message = _COUNTED.sub("", condition.message)
+    """Return the condition without its counts, and without the time of their last update."""
+    message = _READY_COUNT.sub("", condition.message)
     return msgspec.structs.replace(condition, message=message, last_update_time=None)
 
 

@@ -28,16 +28,16 @@ _SPEC_FIELD = "spec.tensorBoard"
 
 
 class TensorBoardObjects(msgspec.Struct, frozen=True):
-    """What there is of a job's TensorBoard."""
+    """The objects of a job's TensorBoard."""
 
     deployment: Deployment | None = None
     service: Service | None = None
 
 
 def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]:
-    """What is observed of the job's replicas, and what of its TensorBoard.
+    """Return the observed objects of the job's replicas, and those of its TensorBoard.
 
-    What carries a TensorBoard's labels under another name is somebody's own, and in neither.
+    An object with a TensorBoard's labels under another name belongs to a user, and is in neither.
     """
     services = tuple(service for service in observed.services if names.LABEL_TENSORBOARD in service.metadata.labels)
     if not services and not observed.deployments:
@@ -52,7 +52,7 @@ def split_tensorboard(observed: Observed) -> tuple[Observed, TensorBoardObjects]
 
 
 def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended: bool = False) -> None:
-    """Bring the TensorBoard to what the spec asks for. Of a suspended job's nothing is made, and in a queue none runs.
+    """Bring the TensorBoard to the spec. Nothing is created for a suspended job, and none runs for one in a queue.
 
     A job that waits for its first start has nothing to show yet.
     """
@@ -91,7 +91,7 @@ def _bring(
     body: dict[str, Any],
     create: bool,
 ) -> None:
-    """Create what is missing, change what was made from something else. What terminates keeps its name until then."""
+    """Create what is missing, change objects made from an older spec. Terminating ones keep their names until then."""
     name = names.tensorboard_name(draft.job.metadata.name)
     if current is None:
         if create:
@@ -103,7 +103,7 @@ def _bring(
         if kind == "services":
             spec = {"type": body["spec"]["type"]}
         else:
-            # The whole of it: members that the spec has no more (of a node selector, say) would stay otherwise.
+            # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
             spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
         change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
         draft.change_tensorboard(

@@ -1,4 +1,4 @@
-"""Whether a job has succeeded, has failed or goes on, from what its replicas do.
+"""Decides from the states of the replicas whether a job has succeeded, has failed or goes on.
 
 Success is looked for first, and a verdict is one or the other, never both: a job whose chief is done has succeeded
 even if the same glance shows a worker that failed, for the chief decides. How many workers must succeed and how many
@@ -24,12 +24,12 @@ from tfoperator.controller.plan.progress import NOT_WATCHED, LastStacks, Stall
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods import CHIEF_TYPES
 
-_LISTED_CAUSES = 3
-_LEADERS = (*CHIEF_TYPES, ReplicaType.WORKER)
+_MAX_CAUSES = 3
+_LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
 
 
 class Stage(Enum):
-    """What becomes of a job."""
+    """The stage of a job's life."""
 
     ACTIVE = "the job goes on"
     SUSPENDED = "its pods are let go"
@@ -38,7 +38,7 @@ class Stage(Enum):
 
 
 class Situation(msgspec.Struct):
-    """What is known of a job that has not ended, for one plan: what is seen, and what follows from it step by step.
+    """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
 
     `start` is when it (last) started to run, and `resumed` whether that is now. `last_stacks` are taken before a
     deadline that is over ends the job.
@@ -57,7 +57,7 @@ class Situation(msgspec.Struct):
 
     @property
     def job(self) -> TFJob:
-        """The job as it is seen."""
+        """The job as observed."""
         return self.observed.job
 
     @property
@@ -70,7 +70,7 @@ class Situation(msgspec.Struct):
 
 
 class Verdict(NamedTuple):
-    """What becomes of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
+    """The stage of a job, and why it has failed; `reason` is that of its condition Failed, if not the usual one."""
 
     stage: Stage
     failure: str | None = None
@@ -78,11 +78,10 @@ class Verdict(NamedTuple):
 
 
 def judge(known: Situation) -> Verdict:
-    """Whether the job has ended, and how.
+    """Return whether the job has ended, and with which result.
 
     Success comes first; then a replica that failed for good, too many restarts, or too much time. The deadline of a
-    suspended job stands still. A stall for which something is done now either ends the job, or has had replicas counted
-    as lost.
+    suspended job stands still. A stall that is handled now either ends the job, or has had replicas counted as lost.
     """
     job, groups, stall = known.job, known.groups, known.stall
     if _has_succeeded(job, groups):
@@ -107,11 +106,11 @@ def judge(known: Situation) -> Verdict:
 
 
 def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
-    """Whether the job has reached its success policy.
+    """Return whether the job has met its success policy.
 
     `minSucceededWorkers` goes before everything else. Without it all chiefs must have succeeded, where there are any;
     else worker 0, or under AllWorkers every worker but those that may fail; in a job that has neither chief nor worker
-    everything must. Types scaled to zero count as absent: no work done is no success. But where that leaves neither
+    all replicas must. Types scaled to zero count as absent: no work done is no success. But where that leaves neither
     chief nor worker the job waits for them: its success could not be taken back when they are scaled up again.
     """
     present = [group for group in groups if group.size > 0]
@@ -135,20 +134,20 @@ def _has_succeeded(job: TFJob, groups: Sequence[ReplicaGroup]) -> bool:
 
 
 def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaType, ...]:
-    """The types of chiefs and workers that the spec has, if all of them are scaled to nothing."""
-    led = [one for one in groups if one.type in job.spec.tf_replica_specs and one.type in _LEADERS]
+    """Return the types of chiefs and workers that the spec has, if all of them are scaled to zero."""
+    led = [one for one in groups if one.type in job.spec.tf_replica_specs and one.type in _LEADER_TYPES]
     return () if any(one.size > 0 for one in led) else tuple(one.type for one in led)
 
 
 def _has_too_many_restarts(known: Situation) -> bool:
-    """Whether more has been restarted than `backoffLimit` allows."""
+    """Return whether there were more restarts than `backoffLimit` allows."""
     policy = known.job.spec.run_policy
     limit = None if policy is None else policy.backoff_limit
     return limit is not None and 0 <= limit < known.restart.number + sum(group.restarts for group in known.groups)
 
 
 def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -> bool:
-    """Whether what failed of this type ends the job."""
+    """Return whether the failed replicas of this type end the job."""
     failed = group.failed
     if not failed:
         return False
@@ -170,16 +169,16 @@ def _is_fatal(job: TFJob, groups: Sequence[ReplicaGroup], group: ReplicaGroup) -
 
 
 def _may_fail(job: TFJob, workers: ReplicaGroup) -> int:
-    """How many workers the job says it can do without."""
+    """Return the number of workers that may fail according to the job."""
     limit = job.spec.max_failed_workers
     return 0 if limit is None else allowed(limit, workers.size)
 
 
 def _replicas_failed_message(job: TFJob, group: ReplicaGroup) -> str:
     failed = [replica for replica in group.replicas if replica.state is ReplicaState.FAILED]
-    failed.sort(key=lambda replica: replica.index in group.failed_before)  # what is new, and what killed the job, first
-    causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_LISTED_CAUSES] if r.cause]
-    more = f"; and {len(failed) - _LISTED_CAUSES} more" if len(failed) > _LISTED_CAUSES else ""
+    failed.sort(key=lambda replica: replica.index in group.failed_before)  # new failures, which ended the job, first
+    causes = [f"{group.type}-{r.index}: {r.cause}" for r in failed[:_MAX_CAUSES] if r.cause]
+    more = f"; and {len(failed) - _MAX_CAUSES} more" if len(failed) > _MAX_CAUSES else ""
     return (
         f"TFJob {job.metadata.namespace}/{job.metadata.name} has failed because {len(failed)} {group.type} replica(s) "
         f"failed. {'; '.join(causes)}{more}"

@@ -1,8 +1,8 @@
-"""Why replicas that don't run yet wait, in words that stay the same while the reason does.
+"""The reasons why replicas wait that don't run yet, with texts that change only with the reason.
 
-What the kubelet and the scheduler write changes with every attempt: back-off times, node counts, the two faces of a
-failing image pull. Copied into a condition each change would be a status write, so only what a person needs to act
-on is kept. A scheduler's message counts the nodes to which each reason applies. Those of gang schedulers also name pods
+The messages of the kubelet and the scheduler change with every attempt: back-off times, node counts, the two reasons of
+a failing image pull. Copied into a condition, each change would be a status write, so only the text that a person needs
+is kept. A scheduler's message counts the nodes to which each reason applies. Those of gang schedulers also name pods
 and count the gang's members, and most only say that another pod of the gang had no room, which is no news.
 """
 
@@ -14,13 +14,13 @@ from collections.abc import Iterable, Sequence
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.kube.objects import ContainerStatus, Pod
 
-_STARTING = frozenset({"", "ContainerCreating", "PodInitializing"})
-"""What every container goes through: no news."""
+_STARTING_REASONS = frozenset({"", "ContainerCreating", "PodInitializing"})
+"""Reasons of every starting container, which are not reported."""
 
-_SAME_REASON = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "CrashLoopBackOff"}
+_CANONICAL_REASONS = {"ErrImagePull": "ImagePullBackOff", "RunContainerError": "CrashLoopBackOff"}
 """Reasons that alternate with a back-off while nothing changes."""
 
-_STABLE_MESSAGES = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
+_REASONS_WITH_MESSAGE = frozenset({"CreateContainerConfigError", "CreateContainerError", "InvalidImageName"})
 """Reasons whose message names the cause (a missing secret, a bad name) and stays the same at every attempt."""
 
 _MAX_MESSAGE = 160
@@ -31,25 +31,25 @@ _PREEMPTION = re.compile(r"\.?\s*preemption:.*", re.DOTALL)
 _NODES_AVAILABLE = re.compile(r"^\d+/\d+ nodes are (?:un)?available: ")
 _LEADING_COUNT = re.compile(r"^\d+ ")
 
-_ORIGIN = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
-"""Volcano's lead to the message about one pod, behind its account of the gang."""
+_ORIGIN_PREFIX = re.compile(r".*Origin reason is\s*(?:\S+)?: ", re.DOTALL)
+"""Volcano's prefix of the message about one pod, after its summary of the gang."""
 
 _RESOURCE_GAP = re.compile(r"resource gap: map\[(.*?)\](?:\.|$)", re.DOTALL)
 _RESOURCE = re.compile(r"([\w./-]+):\{")
 """The coscheduling plugin prints Go's structs: `resource gap: map[cpu:{{5000 -3} {<nil>}  DecimalSI}]`."""
 
-_ECHO = re.compile(
+_GANG_ECHO = re.compile(
     r"pod group is not ready|tasks in gang unschedulable|can possibly be assigned|all nodes are unavailable$"  # Volcano
     r"|cannot find enough sibling pods|failed recently|optimistic rejection|gets rejected due to|PodGroup not found"
     r"|rejected due to timeout|rejection in Unreserve"
 )
-"""That something else than this pod keeps the gang waiting."""
+"""Messages which say that something other than this pod keeps the gang waiting."""
 
 
 def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
-    """Why this replica doesn't do its work, or "" if it does, is merely starting, or has ended.
+    """Return why this replica does not run, or "" if it runs, is merely starting, or has ended.
 
-    With `in_gang` what keeps it from a node is left out, for that is said of all its gang.
+    With `in_gang`, the reason why it has no node is left out, for that is reported for its whole gang.
     """
     if replica.state is ReplicaState.RESTARTING or replica.state is ReplicaState.VANISHED:
         return f"restart ({replica.cause})"
@@ -60,7 +60,7 @@ def waiting_reason(replica: Replica, *, in_gang: bool = False) -> str:
 
 
 def waiting_summary(groups: Iterable[ReplicaGroup], *, in_gang: bool = False) -> str:
-    """What the replicas wait for, grouped by reason: `Worker-1 waits: ImagePullBackOff; PS-0 and PS-1 wait: ...`."""
+    """Return the reasons why replicas wait: `Worker-1 waits: ImagePullBackOff; PS-0 and PS-1 wait: ...`."""
     by_reason: dict[str, list[str]] = {}
     for group in groups:
         for replica in group.replicas:
@@ -104,10 +104,10 @@ def _container_trouble(pod: Pod) -> str:
 
 def _trouble(container: ContainerStatus) -> str:
     waiting = container.state.waiting if container.state else None
-    if waiting is None or waiting.reason in _STARTING:
+    if waiting is None or waiting.reason in _STARTING_REASONS:
         return ""
-    reason = _SAME_REASON.get(waiting.reason, waiting.reason)
-    if reason in _STABLE_MESSAGES and waiting.message:
+    reason = _CANONICAL_REASONS.get(waiting.reason, waiting.reason)
+    if reason in _REASONS_WITH_MESSAGE and waiting.message:
         return _cut(f"{reason}: {waiting.message}")
     return reason
 
@@ -118,12 +118,12 @@ def _cut(text: str) -> str:
 
 
 def unschedulable_reasons(message: str) -> list[str]:
-    """The reasons that a scheduler names, sorted, without their numbers of nodes; none if it only repeats others."""
-    text = _ORIGIN.sub("", _PREEMPTION.sub("", message)).strip()
+    """Return the sorted reasons that a scheduler names, without numbers of nodes; none if it only repeats others."""
+    text = _ORIGIN_PREFIX.sub("", _PREEMPTION.sub("", message)).strip()
     gap = _RESOURCE_GAP.search(text)
     if gap is not None:
         return sorted({f"Insufficient {name}" for name in _RESOURCE.findall(gap[1])})
-    if _ECHO.search(text):
+    if _GANG_ECHO.search(text):
         return []
     reasons = _NODES_AVAILABLE.sub("", text)
     if reasons == text:

@@ -1,8 +1,8 @@
-"""What goes into a pod and a service of a job.
+"""The contents of a job's pods and services.
 
 The template, and what administrators and the job's own fields add to it: accelerators, the checkpoint volume,
 arguments, TF_CONFIG, membership in a gang. Pure: JSON-ready values that may share parts, made from the job's spec and
-options; nothing here knows what is in the cluster.
+options; nothing here depends on the state of the cluster.
 """
 
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess

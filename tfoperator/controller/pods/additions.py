@@ -1,15 +1,15 @@
-"""What is added to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress.
+"""Additions to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress.
 
-*Accelerators.* Drivers and their libraries may lie on the nodes and not in the images. Whoever runs the cluster knows
-where; whoever trains should not have to say it in every job.
+*Accelerators.* Drivers and their libraries may lie on the nodes and not in the images. The cluster's administrator
+knows where; users should not have to repeat it in every job.
 
 *The checkpoint's* directory goes by the job's namespace and name, not by its UID: a job that failed for good is
 submitted again under its name, and finding its last checkpoint then is what checkpoints are for.
 
 *Progress* is reported by means of three variables and two files. The authorities to trust come to a pod as an
 annotation of its own, which a volume shows as a file. A ConfigMap would need the right to write ConfigMaps in every
-namespace, somebody who deletes them, and a watch. The token is one of the pod's own service account, for this job's
-reports alone: with it nobody can ask an API server for anything.
+namespace, code that deletes them, and a watch. The token is one of the pod's own service account, for this job's
+reports alone: it is not valid for any request to an API server.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Objects = Sequence[dict[str, Any]]
 
 
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
-    """What goes with one resource, each as in a pod's spec; checked when the configuration is read."""
+    """The additions for one resource, each as in a pod's spec; checked when the configuration is read."""
 
     volumes: tuple[dict[str, Any], ...] = ()
     volume_mounts: tuple[dict[str, Any], ...] = ()
@@ -53,9 +53,9 @@ class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
 def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]) -> None:
     """Add to the template's containers, init containers too, that request or limit a resource in `accelerators`.
 
-    What the template itself says stays: its volume of a name, its mount at a path, its variable of a name. Ours come
-    first among the variables, so that the template's may refer to them. Raises PodTemplateError for a template of the
-    wrong shape.
+    The template's own settings stay: its volume of a name, its mount at a path, its variable of a name. Ours come first
+    among the variables, so that the template's may refer to them. Raises PodTemplateError for a template of the wrong
+    shape.
     """
     used: dict[str, Accelerator] = {}
     groups = {}
@@ -79,7 +79,7 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
 def _with_accelerators(
     container: dict[str, Any], accelerators: Mapping[str, Accelerator], used: dict[str, Accelerator], path: str
 ) -> dict[str, Any]:
-    """The container with what its accelerators need; those are added to `used`."""
+    """Return the container with its accelerators' settings; adds those accelerators to `used`."""
     wanted = {name: one for name, one in accelerators.items() if _asks_for(container, name)}
     if not wanted:
         return container
@@ -102,7 +102,7 @@ def _asks_for(container: dict[str, Any], resource: str) -> bool:
 
 
 def _is_some(amount: object) -> bool:
-    """Whether it is a quantity beyond 0, however that is written. What is none is for the API server to refuse."""
+    """Return whether it is a quantity above 0, however it is written. The API server refuses invalid quantities."""
     try:
         return parse_quantity(amount) > 0
     except ValueError:
@@ -110,7 +110,7 @@ def _is_some(amount: object) -> bool:
 
 
 def _joined(own: _Objects, more: Any, key: str) -> list[dict[str, Any]]:
-    """Our own, then those of `more` whose `key` is new."""
+    """Return `own`, then those of `more` whose `key` is new."""
     result = list(own)
     seen = {_place(item.get(key)) for item in own}
     for item in (item for group in more for item in group):
@@ -128,7 +128,7 @@ def _place(value: object) -> str:
 def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta) -> None:
     """Add one volume for all replicas to a template, with a directory of the job's own in its training container.
 
-    Raises PodTemplateError if the template has another use for the volume's name or the mount's place.
+    Raises PodTemplateError if the template uses the volume's name or the mount's path otherwise.
     """
     try:
         source = template_dict(checkpoint.volume)
@@ -156,9 +156,9 @@ def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta
 
 
 class ProgressAccess(msgspec.Struct, frozen=True):
-    """How pods reach the progress server: `url` is what its URLs begin with, `authorities` (PEM) whom to trust.
+    """How pods reach the progress server: `url` is the prefix of its URLs, `authorities` (PEM) the CAs to trust.
 
-    With `for_all` jobs take part that don't say whether they want to.
+    With `for_all`, jobs that leave this unset take part.
     """
 
     url: str
@@ -169,8 +169,8 @@ class ProgressAccess(msgspec.Struct, frozen=True):
 def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> None:
     """Add the volume, its mount and the variables by which programs report to the training container.
 
-    A template that names a server of its own is left as it is. Raises PodTemplateError if the template has another use
-    for the volume's name or the mount's place.
+    A template that names a server of its own is left as it is. Raises PodTemplateError if the template uses the
+    volume's name or the mount's path otherwise.
     """
     if any(variable.get("name") == URL_VARIABLE for variable in template.env):
         return

@@ -21,7 +21,7 @@ from tfoperator.controller.pods.template import Template
 
 
 def owner_reference(job: TFJob) -> dict[str, Any]:
-    """The reference that makes the job the controller of an object, so that the garbage collector cleans it up."""
+    """Return the owner reference that makes the job the controller of an object, for the garbage collector."""
     return {
         "apiVersion": TFJOBS.api_version,
         "kind": TFJOBS.kind,
@@ -33,9 +33,9 @@ def owner_reference(job: TFJob) -> dict[str, Any]:
 
 
 def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
-    """What the kubelet is told. ExitCode becomes Never: the operator itself looks at the exit code.
+    """Return the pod's restartPolicy. ExitCode becomes Never: the operator itself looks at the exit code.
 
-    So does every policy where all replicas restart together: a kubelet would start one container again.
+    So does every policy where all replicas restart together: a kubelet would restart only one container.
     """
     return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
 
@@ -67,13 +67,12 @@ class ReplicaBodies:
         job_restarts: int,
         arguments: Sequence[str] = (),
     ) -> dict[str, Any]:
-        """The pod of one replica.
+        """Return the pod of one replica.
 
         The template's own labels and annotations are kept, ours win. `env` is added to the training container's own
         variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the choice to the
-        runtime, and the operator's is the one that holds in the Go operator's pods. Without one (a job of one replica)
-        the user's stays.
-        `arguments` follow the container's own, so that of two of the same name the operator's is read last.
+        runtime, and in the Go operator's pods the operator's is used. Without one (a job of one replica) the user's
+        stays. `arguments` follow the container's own, so that of two of the same name the operator's is read last.
         """
         template, meta = self._template, self._job.metadata
         labels = template.labels | replica_labels(meta.name, self._type, index, is_master=is_master)
@@ -105,7 +104,7 @@ class ReplicaBodies:
         return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
     def service(self, index: int, *, name: str) -> dict[str, Any]:
-        """The headless service of one replica; it selects the replica's pod by the labels that both carry."""
+        """Return the headless service of one replica; it selects the replica's pod by the labels that both carry."""
         meta = self._job.metadata
         labels = replica_labels(meta.name, self._type, index, is_master=False)
         return _headless_service(
@@ -114,11 +113,11 @@ class ReplicaBodies:
 
 
 def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
-    """The headless service of all replicas of a job: DNS answers `{pod}.{name}` with the address of that pod.
+    """Return the headless service of all replicas of a job: DNS answers `{pod}.{name}` with the address of that pod.
 
-    It publishes addresses of pods that are not ready: programs look for each other to become so. DNS needs no port;
-    the one here tells others (service meshes, SRV records) what the pods speak. Its target is a name, since the number
-    may differ from one replica type to the other, so it is the same whatever the templates say.
+    It publishes addresses of pods that are not ready: programs look for each other to become so. DNS needs no port; the
+    port here gives others (service meshes, SRV records) the pods' protocol. Its target is a name, since the number may
+    differ from one replica type to the other, so it does not depend on the templates.
     """
     port = {"name": DEFAULT_PORT_NAME, "port": DEFAULT_PORT, "targetPort": DEFAULT_PORT_NAME}
     labels = job_labels(job.metadata.name)

@@ -1,11 +1,11 @@
-"""What replicas are told of each other: TF_CONFIG, arguments for programs that know nothing of it, and both in short.
+"""The cluster description for replicas: TF_CONFIG, arguments for programs that don't read it, and abbreviations.
 
 The cluster is the same for every replica and grows with their number, so it is rendered once per plan and only the
 task differs: N replicas cost O(N), where rendering it per pod costs O(N^2).
 
-What a job's pods say of each other grows with the square of their number: 45 MB for 1000 workers of one service, of
-which nearly all is one host name with another number in it. What stands between two numbers becomes a variable of its
-own, to which the list refers; the kubelet puts one into the other before the program starts, also in arguments.
+The descriptions in all pods of a job grow with the square of their number: 45 MB for 1000 workers of one service, of
+which nearly all is one host name with another number in it. The text between two numbers becomes a variable, to which
+the list refers; the kubelet expands it before the program starts, also in arguments.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ TF_CONFIG = "TF_CONFIG"
 
 _encode = msgspec.json.Encoder().encode
 
-_LONG = 4096
+_MAX_PLAIN_LENGTH = 4096
 """Characters of the longest list that is not abbreviated: 35 to 145 replicas, by the length of their names. A person
-who looks at such a pod reads what the program does, and the pod is not much larger for it."""
+who reads such a pod sees what the program gets, and the pod is not much larger."""
 
-_SHORT = 10
-"""What has fewer characters is hardly longer than a reference to it."""
+_MIN_VARIABLE_LENGTH = 10
+"""A shorter text is hardly longer than a reference to it."""
 
 
 class Abbreviations:
@@ -44,19 +44,19 @@ class Abbreviations:
 
     @property
     def variables(self) -> Mapping[str, str]:
-        """Names and values, which refer to nothing; they have to come before whatever was joined."""
+        """Names and values, without references; they must precede the joined texts."""
         return self._values
 
     def join(self, texts: Sequence[str], glue: str) -> str:
-        """`glue.join(texts)` once references are replaced; with references if that is long."""
+        """Return `glue.join(texts)`, with references to variables if that is long."""
         whole = glue.join(texts)
-        if len(whole) <= _LONG or "$" in whole:
+        if len(whole) <= _MAX_PLAIN_LENGTH or "$" in whole:
             return whole
         start = _common_start(texts)
         rests = [text.removeprefix(start) for text in texts]
         end = _common_start([rest[::-1] for rest in rests])[::-1]
         between = f"{end}{glue}{start}"
-        if len(between) < _SHORT:
+        if len(between) < _MIN_VARIABLE_LENGTH:
             return whole
         return f"{start}{self._reference(between).join(rest.removesuffix(end) for rest in rests)}{end}"
 
@@ -76,12 +76,12 @@ class TFConfig:
     `hosts` are the `host:port` of every replica by type, in index order. Types are spelled in lower case (`chief`,
     `master`, `ps`, `worker`, `evaluator`) and sorted, as the Go operator's encoder does.
 
-    `sparse` is the variant for dynamic workers: a process is told only of those it must know at its start, so that
-    workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the
-    chief itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out of it, which
-    no chief-based training loop survives.)
+    `sparse` is the variant for dynamic workers: a process gets only those that it must know at its start, so that
+    workers can come and go without the others being restarted. A worker sees itself, every PS and the chief; the chief
+    itself, every PS; a PS itself; an evaluator the chief. (The Go operator leaves the chief out of it, which no
+    chief-based training loop survives.)
 
-    With `abbreviations` what is rendered may refer to their variables.
+    With `abbreviations` the text may refer to their variables.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class TFConfig:
         self._cluster = "" if sparse else _whole_cluster(self._hosts, abbreviations)
 
     def render(self, replica_type: ReplicaType, index: int) -> str:
-        """The JSON text for one replica."""
+        """Return the JSON text for one replica."""
         task = f'{{"type":"{replica_type.lower()}","index":{index}}}'
         if self._sparse:
             return f'{{"cluster":{self._sparse_cluster(replica_type, index)},"task":{task}}}'
@@ -128,9 +128,9 @@ class ClusterArguments:
     The v1alpha2 design gave every replica these, and programs in the style of TensorFlow 1 still want them.
 
     `hosts` are the `host:port` of every replica by type, in index order. Each type that has replicas gets an argument
-    `--{type}_hosts`; a type without any gets none, for a parser would make one host without name of an empty list.
-    Dynamic workers get the workers that there are now: an index means a position in the whole list.
-    With `abbreviations` what is rendered may refer to their variables.
+    `--{type}_hosts`; a type without any gets none, for a parser would turn an empty list into one host without a name.
+    Dynamic workers get the workers that there are now: an index means a position in the whole list. With
+    `abbreviations` the text may refer to their variables.
     """
 
     def __init__(
@@ -148,7 +148,7 @@ class ClusterArguments:
         )
 
     def render(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
-        """The arguments of one replica."""
+        """Return the arguments of one replica."""
         return (*self._hosts, f"--job_name={replica_type.lower()}", f"--task_index={index}")
 
 

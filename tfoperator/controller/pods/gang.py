@@ -1,11 +1,11 @@
-"""Gang schedulers and their PodGroups: which resource, how pods become members, and what of a PodGroup has to change.
+"""Gang schedulers and their PodGroups: the resource, the membership of pods, and the changes to a PodGroup.
 
 Two schedulers are known, as in the Go operator: Volcano, and every scheduler built with the coscheduling plugin of
 Kubernetes' scheduler-plugins. Each has a PodGroup resource of its own, and recognises a group's pods in its own way.
 
 The operator makes PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
-never sees what they name, so that the operator itself has to ask whether the job's namespace may have it: an
-administrator says which priority classes and queues that may be.
+never sees the names in them, so the operator itself must check whether the job's namespace may use them: an
+administrator lists the allowed priority classes and queues.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ _VOLCANO_TASK_ANNOTATION = "volcano.sh/task-spec"
 _COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
-"""Annotations that say something about the job's own manifest, which is wrong of any other object."""
+"""Annotations about the job's own manifest, which are wrong on any other object."""
 
 ANY = "*"
 """In a list of names: every name, but for a system class."""
 
-_SYSTEM = "system-"
-"""How Kubernetes' own priority classes begin, whose pods push out everything else."""
+_SYSTEM_PREFIX = "system-"
+"""The prefix of Kubernetes' own priority classes, whose pods preempt all others."""
 
 _POLICY = "spec.runPolicy.schedulingPolicy"
-_SHOWN = 10
+_MAX_SHOWN_NAMES = 10
 
 
 class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What a PodGroup asks for, of either kind."""
+    """The spec of a PodGroup, of either kind."""
 
     min_member: int = 0
     queue: str = ""
@@ -54,7 +54,7 @@ class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodGroupCondition(msgspec.Struct, frozen=True):
-    """One condition of a Volcano PodGroup. Its times are left out: they change every minute, and nobody needs them."""
+    """One condition of a Volcano PodGroup. Its times are left out: they change every minute, and no code needs them."""
 
     type: str = ""
     status: str = ""
@@ -63,7 +63,7 @@ class PodGroupCondition(msgspec.Struct, frozen=True):
 
 
 class PodGroupStatus(msgspec.Struct, frozen=True):
-    """What a scheduler says about a PodGroup."""
+    """The status that a scheduler writes to a PodGroup."""
 
     phase: str = ""
     conditions: tuple[PodGroupCondition, ...] = ()
@@ -82,8 +82,8 @@ decode_pod_group = msgspec.json.Decoder(PodGroup).decode
 class GangScheduler(msgspec.Struct, frozen=True):
     """One gang scheduler.
 
-    `name` is what its pods have as schedulerName. `admits` says that it decides by the PodGroup alone whether the job
-    may have pods yet, so they are not created before.
+    `name` is the schedulerName of its pods. `admits`: it decides by the PodGroup alone whether the job may have pods
+    yet, so they are not created before.
     """
 
     name: str
@@ -108,13 +108,13 @@ class GangScheduler(msgspec.Struct, frozen=True):
             template.labels = template.labels | {_COSCHEDULING_LABEL: job.metadata.name}
 
     def is_member(self, pod: ObjectMeta, job: TFJob) -> bool:
-        """Whether a pod is a member of the job's PodGroup."""
+        """Return whether a pod is a member of the job's PodGroup."""
         if self.admits:
             return pod.annotations.get(GROUP_NAME_ANNOTATION) == job.metadata.name
         return pod.labels.get(_COSCHEDULING_LABEL) == job.metadata.name
 
     def body(self, job: TFJob, owner: dict[str, Any], spec: PodGroupSpec) -> dict[str, Any]:
-        """A new PodGroup, named after the job and controlled by it."""
+        """Return a new PodGroup, named after the job and controlled by it."""
         return {
             "apiVersion": self.pod_groups.api_version,
             "kind": self.pod_groups.kind,
@@ -131,7 +131,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
     def spec(
         self, policy: SchedulingPolicy, min_member: int, min_resources: dict[str, str] | dict[str, str | int]
     ) -> PodGroupSpec:
-        """What the PodGroup should ask for."""
+        """Return the wanted spec of the PodGroup."""
         return PodGroupSpec(
             min_member=min_member,
             queue=policy.queue or "",
@@ -141,13 +141,13 @@ class GangScheduler(msgspec.Struct, frozen=True):
         )
 
     def change(self, job: TFJob, current: PodGroup, wanted: PodGroupSpec) -> dict[str, Any]:
-        """The merge patch that makes an existing PodGroup what is wanted; empty if it is that already.
+        """Return the merge patch that brings an existing PodGroup to the wanted spec; empty if none is needed.
 
         Quantities are compared as numbers, for Volcano rewrites `1000m` to `1`. A queue that the job doesn't name is
         Volcano's choice. Annotations and labels of others stay.
         """
         old, new = self._fields(current.spec), self._fields(wanted)
-        spec: dict[str, Any] = {name: new[name] or None for name in new if name in _PLAIN and new[name] != old[name]}
+        spec: dict[str, Any] = {name: new[name] or None for name in new if name in _COPIED and new[name] != old[name]}
         if new["minMember"] != old["minMember"]:
             spec["minMember"] = new["minMember"]
         if new.get("queue") and new["queue"] != old["queue"]:
@@ -172,11 +172,11 @@ class GangScheduler(msgspec.Struct, frozen=True):
         return common | {"scheduleTimeoutSeconds": spec.schedule_timeout_seconds}
 
 
-_PLAIN = frozenset({"priorityClassName", "scheduleTimeoutSeconds"})
+_COPIED = frozenset({"priorityClassName", "scheduleTimeoutSeconds"})
 
 
 def gang_scheduler(name: str) -> GangScheduler | None:
-    """The scheduler that `--gang-scheduler-name` stands for; None for "" and "none"."""
+    """Return the scheduler that `--gang-scheduler-name` stands for; None for "" and "none"."""
     if name.lower() in ("", "none"):
         return None
     if name.lower() == _VOLCANO:
@@ -185,18 +185,18 @@ def gang_scheduler(name: str) -> GangScheduler | None:
 
 
 class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
-    """Names that jobs may use. A namespace in `namespaces` has that list of its own, instead of `default`."""
+    """Names that jobs may use. A namespace in `namespaces` has its own list instead of `default`."""
 
     default: tuple[str, ...]
     namespaces: dict[str, tuple[str, ...]] = {}
 
     def of(self, namespace: str) -> tuple[str, ...]:
-        """The names that jobs of a namespace may use."""
+        """Return the names that jobs of a namespace may use."""
         return self.namespaces.get(namespace, self.default)
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
-    """What PodGroups may name: by default every queue, and every priority class that is not the system's."""
+    """The names allowed in PodGroups: by default every queue, and every priority class except the system's."""
 
     priority_classes: AllowedNames = AllowedNames((ANY,))
     queues: AllowedNames = AllowedNames((ANY,))
@@ -204,17 +204,17 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
     def problems(
         self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
     ) -> Iterator[str]:
-        """What of the policy a PodGroup may not be given; `current` is what the job's PodGroup asks for already.
+        """Yield the parts of the policy that are not allowed; `current` is the spec of the job's existing PodGroup.
 
-        What it has already, it keeps: it was allowed when the job started, or the operator did not ask yet.
+        It keeps its existing values: they were allowed when the job started, or not checked yet.
         """
         if not gang.has_classes:
             return
         has = current or PodGroupSpec()
         wanted = gang.spec(policy, 0, {})
         name, allowed = wanted.priority_class_name, self.priority_classes.of(namespace)
-        if name != has.priority_class_name and not _allows(allowed, name, but=_SYSTEM):
-            yield _refusal("priorityClass", name, namespace, allowed, but=_SYSTEM)
+        if name != has.priority_class_name and not _allows(allowed, name, but=_SYSTEM_PREFIX):
+            yield _refusal("priorityClass", name, namespace, allowed, but=_SYSTEM_PREFIX)
         name, allowed = wanted.queue, self.queues.of(namespace)
         if name != has.queue and not _allows(allowed, name):
             yield _refusal("queue", name, namespace, allowed)
@@ -250,11 +250,11 @@ def _same_quantity(one: str | int, other: str | int) -> bool:
 
 
 def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
-    """Whether a name is listed, or any is that doesn't begin with `but`. To name nothing is always allowed."""
+    """Return whether a name is listed, or all are and it doesn't begin with `but`. The empty name is always allowed."""
     return not name or name in allowed or (ANY in allowed and not (but and name.startswith(but)))
 
 
 def _refusal(field: str, name: str, namespace: str, allowed: tuple[str, ...], *, but: str = "") -> str:
     names = [f"any but {but}*" if one == ANY and but else one for one in allowed]
-    listed = ", ".join(names[:_SHOWN]) + (" and more" if len(names) > _SHOWN else "")
+    listed = ", ".join(names[:_MAX_SHOWN_NAMES]) + (" and more" if len(names) > _MAX_SHOWN_NAMES else "")
     return f"{_POLICY}.{field}: {shown(name)} is not allowed in namespace {namespace}; allowed: {listed or 'none'}"

@@ -30,7 +30,7 @@ _POLICIES = {policy.value: policy for policy in RestartPolicy}
 
 
 def restarts_together(job: TFJob) -> bool:
-    """Whether all replicas of the job are restarted when one has to be (`runPolicy.restartScope`)."""
+    """Return whether all replicas of the job are restarted when one must be (`runPolicy.restartScope`)."""
     policy = job.spec.run_policy
     return policy is not None and policy.restart_scope == RestartScope.JOB
 
@@ -53,10 +53,10 @@ class DesiredReplicas:
 
 
 class _Cluster(NamedTuple):
-    """By what a job's replicas are told of each other.
+    """The cluster description for a job's replicas.
 
-    There is no TF_CONFIG in a job of a single replica, which has nobody to find (the Go operator's rule), and there are
-    no arguments in one that didn't ask for them. Both may refer to `variables`. With a service for each replica they
+    There is no TF_CONFIG in a job of a single replica, which has no peers (the Go operator's rule), and there are no
+    arguments in one that didn't ask for them. Both may refer to `variables`. With a service for each replica they
     don't: such pods are the Go operator's, byte by byte.
     """
 
@@ -65,13 +65,13 @@ class _Cluster(NamedTuple):
     variables: Mapping[str, str]
 
     def env(self, replica_type: ReplicaType, index: int) -> dict[str, str]:
-        """The variables that a replica gets, each before those that refer to it."""
+        """Return the variables that a replica gets, each before those that refer to it."""
         if self.tf_config is None:
             return {**self.variables}
         return {**self.variables, TF_CONFIG: self.tf_config.render(replica_type, index)}
 
     def arguments_of(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:
-        """The arguments that follow a replica's own."""
+        """Return the arguments that follow a replica's own."""
         return () if self.arguments is None else self.arguments.render(replica_type, index)
 
 
@@ -89,7 +89,7 @@ class ReplicaManifests:
         options: PodOptions,
         gang: GangScheduler | None = None,
     ) -> None:
-        """`options` have the job's own naming and network. With `gang` the pods are made members of its PodGroup."""
+        """Initialize; `options` have the job's own naming and network. With `gang` the pods join its PodGroup."""
         self._job = job
         self._groups = groups
         self._options = options
@@ -99,11 +99,11 @@ class ReplicaManifests:
         self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
 
     def name(self, group: DesiredReplicas, index: int) -> str:
-        """The name of a wanted replica's pod, and of its service if it has one of its own."""
+        """Return the name of a wanted replica's pod, and of its service if it has one of its own."""
         return self._names[group.type][index]
 
     def pod(self, group: DesiredReplicas, index: int, restarts: int, job_restarts: int) -> dict[str, Any]:
-        """The pod of a replica that has been restarted `restarts` times, this start included.
+        """Return the pod of a replica that has been restarted `restarts` times, this start included.
 
         Besides, all replicas have been restarted together `job_restarts` times.
         """
@@ -118,19 +118,19 @@ class ReplicaManifests:
         )
 
     def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:
-        """The service of a replica."""
+        """Return the service of a replica."""
         return self._bodies_of(group).service(index, name=self.name(group, index))
 
     def job_service(self) -> dict[str, Any]:
-        """The service of all replicas."""
+        """Return the service of all replicas."""
         return job_service_body(self._job, name=self._options.naming.job(self._job))
 
     def overrules_host_name(self, group: DesiredReplicas) -> bool:
-        """Whether the template gives its pods another host name than the one by which the replicas find each other."""
+        """Return whether the template sets a host name other than the one by which the replicas find each other."""
         return bool(self._subdomain) and self.template(group).has_own_host_name
 
     def overrules_restart_policy(self, group: DesiredReplicas) -> bool:
-        """Whether the template asks for another restart policy than the pods get."""
+        """Return whether the template asks for another restart policy than the pods get."""
         own = self.template(group).restart_policy
         return bool(own) and own != self._restart_policy(group)
 
@@ -138,12 +138,12 @@ class ReplicaManifests:
         return pod_restart_policy(group.policy, together=restarts_together(self._job))
 
     def keeps_another_scheduler(self, group: DesiredReplicas) -> bool:
-        """Whether the template names a scheduler that knows nothing of the gang."""
+        """Return whether the template names a scheduler that does not know the gang."""
         return self._gang is not None and self.template(group).scheduler_name != self._gang.name
 
     @cached_property
     def too_many_hosts(self) -> str:
-        """Why no process of the job can be started, if it is told of too many others; else empty."""
+        """The reason why no process of the job can be started if its list of hosts is too long; else empty."""
         if sum(len(listed) * PER_HOST + sum(map(len, listed)) for listed in self._hosts.values()) <= ALWAYS_ACCEPTED:
             return ""
         hosts = {
@@ -202,7 +202,7 @@ class ReplicaManifests:
         return {replica_type: [name + end for name in self._names[replica_type]] for replica_type, end in ends.items()}
 
     def template(self, group: DesiredReplicas) -> Template:
-        """The group's template with all that is added to it. Raises PodTemplateError."""
+        """Return the group's template with all additions. Raises PodTemplateError."""
         template = self._templates.get(group.type)
         if template is None:
             if group.spec is None:
@@ -252,9 +252,9 @@ class ReplicaManifests:
 
 
 def _abbreviations(templates: Sequence[Template]) -> Abbreviations:
-    """What may be abbreviated by variables that no template has, or refers to.
+    """Return abbreviations with variables that no template has, or refers to.
 
-    Nobody knows here what `envFrom` brings: there the name is one that it will not be.
+    The variables of `envFrom` are not known here: the chosen name is an unlikely one.
     """
     containers = [template.containers[template.container] for template in templates]
     taken = {str(variable.get("name")) for template in templates for variable in template.env}

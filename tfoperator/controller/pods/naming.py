@@ -1,11 +1,11 @@
-"""How a job's objects are called, and by which headless services its replicas find each other.
+"""The names of a job's objects, and the headless services by which its replicas find each other.
 
 Names are those that the Go operator gives, or have a piece of the job's UID. There is one service for each replica, or
-one for the whole job. Both are options of the operator, which may change while jobs run. A job must keep what it has: a
-worker that is made again has to find its parameter servers under the names that they have, TF_CONFIG names hosts that
-only one kind of service makes, and nothing may be made twice under two names. Only a job that has nothing gets the
-options'. That the network is PerJob is recorded in the status; before the first status is written, or where an older
-CRD drops that field, the job's objects tell.
+one for the whole job. Both are options of the operator, which may change while jobs run. A job must keep its naming: a
+recreated worker must find its parameter servers under their existing names, TF_CONFIG names hosts that only one kind of
+service provides, and no object may be created twice under two names. Only a job without objects gets the options'. That
+the network is PerJob is recorded in the status; before the first status is written, or where an older CRD drops that
+field, the job's objects show it.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ NAMINGS = (PLAIN_NAMES, UNIQUE_NAMES)
 
 
 def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming) -> Naming:
-    """The naming that the job's pods and services have; `preferred` if there are none, or none that follow one."""
+    """Return the naming of the job's pods and services; `preferred` if there are none, or none that follow one."""
     of_whole_job = None
     for one in objects:
         name, replica = one.metadata.name, names.replica_of(one.metadata.labels)
@@ -72,7 +72,7 @@ def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming)
 
 
 def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
-    """Whether a service with the job's labels has the name that the operator gives the one that these labels mean.
+    """Return whether a service with the job's labels has the name that the operator gives to such a service.
 
     Whoever exposes a pod or a deployment by `kubectl expose` gives the new service its labels. Such a service is
     somebody's own, whatever it looks like.
@@ -90,10 +90,9 @@ def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
 def network_in_use(
     job: TFJob, pods: Iterable[Pod], services: Iterable[Service], service_name: str, preferred: Network
 ) -> Network:
-    """The network that the job was started with; what it asks for, else `preferred`, if it was not started.
+    """Return the network of a started job; else the one that its spec asks for, else `preferred`.
 
-    `service_name` is what the service of the whole job is called. Services that belong to something else of the job are
-    not among `services`.
+    `service_name` is the name of the whole job's service. `services` must not include those of the job's TensorBoard.
     """
     if job.status.network == Network.PER_JOB:
         return Network.PER_JOB
@@ -116,7 +115,7 @@ def network_in_use(
 
 
 def _network_of_new(job: TFJob, preferred: Network) -> Network:
-    """A job that says nothing itself keeps the host names of its templates, which PerJob would replace."""
+    """Return the network of a new job: unset, it keeps its templates' host names, which PerJob would replace."""
     own = _NETWORKS.get(job.spec.network or "")
     if own is not None:
         return own

@@ -1,4 +1,4 @@
-"""What an administrator chooses about the pods of all jobs."""
+"""An administrator's options for the pods of all jobs."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from tfoperator.controller.pods.gang import GangScheduler, SchedulingRules
 from tfoperator.controller.pods.naming import PLAIN_NAMES, Naming
 
 DEFAULT_TENSORBOARD_IMAGE = "tensorflow/tensorflow:2.19.0"
-"""One that has TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""
+"""An image with TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""
 
 
 class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes into pods besides what their job says.
+    """The options for pods besides the spec of their job.
 
-    `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path
-    is enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which
-    the Go operator does and some training loops object to, unless the job says. `accelerators` say, by resource name,
-    what containers that ask for the resource get. `default_ps_image` runs the parameter servers of a job that has no
-    template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none.
-    `naming` names what is made for jobs that have nothing yet, and `network` is theirs unless they say.
-    `gang` schedules the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` says what
-    their PodGroup may name. `progress` is where programs report; None if nobody takes reports.
+    `cluster_domain` is appended to the host names in TF_CONFIG (`cluster.local`; empty: the resolver's search path is
+    enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which the
+    Go operator does and some training loops reject, unless the job sets it. `accelerators` have, by resource name, the
+    additions to containers that ask for the resource. `default_ps_image` runs the parameter servers of a job that has
+    no template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none.
+    `naming` names the objects of jobs that have none yet, and `network` is theirs unless they set it. `gang` schedules
+    the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` lists the names allowed in
+    their PodGroup. `progress` is the server for programs' reports; None without one.
     """
 
     cluster_domain: str = ""

@@ -1,8 +1,8 @@
-"""What a pod made from a template asks of a node, by the rules with which Kubernetes' schedulers count it.
+"""The resources that a pod made from a template requests, by the rules of Kubernetes' schedulers.
 
 A container's limit counts as its request where it has none. Init containers run one after the other, so the largest of
 them counts, if it is larger than all containers together; those that keep running (`restartPolicy: Always`) count with
-the containers. What a LimitRange or a RuntimeClass adds when the pod is created is not known here.
+the containers. The additions of a LimitRange or a RuntimeClass at the pod's creation are not known here.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import Any
 from tfoperator.api.quantity import format_quantity, is_binary, parse_quantity
 from tfoperator.controller.pods.template import PodTemplateError, Template, an_object, list_of_objects
 
-_OF_PODS = ("cpu", "memory")
-_OF_PODS_PREFIX = "hugepages-"
-"""What a pod as a whole may ask for in `spec.resources`."""
+_POD_LEVEL_RESOURCES = ("cpu", "memory")
+_POD_LEVEL_PREFIX = "hugepages-"
+"""Resources that a pod as a whole may request in `spec.resources`."""
 
 
 class Resources:
@@ -27,7 +27,7 @@ class Resources:
         self._binary: set[str] = set()
 
     def add(self, other: Resources, times: int = 1) -> None:
-        """Add another's amounts, so many times."""
+        """Add another's amounts, `times` times."""
         for name, amount in other._amounts.items():
             self._amounts[name] = self._amounts.get(name, Fraction(0)) + amount * times
         self._binary |= other._binary
@@ -39,7 +39,7 @@ class Resources:
         self._binary |= other._binary
 
     def put(self, name: str, amount: object, path: str) -> None:
-        """Set one amount. Raises PodTemplateError, which names `path`, if it is no quantity."""
+        """Set one amount. Raises PodTemplateError, which names `path`, if it is not a quantity."""
         try:
             self._amounts[name] = parse_quantity(amount)
         except ValueError as error:
@@ -48,11 +48,11 @@ class Resources:
             self._binary.add(name)
 
     def has(self, name: str) -> bool:
-        """Whether there is an amount of this resource, be it 0."""
+        """Return whether there is an amount of this resource, even 0."""
         return name in self._amounts
 
     def quantities(self) -> dict[str, str]:
-        """What is not 0, by name, in the order of the names."""
+        """Return the amounts other than 0, by name, in the order of the names."""
         return {
             name: format_quantity(amount, binary=name in self._binary)
             for name, amount in sorted(self._amounts.items())
@@ -61,7 +61,7 @@ class Resources:
 
 
 def pod_requests(template: Template) -> Resources:
-    """What one pod of the template asks for. Raises PodTemplateError if that can't be read."""
+    """Return the requests of one pod of the template. Raises PodTemplateError if that can't be read."""
     path = f"{template.path}.spec"
     total = Resources()
     for position, container in enumerate(template.containers):
@@ -91,13 +91,13 @@ def _add_init_containers(total: Resources, containers: Iterable[dict[str, Any]],
 
 
 def _apply_pod_level(total: Resources, resources: object, path: str) -> None:
-    """What a pod asks for as a whole overrules the sum of its containers; its limits, where those ask for nothing."""
+    """Replace the sum of the containers' requests by the pod's own; its limits count where those ask for nothing."""
     if resources is None:
         return
     own = _of_container({"resources": resources}, path.removesuffix(".resources"))
     requested = an_object(an_object(resources, path).get("requests"), f"{path}.requests")
     for name, amount in own.quantities().items():
-        if not (name in _OF_PODS or name.startswith(_OF_PODS_PREFIX)):
+        if not (name in _POD_LEVEL_RESOURCES or name.startswith(_POD_LEVEL_PREFIX)):
             continue
         if name in requested or not total.has(name):
             total.put(name, amount, path)

@@ -21,7 +21,7 @@ class PodTemplateError(ValueError):
 
 
 def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
-    """The value if it is a list of objects; empty if it is None. Raises PodTemplateError."""
+    """Return the value if it is a list of objects; empty if it is None. Raises PodTemplateError."""
     if value is None:
         return []
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
@@ -30,7 +30,7 @@ def list_of_objects(value: object, path: str) -> list[dict[str, Any]]:
 
 
 def an_object(value: object, path: str) -> dict[str, Any]:
-    """The value if it is an object; empty if it is None. Raises PodTemplateError."""
+    """Return the value if it is an object; empty if it is None. Raises PodTemplateError."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -39,7 +39,7 @@ def an_object(value: object, path: str) -> dict[str, Any]:
 
 
 class Template:
-    """The template of one replica type. `path` is where it stands in the job.
+    """The template of one replica type. `path` is its path in the job.
 
     `container` is the position of the training container: the one named `tensorflow`, else the first. `ports` are its
     ports with the default one (`tfjob-port`, 2222) added where no port has that name, and `port` is the number of
@@ -72,7 +72,7 @@ class Template:
 
     @property
     def restart_policy(self) -> object:
-        """What the template itself says about restarting, which the replica's policy overrules."""
+        """The template's own restart policy, which the replica's policy overrides."""
         return self.spec.get("restartPolicy")
 
     @property
@@ -104,22 +104,22 @@ class Template:
         return list(ports.values())
 
     def list_of_objects(self, field: str) -> list[dict[str, Any]]:
-        """A list of the training container, such as `volumeMounts`; empty if absent. Raises PodTemplateError."""
+        """Return a list of the training container, such as `volumeMounts`; empty if absent. Raises PodTemplateError."""
         path = f"{self.path}.spec.containers[{self.container}].{field}"
         return list_of_objects(self.containers[self.container].get(field), path)
 
     def change_container(self, **members: object) -> None:
-        """Give the training container other members. Before anything is made from the template."""
+        """Replace members of the training container. Call this before anything is made from the template."""
         self.containers = list(self.containers)
         self.containers[self.container] = self.containers[self.container] | members
 
     def use_containers(self, containers: list[dict[str, Any]]) -> None:
-        """Put others, as many and in the same order, in the containers' place. Before anything is made from them."""
+        """Replace the containers by as many in the same order. Call this before anything is made from them."""
         self.containers = containers
         self.env = self.list_of_objects("env")
 
     def set_env(self, name: str, value: str) -> None:
-        """Give the training container a variable, in the place of one of that name. Before anything is made of it."""
+        """Set a variable of the training container. Call this before anything is made from the template."""
         self.env = [*(v for v in self.env if v.get("name") != name), {"name": name, "value": value}]
         self.change_container(env=self.env)
 

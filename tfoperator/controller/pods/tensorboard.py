@@ -1,7 +1,7 @@
 """The deployment and the service that make a job's TensorBoard.
 
-What was asked for last is an annotation with a hash, so that a change is noticed without reading back a spec that the
-API server has filled with defaults. Their labels are none of a replica's, so a pod of the deployment can't be taken for
+The last spec is recorded as a hash in an annotation, so that a change is noticed without reading back a spec that the
+API server has filled with defaults. Their labels differ from a replica's, so a pod of the deployment can't be taken for
 one.
 """
 
@@ -19,7 +19,7 @@ from tfoperator.controller.pods.options import PodOptions
 from tfoperator.kube.resources import DEPLOYMENTS, SERVICES
 
 _SECURITY_CONTEXT = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
-"""What Pod Security's level `restricted` asks of a pod, for any image.
+"""The requirements of Pod Security's level `restricted`, for any image.
 
 With a user, since the images of TensorFlow are root's and would not start without one. Without an `fsGroup`: for that
 the kubelet would give the files of the volume to another group while replicas write there.
@@ -33,7 +33,7 @@ _PORT_NAME = "http"
 
 
 def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOptions) -> dict[str, Any]:
-    """The deployment of a job's TensorBoard."""
+    """Return the deployment of a job's TensorBoard."""
     container: dict[str, Any] = {
         "name": names.TENSORBOARD_CONTAINER,
         "image": tensorboard.image or options.default_tensorboard_image,
@@ -80,7 +80,7 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
 
 
 def tensorboard_service(job: TFJob, tensorboard: TensorBoard) -> dict[str, Any]:
-    """The service of a job's TensorBoard."""
+    """Return the service of a job's TensorBoard."""
     spec = {
         "type": tensorboard.service_type or TensorBoardServiceType.CLUSTER_IP.value,
         "selector": {names.LABEL_TENSORBOARD: job.metadata.name},

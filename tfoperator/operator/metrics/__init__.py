@@ -1,4 +1,4 @@
-"""What does `/metrics` show? One registry per operator; what only some operators have is imported with it."""
+"""The metrics at `/metrics`: one registry per operator; optional parts are imported only where needed."""
 
 from tfoperator.operator.metrics.operator_metrics import CONTENT_TYPE, OperatorMetrics
 

@@ -1,7 +1,7 @@
-"""Everything that `/metrics` shows, in one registry per operator (several may live in one process, as in tests).
+"""All metrics at `/metrics`, in one registry per operator (several may live in one process, as in tests).
 
-The Go operator's counters of jobs and pods keep their names and labels, so its dashboards go on working; ours begin
-with `tfoperator_`.
+The Go operator's counters of jobs and pods keep their names and labels, so its dashboards keep working; ours begin with
+`tfoperator_`.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from tfoperator.operator.metrics.tool_metrics import ClientMetrics, Makers, Prom
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _FRAMEWORK = "tensorflow"
-_SECONDS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
-_LONG_SECONDS = (10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
+_BUCKETS = (1, 2, 5, 10, 30, 60, 120, 300, 600, 1800)
+_LONG_BUCKETS = (10, 60, 300, 900, 3600, 4 * 3600, 12 * 3600, 24 * 3600, 3 * 24 * 3600, 7 * 24 * 3600)
 
 
 class JobMetrics(ControllerMetrics):
@@ -56,10 +56,10 @@ class JobMetrics(ControllerMetrics):
             for what in ("created", "deleted")
         }
         self._started = make.histogram(
-            "tfoperator_job_start_seconds", "From a job's creation to Running.", buckets=_SECONDS
+            "tfoperator_job_start_seconds", "From a job's creation to Running.", buckets=_BUCKETS
         )
         self._finished = make.histogram(
-            "tfoperator_job_completion_seconds", "From a job's creation to its end.", ("result",), buckets=_LONG_SECONDS
+            "tfoperator_job_completion_seconds", "From a job's creation to its end.", ("result",), buckets=_LONG_BUCKETS
         )
         self._sync_failures = make.counter("tfoperator_sync_failures", "Syncs to be repeated, by error.", ("reason",))
 
@@ -121,7 +121,7 @@ class PrometheusReconcilerMetrics(reconciler.ReconcilerMetrics):
 
 
 class PrometheusArchiveMetrics(archive.ArchiveMetrics):
-    """What of the logs was kept."""
+    """The metrics of the log archive."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         make = Makers(registry)
@@ -171,13 +171,13 @@ class OperatorMetrics:
         self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
 
     def watch_leadership(self, read: Callable[[], bool]) -> None:
-        """Ask `read` at each scrape whether this process leads."""
+        """Call `read` at each scrape to learn whether this process leads."""
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
 
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
-        """Ask `read` at each scrape how many jobs make no progress, by namespace; those without any may be left out."""
+        """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""
         self.registry.register(_StalledJobs(read))
 
     def render(self) -> bytes:
-        """The text that Prometheus scrapes."""
+        """Return the text that Prometheus scrapes."""
         return generate_latest(self.registry)

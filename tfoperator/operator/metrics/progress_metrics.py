@@ -1,4 +1,4 @@
-"""Prometheus metrics of the progress server, and of what jobs report; imported only where the server is asked for."""
+"""Prometheus metrics of the progress server and of jobs' reports; imported only where that server is configured."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tfoperator.operator.metrics.tool_metrics import Makers
 from tfoperator.servers import progress as progress_server
 
 MAX_JOBS = 1000
-"""Jobs with series of their own, those that began to report first: a scrape and a Prometheus must bear them."""
+"""The number of jobs with their own series, the first to report: a scrape and Prometheus must handle them."""
 
-_SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
 _LABELS = ("job_namespace", "job_name")
 
 
@@ -32,7 +32,7 @@ class PrometheusProgressMetrics(progress_server.ProgressMetrics):
         self._writes = make.counter("tfoperator_progress_writes", "Statuses written because of reports alone.")
         self._failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
         self._delay = make.histogram(
-            "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_SECONDS
+            "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_BUCKETS
         )
         self._pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
         self._expiry = make.gauge(
@@ -68,7 +68,7 @@ class PrometheusProgressMetrics(progress_server.ProgressMetrics):
 
 
 class _JobProgress(Collector):
-    """How far each job is, as the leader shows it: standbys know the same, and would only double it."""
+    """The progress of each job, as the leader shows it: standbys know the same, and would only double it."""
 
     def __init__(self, is_leader: Callable[[], bool]) -> None:
         self._is_leader = is_leader

@@ -1,7 +1,6 @@
-"""Prometheus metrics of the tools: client, workqueue, informers. Names that dashboards for Go controllers know.
+"""Prometheus metrics of the tools: client, workqueue, informers. Their names match dashboards for Go controllers.
 
-Each class overrides the hooks of one package (they say what each means), so that no package depends on
-prometheus_client.
+Each class overrides the hooks of one package (see their docstrings), so that no package depends on prometheus_client.
 """
 
 from __future__ import annotations
@@ -20,12 +19,12 @@ from prometheus_client.registry import Collector
 from tfoperator import informers, workqueue
 from tfoperator.kube import RequestObserver
 
-_SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
-_WAITS = (0.005, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0)
+_BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
+_WAIT_BUCKETS = (0.005, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0)
 
 
 class Makers:
-    """Makes metrics in one registry; what they take is what those of prometheus_client take."""
+    """Makes metrics in one registry; the arguments are those of prometheus_client."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.counter = partial(Counter, registry=registry)
@@ -65,17 +64,17 @@ class _Durations:
 class ClientMetrics(RequestObserver, Collector):
     """The `rest_client_` metrics: counts requests, and shows the counts to a registry that is scraped. Thread-safe.
 
-    In a loop that takes 1.4 µs a request; with the metric objects of prometheus_client it took 3.4 µs.
+    In a loop, one request takes 1.4 µs; with the metric objects of prometheus_client it took 3.4 µs.
     """
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self._lock = threading.Lock()  # guards the next three
         self._answers: dict[tuple[str, str, str], int] = {}  # by code, method and host
-        self._seconds = _Durations("rest_client_request_duration_seconds", "Seconds until the answer.", _SECONDS)
+        self._seconds = _Durations("rest_client_request_duration_seconds", "Seconds until the answer.", _BUCKETS)
         self._waits = _Durations(
             "rest_client_rate_limiter_duration_seconds",
             "Seconds that the client's own rate limit held a request back.",
-            _WAITS,
+            _WAIT_BUCKETS,
         )
         self._retries = Counter(
             "rest_client_request_retries", "Requests repeated.", ("code", "verb", "host"), registry=registry
@@ -96,7 +95,7 @@ class ClientMetrics(RequestObserver, Collector):
         self._retries.labels(code, method, host).inc()
 
     def collect(self) -> Iterator[Metric]:
-        """What has been counted so far."""
+        """Return the counts so far."""
         requests = CounterMetricFamily("rest_client_requests", "Requests by answer.", labels=("code", "method", "host"))
         with self._lock:
             for key, count in self._answers.items():
@@ -148,7 +147,7 @@ class QueueMetrics(workqueue.MetricsProvider):
 
 
 class PrometheusInformerMetrics(informers.InformerMetrics):
-    """Whether caches are fresh, servers cope and handlers keep up."""
+    """Metrics that show whether caches are fresh, servers cope and handlers keep up."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         make = Makers(registry)
@@ -184,7 +183,7 @@ class PrometheusInformerMetrics(informers.InformerMetrics):
         )
         # One writer per informer (its reflector's thread); replaced whole, so a scrape may read at any time.
         self._heard_at: dict[str, float] = {}
-        # Found here, since to find a child by its labels takes longer than to count.
+        # Found here, since finding a child by its labels takes longer than counting.
         self._counted: dict[tuple[str, str], Counter] = {}
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the protocol's

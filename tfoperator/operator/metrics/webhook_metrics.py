@@ -1,4 +1,4 @@
-"""Prometheus metrics of the conversion webhook; imported only where the webhook is asked for."""
+"""Prometheus metrics of the conversion webhook; imported only where the webhook is configured."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from prometheus_client import CollectorRegistry
 from tfoperator.operator.metrics.tool_metrics import Makers
 from tfoperator.servers import webhook
 
-_SECONDS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
+_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
 
 
 class PrometheusWebhookMetrics(webhook.WebhookMetrics):
-    """Conversions, and the certificate that is shown."""
+    """The conversions, and the certificate in use."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         make = Makers(registry)
@@ -21,7 +21,7 @@ class PrometheusWebhookMetrics(webhook.WebhookMetrics):
             "tfoperator_webhook_objects", "Objects converted, by the version asked for.", ("version",)
         )
         self._seconds = make.histogram(
-            "tfoperator_webhook_review_duration_seconds", "Seconds of one conversion review.", buckets=_SECONDS
+            "tfoperator_webhook_review_duration_seconds", "Seconds of one conversion review.", buckets=_BUCKETS
         )
         self._failures = make.counter(
             "tfoperator_webhook_failures", "Reviews that failed, and requests that were none.", ("reason",)

@@ -1,4 +1,4 @@
-"""What can an administrator choose, and what was chosen? A flag, the environment, a YAML file, in this order."""
+"""The options of an administrator, and their sources: a flag, the environment, a YAML file, in this order."""
 
 from tfoperator.operator.options.reading import parse_options, read_config
 from tfoperator.operator.options.settings import Options, OptionsError

@@ -1,4 +1,4 @@
-"""What options must satisfy together. Pure."""
+"""Checks of options that depend on each other. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from tfoperator.operator.options.settings import Options, OptionsError
 
 
 def check_together(options: Options) -> None:
-    """Raises OptionsError for options that exclude or need each other."""
+    """Raise OptionsError for options that exclude or need each other."""
     if options.reconcile_max_period < options.resync_period:
         raise OptionsError(
             f"--reconcile-max-period ({options.reconcile_max_period:g}s) must not be less than "

@@ -1,6 +1,6 @@
-"""Notices when the configuration file changes, and passes on what may change while the operator runs.
+"""Detects changes of the configuration file, and passes on the options that may change at run time.
 
-That is `accelerators` and `scheduling`.
+Those are `accelerators` and `scheduling`.
 
 The file is read every few seconds instead of being watched by the kernel: a ConfigMap's file is a symbolic link whose
 target is replaced, and network file systems send no notifications.
@@ -25,10 +25,10 @@ _LOOK_SECONDS = 5.0
 
 
 class ConfigWatcher(Repetition):
-    """Calls `on_change`, from its own thread, each time the file says something else. `start`, `stop` once each.
+    """Calls `on_change`, from its own thread, each time the file's options change. `start`, `stop` once each.
 
-    A file that is wrong changes nothing: the error is logged, once, and what was read before holds. That other options
-    have changed is logged, too, for they take effect at the next start.
+    An invalid file changes nothing: the error is logged, once, and the previous options stay. Changes of other options
+    are logged, too, for they take effect at the next start.
     """
 
     def __init__(
@@ -38,12 +38,12 @@ class ConfigWatcher(Repetition):
         *,
         clock: Clock | None = None,
     ) -> None:
-        """`options` are those in use, read from the file that they name; with what has changed they are passed on."""
+        """Initialize; `options` are those in use, read from the file that they name; `on_change` gets them updated."""
         self._path = options.config
         self._options = options
         self._on_change = on_change
         super().__init__(self._look, seconds=_LOOK_SECONDS, clock=clock or SystemClock(), name="config-watcher")
-        # Nothing yet: the file may have changed since the options were read.
+        # No signature yet: the file may have changed since the options were read.
         self._signature: tuple[int, ...] | None = None
         self._others: dict[str, Any] | None = None
 
@@ -77,7 +77,7 @@ class ConfigWatcher(Repetition):
 
 
 def _signature(path: str) -> tuple[int, ...] | None:
-    """What differs if the file does; None if there is none."""
+    """Return a value that changes with the file; None if there is none."""
     try:
         found = Path(path).stat()
     except OSError:

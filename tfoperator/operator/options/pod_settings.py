@@ -1,7 +1,7 @@
-"""Read `accelerators` and `scheduling` of the configuration file: what is added to pods, and what PodGroups name. Pure.
+"""Reads `accelerators` (additions to pods) and `scheduling` (names in PodGroups) of the configuration file. Pure.
 
-A mistake in `accelerators` would break the pods of every job that trains on one, hours later and in other hands. So
-everything that an API server would refuse in a pod for what is said here is refused when the file is read.
+A mistake in `accelerators` would break the pods of every job that trains on one, hours later and for other people. So
+every setting with which an API server would refuse a pod is refused when the file is read.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from tfoperator.operator.options.values import NAMESPACE, refuse
 
 _RESOURCE = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 _VOLUME_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-_VARIABLE_NAME = re.compile(r"[!-<>-~]+")  # what Kubernetes takes: printable ASCII, but no "="
+_VARIABLE_NAME = re.compile(r"[!-<>-~]+")  # Kubernetes accepts printable ASCII, but no "="
 _MOUNT_TEXTS = frozenset({"mountPropagation", "recursiveReadOnly", "subPath", "subPathExpr"})
 _MOUNT_MEMBERS = _MOUNT_TEXTS | {"mountPath", "name", "readOnly"}
 _VARIABLE_MEMBERS = frozenset({"name", "value", "valueFrom"})
-_OURS = ("TF_CONFIG", CHECKPOINT_VARIABLE)
+_RESERVED_VARIABLES = ("TF_CONFIG", CHECKPOINT_VARIABLE)
 
 
 def parse_accelerators(value: object) -> dict[str, Accelerator]:
-    """The accelerators by resource name. Raises ValueError with every problem, as `values` does."""
+    """Return the accelerators by resource name. Raises ValueError with every problem, as `values` does."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -92,10 +92,10 @@ def _mount_problems(path: str, mount: dict[str, Any], volumes: list[Any]) -> Ite
 def _variable_problems(path: str, variable: dict[str, Any]) -> Iterator[Problem]:
     name, value, source = variable.get("name"), variable.get("value"), variable.get("valueFrom")
     yield from _text_problems(member(path, "name"), name, _VARIABLE_NAME.fullmatch, "a variable's name")
-    if name in _OURS:
+    if name in _RESERVED_VARIABLES:
         yield Problem(member(path, "name"), f"must not be {name}: the operator sets it itself")
     if value is not None and not isinstance(value, str):
-        # YAML's 1 and true are no text; Kubernetes wants text.
+        # YAML's 1 and true are not text; Kubernetes requires text.
         yield Problem(member(path, "value"), f"must be text, is {value!r}: put it in quotes")
     if source is not None and (value is not None or not isinstance(source, dict)):
         yield Problem(member(path, "valueFrom"), "must be an object, and not stand beside a value")
@@ -129,7 +129,7 @@ _PATH = "scheduling"
 
 
 def parse_scheduling(value: object) -> SchedulingRules:
-    """The rules; those of an operator without a file for None. Raises ValueError with every problem."""
+    """Return the rules; those of an operator without a file for None. Raises ValueError with every problem."""
     if value is None:
         return SchedulingRules()
     refuse(type_problems(value, SchedulingRules, _PATH) or _problems(value))
@@ -137,7 +137,7 @@ def parse_scheduling(value: object) -> SchedulingRules:
 
 
 def _problems(value: object) -> Iterator[Problem]:
-    """What is wrong beyond types. A null would silently be the default, which allows more than nothing."""
+    """Yield the problems beyond types. A null would silently be the default, which allows more than nothing."""
     for unknown in unknown_members(value, SchedulingRules, _PATH):
         yield Problem(member(unknown.path, unknown.name), f"is unknown; there are {', '.join(unknown.known)}")
     for kind, lists in value.items() if isinstance(value, dict) else ():

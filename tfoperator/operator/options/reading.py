@@ -22,7 +22,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.environ) -> Options:
-    """The options that the arguments, the environment and the file named by `--config` make.
+    """Return the options from the arguments, the environment and the file named by `--config`.
 
     Raises OptionsError; `--help` and `--version` print and raise SystemExit.
     """
@@ -42,7 +42,7 @@ def parse_options(arguments: Sequence[str], environ: Mapping[str, str] = os.envi
 
 
 def read_config(path: str) -> dict[str, Any]:
-    """The options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
+    """Return the options in a configuration file, by the names of their fields in `Options`. Raises OptionsError."""
     return {
         SETTINGS_BY_NAME[name].field: _parse(SETTINGS_BY_NAME[name], value, f"--config {path}: {name}")
         for name, value in _read_file(path).items()
@@ -93,7 +93,7 @@ def _parse(setting: Setting, value: object, source: str) -> Any:
 
 
 def _read_file(path: str) -> dict[str, object]:
-    from tfoperator.base.yamldata import YamlError, read_value_of_file  # only who has a file pays for PyYAML
+    from tfoperator.base.yamldata import YamlError, read_value_of_file  # imported late: only a file needs PyYAML
 
     try:
         content = read_value_of_file(path, path)

@@ -1,4 +1,4 @@
-"""What an administrator can choose: each option with its flag, its default, its parser and its help.
+"""The options of an administrator: each with its flag, its default, its parser and its help.
 
 One table describes every option, so that its flag `--resync-period`, its variable `TFOPERATOR_RESYNC_PERIOD` and its
 key `resync-period` (or `resyncPeriod`) in the file can't drift apart, and a mistake is reported by the name under which
@@ -29,10 +29,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's options. Times are seconds, sizes bytes. `tfoperator operator --help` explains each.
 
     `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` and
-    `scheduling` can only be said there.
+    `scheduling` can only be set there.
 
-    The lease is tried for every second, twice as often as Go controllers do, because that is what a standby needs to
-    notice that the leader has stepped down: with its jitter, 2.2 s at the latest.
+    The lease is tried for every second, twice as often as Go controllers do, so that a standby notices in time that the
+    leader has stepped down: with its jitter, after 2.2 s at the latest.
     """
 
     kubeconfig: str = ""
@@ -93,7 +93,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(NamedTuple):
-    """How one option is given. `name` is that of its flag, without the dashes in front."""
+    """The spellings of one option. `name` is that of its flag, without the leading dashes."""
 
     name: str
     parse: Callable[[object], Any]
@@ -182,5 +182,5 @@ FILE_ONLY = (
     Setting("accelerators", parse_accelerators, "", "what containers that ask for an accelerator get"),
     Setting("scheduling", parse_scheduling, "", "priority classes and queues that jobs' PodGroups may name"),
 )
-"""Options that only the file can say."""
+"""Options that only the file can set."""
 SETTINGS_BY_NAME = {setting.name: setting for setting in (*SETTINGS, *FILE_ONLY)}

@@ -1,4 +1,4 @@
-"""Reading the values of options: text from a flag or the environment, or a scalar from a YAML file. Pure.
+"""Parsers of the values of options: text from a flag or the environment, or a scalar from a YAML file. Pure.
 
 Every parser raises ValueError with a message that completes the sentence "<option> ...".
 """
@@ -13,8 +13,8 @@ from tfoperator.api.problems import Problem
 from tfoperator.base.durations import format_duration, parse_duration
 from tfoperator.servers.http import Address
 
-_LONGEST = 20 * 365 * 24 * 3600.0
-"""Seconds. Threads and certificates can't take much longer times."""
+_MAX_DURATION = 20 * 365 * 24 * 3600.0
+"""The maximum, in seconds. Threads and certificates can't take much longer times."""
 
 _SIZE = re.compile(r"(\d+)([KMGT]i?)?")
 _SIZE_UNITS = {
@@ -25,18 +25,18 @@ _SIZE_UNITS = {
 NAMESPACE = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
-_SHOWN = 5  # problems in one message
+_MAX_SHOWN_PROBLEMS = 5  # maximum number of problems in one message
 
 
 def text(value: object) -> str:
-    """Any string."""
+    """Return any string."""
     if not isinstance(value, str):
         raise ValueError(f"must be text, is {value!r}")
     return value
 
 
 def boolean(value: object) -> bool:
-    """`true` or `false`, as Go's flags and YAML spell them."""
+    """Return a boolean from `true` or `false`, as Go's flags and YAML spell them."""
     if isinstance(value, bool):
         return value
     lowered = str(value).strip().lower()
@@ -48,7 +48,7 @@ def boolean(value: object) -> bool:
 
 
 def integer(low: int, high: int) -> Callable[[object], int]:
-    """A parser of whole numbers between two bounds."""
+    """Return a parser of whole numbers between two bounds."""
 
     def parse(value: object) -> int:
         try:
@@ -63,7 +63,7 @@ def integer(low: int, high: int) -> Callable[[object], int]:
 
 
 def number(value: object) -> float:
-    """A finite number."""
+    """Return a finite number."""
     try:
         found = float(str(value))
     except ValueError:
@@ -74,7 +74,7 @@ def number(value: object) -> float:
 
 
 def duration(value: object) -> float:
-    """Seconds of a duration as Go writes it: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
+    """Return the seconds of a Go duration: `15s`, `5m`, `1h30m`, `250ms`; a bare number is seconds. More than 0."""
     found = seconds(value)
     if found <= 0:
         raise ValueError(f"must be more than 0, is {value!r}")
@@ -82,15 +82,15 @@ def duration(value: object) -> float:
 
 
 def seconds(value: object) -> float:
-    """As `duration`, 0 included."""
+    """Return the seconds as `duration` does, 0 included."""
     found = parse_duration(str(value))
-    if found > _LONGEST:
-        raise ValueError(f"must be at most {format_duration(_LONGEST)}, is {value!r}")
+    if found > _MAX_DURATION:
+        raise ValueError(f"must be at most {format_duration(_MAX_DURATION)}, is {value!r}")
     return found
 
 
 def size(value: object) -> int:
-    """Bytes, as Kubernetes writes a quantity of them: `10Gi`, `500M`, or a whole number. More than 0."""
+    """Return the bytes of a Kubernetes quantity: `10Gi`, `500M`, or a whole number. More than 0."""
     written = str(value).strip()
     match = _SIZE.fullmatch(written)
     found = int(match[1]) * _SIZE_UNITS.get(match[2] or "", 1) if match and written.isascii() else 0
@@ -100,7 +100,7 @@ def size(value: object) -> int:
 
 
 def shown_size(count: int) -> str:
-    """A size as `size` reads it, in the largest binary unit that fits."""
+    """Return a size as `size` reads it, in the largest binary unit that fits."""
     for letter in "TGMK":
         unit = _SIZE_UNITS[letter + "i"]
         if count >= unit and count % unit == 0:
@@ -109,7 +109,7 @@ def shown_size(count: int) -> str:
 
 
 def choice(*options: str) -> Callable[[object], str]:
-    """A parser that takes one of the options."""
+    """Return a parser that takes one of the options."""
 
     def parse(value: object) -> str:
         if value not in options:
@@ -120,7 +120,7 @@ def choice(*options: str) -> Callable[[object], str]:
 
 
 def namespaces(value: object) -> tuple[str, ...]:
-    """Namespaces: a list, or text with commas. Empty: all of them."""
+    """Return namespaces: a list, or text with commas. Empty: all of them."""
     items = value if isinstance(value, list | tuple) else str(value).split(",")
     found = tuple(dict.fromkeys(part.strip() for item in items for part in str(item).split(",") if part.strip()))
     for one in found:
@@ -130,7 +130,7 @@ def namespaces(value: object) -> tuple[str, ...]:
 
 
 def address(value: object) -> Address | None:
-    """`host:port`, `:port` for every interface, `[::1]:port`; `0` is None: don't listen."""
+    """Parse `host:port`, `:port` for every interface, `[::1]:port`; `0` is None: don't listen."""
     written = str(value).strip()
     if written == "0":
         return None
@@ -145,7 +145,7 @@ def address(value: object) -> Address | None:
 
 
 def https_url(value: object) -> str:
-    """The address of an HTTPS server as a CRD takes it: without user, query and fragment. Empty: none."""
+    """Return the URL of an HTTPS server as a CRD accepts it: without user, query and fragment. Empty: none."""
     written = text(value)
     if not written:
         return ""
@@ -160,9 +160,9 @@ def https_url(value: object) -> str:
 
 
 def refuse(problems: Iterable[Problem]) -> None:
-    """Raise ValueError with what is wrong with parts of a value, if anything is."""
+    """Raise ValueError with the problems of parts of a value, if there are any."""
     found = list(problems)
     if found:
-        listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_SHOWN])
-        more = len(found) - _SHOWN
+        listed = "; ".join(f"{problem.field} {problem.message}" for problem in found[:_MAX_SHOWN_PROBLEMS])
+        more = len(found) - _MAX_SHOWN_PROBLEMS
         raise ValueError(f"is wrong: {listed}" + (f"; and {more} more" if more > 0 else ""))

@@ -1,7 +1,7 @@
-"""Looks at the newest lines of logs, for jobs with a deadline for their progress that report none.
+"""Looks at the newest lines of logs, for jobs with a progress deadline that report no progress.
 
-One request for one line of one pod, and as many more as it takes to find a line that is new: of a job that goes on
-mostly one, twice in its deadline. Nothing is known of other jobs, and without such a job there is no thread.
+One request for one line of one pod, and more until a new line is found: for a job that makes progress mostly one, twice
+in its deadline. Other jobs have no entry here, and without such a job there is no thread.
 """
 
 from __future__ import annotations
@@ -26,37 +26,37 @@ logger = logging.getLogger(__name__)
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """When the newest line of a log was written, None if it has none; and whether its program is stopped (SIGSTOP)."""
+    """The time of a log's newest line, None if it has none; and whether its program is stopped (SIGSTOP)."""
 
     written: datetime | None
     stopped: bool = False
 
 
 NewestLineOf = Callable[[Pod], Seen]
-"""What is to be seen of the training container of a pod. Raises KubeError."""
+"""Looks at the training container of a pod. Raises KubeError."""
 
-_AT_ONCE = 4
-"""Jobs whose logs are looked at at a time; of a job, one pod after the other."""
+_CONCURRENT_JOBS = 4
+"""The number of jobs whose logs are read concurrently; of a job, one pod after the other."""
 _MAX_PODS = 256
-"""Pods of one job: a thousand workers that have all fallen silent are told from the first of them."""
+"""The maximum number of pods of one job: a thousand silent workers are detected from the first of them."""
 _STAMP_BYTES = 64  # a time in RFC 3339 with nanoseconds, and the space after it
-_FORBIDDEN = "the operator may not read logs (its role has no pods/log; see docs/hangs.md)"
+_FORBIDDEN_PROBLEM = "the operator may not read logs (its role has no pods/log; see docs/hangs.md)"
 
-_NOTHING = LogLines()
+_NOTHING_READ = LogLines()
 
 
 class LogSource(Protocol):
-    """Who has the logs: `tfoperator.kube.client.Client`."""
+    """A source of logs: `tfoperator.kube.client.Client`."""
 
     def pod_log(
         self, namespace: str, name: str, container: str = "", *, tail_lines: int | None = None, timestamps: bool = False
     ) -> LogStream:
-        """The log of a container. Raises KubeError."""
+        """Return the log of a container. Raises KubeError."""
         ...
 
 
 def newest_line_from(source: LogSource) -> NewestLineOf:
-    """Asks an API server, which has it from the kubelet: one line with its time, of which only the time is read."""
+    """Return a function that reads one line and its time from an API server's log of a pod; it uses only the time."""
 
     def newest_line(pod: Pod) -> Seen:
         meta = pod.metadata
@@ -72,7 +72,7 @@ def newest_line_from(source: LogSource) -> NewestLineOf:
 
 
 def parse_stamp(line: bytes) -> datetime | None:
-    """The time at which a line begins that came with `timestamps=true`; None if it doesn't."""
+    """Return the time at the start of a line from a log with `timestamps=true`; None if there is none."""
     text = line[:_STAMP_BYTES].partition(b" ")[0].decode("ascii", "replace").strip()
     try:
         stamp = datetime.fromisoformat(text)
@@ -87,15 +87,15 @@ class LogLooker:
     def __init__(self, newest_line: NewestLineOf, *, clock: Clock | None = None) -> None:
         self._newest_line = newest_line
         self._clock = clock or SystemClock()
-        self._pool = WitnessPool(_AT_ONCE, "log-looks")
-        self._lock = threading.Lock()  # guards what follows
+        self._pool = WitnessPool(_CONCURRENT_JOBS, "log-looks")
+        self._lock = threading.Lock()  # guards the fields below
         self._known: dict[str, LogLines] = {}  # by job uid
-        self._looking: set[str] = set()  # job uids; one that is forgotten meanwhile is no longer in it
+        self._looking: set[str] = set()  # job UIDs; a job that is forgotten meanwhile is removed
 
     def known(self, uid: str) -> LogLines:
-        """What the last look at the logs of the job with this UID has found."""
+        """Return the result of the last look at the logs of the job with this UID."""
         with self._lock:
-            return self._known.get(uid, _NOTHING)
+            return self._known.get(uid, _NOTHING_READ)
 
     def look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
         """Begin to look, unless a look at this job's logs is under way; `done` is called when it is over."""
@@ -106,13 +106,13 @@ class LogLooker:
         self._pool.submit(self._look, job, tuple(pods[:_MAX_PODS]), newer_than, done)
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         with self._lock:
             self._known.pop(uid, None)
             self._looking.discard(uid)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        """Start no more looks, and wait up to `timeout` real seconds for the threads. Idempotent."""
         self._pool.close(timeout)
 
     def _look(self, job: ObjectMeta, pods: Sequence[Pod], newer_than: datetime, done: Callable[[], object]) -> None:
@@ -126,8 +126,8 @@ class LogLooker:
                 try:
                     seen = self._newest_line(pod)
                 except KubeError as error:
-                    # A pod whose log can't be had tells nothing: that is no news, but nor is it an end of the look.
-                    problem = _FORBIDDEN if isinstance(error, ForbiddenError) else str(error)
+                    # A pod whose log can't be read gives no news, but does not end the look.
+                    problem = _FORBIDDEN_PROBLEM if isinstance(error, ForbiddenError) else str(error)
                     logger.debug("no newest line of %s: %s", pod.metadata.name, error, extra={"job": job.key})
                     if isinstance(error, ForbiddenError) or self._pool.closed:
                         break
@@ -141,11 +141,11 @@ class LogLooker:
             logger.exception("looking at the logs failed", extra={"job": job.key})
         with self._lock:
             if job.uid not in self._looking:
-                return  # the job is gone: nobody would ever forget what is noted now
+                return  # the job is gone: an entry made now would never be forgotten
             self._looking.discard(job.uid)
             alive = {pod.metadata.uid for pod in pods}
             kept = {uid: one for uid, one in before.newest.items() if uid in alive}
-            # Who could be read counts; what is wrong is said only if nobody could.
+            # Readable logs count; the problem is reported only if no log could be read.
             self._known[job.uid] = LogLines({**kept, **newest}, looked, "" if newest else problem)
             closed = self._pool.closed
         if not closed:
@@ -160,10 +160,10 @@ def new_line(
     *,
     stopped: bool = False,
 ) -> NewestLine:
-    """What a look at a log at `looked` says of its newest line, whose own time is `stamp` (None: there is none).
+    """Return the result of a look at a log at `looked`; its newest line has the time `stamp` (None: there is none).
 
-    `before` is what the look at `previous` said. A line that was not there then is newer than that look, whatever its
-    node's clock says.
+    `before` is the result of the look at `previous`. A line that was not there then is newer than that look, whatever
+    its node's clock says.
     """
     if stamp is None:
         time = before.time if before is not None else datetime(1970, 1, 1, tzinfo=UTC)

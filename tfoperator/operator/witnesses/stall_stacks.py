@@ -1,8 +1,8 @@
 """Takes the stacks of a job's threads in a cluster, when it has stalled or its time is over, into the log archive.
 
-It runs one command in each pod, by the right `pods/exec`: whoever has that may do anything in those pods, so it is done
-only where an administrator asks for it (`--stall-stacks`). Nobody waits: neither a sync nor another job, beyond the
-time that the end of a stall waits for stacks anyway. What it has found is told by one event for each time.
+It runs one command in each pod, by the right `pods/exec`: which allows any action in those pods, so it is done only
+where an administrator enables it (`--stall-stacks`). Neither a sync nor another job waits for it, beyond the time that
+the end of a stall waits for stacks anyway. One event reports each result.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_PODS = 16
-"""Of one job: where a thousand workers wait for each other, some of them tell what all do."""
+"""The maximum number of pods of one job: where a thousand workers wait for each other, a few show the cause."""
 MAX_BYTES = 1 << 20
-"""Of one pod's stacks: some hundred threads."""
+"""The maximum size of one pod's stacks: some hundred threads."""
 COMMAND_SECONDS = 15.0
-"""A program that does not answer is given up after 5 s by the command itself."""
+"""Seconds. The command itself gives up a program that does not answer after 5 s."""
 TAKE_SECONDS = 25.0
-"""What has not begun so long after a job was to be looked at is left out: its end does not wait longer than 30 s."""
+"""Pods not begun this many seconds after the start are left out: the end of a job waits at most 30 s."""
 
-_AT_ONCE = 8
-_MAX_TOLD = 8
+_CONCURRENT_PODS = 8
+_MAX_LISTED = 8
 _MAX_PROBLEMS = 3
 _NEVER = datetime(1970, 1, 1, tzinfo=UTC)
-_MAY_NOT = (
+_FORBIDDEN_PROBLEM = (
     "the operator may not run commands in pods. Give it get and create of pods/exec (the component stall-stacks, "
     "in the chart stallStacks.enabled), or start it without --stall-stacks; see docs/hangs.md"
 )
@@ -52,19 +52,19 @@ class CommandRunner(Protocol):
     def pod_exec(
         self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
     ) -> Executed:
-        """Run one, within so many seconds and bytes. Raises KubeError."""
+        """Run a command, within `timeout` seconds and `max_bytes` bytes of output. Raises KubeError."""
         ...
 
 
 KeepStacks = Callable[[ObjectMeta, Pod, str, str], object]
 """Keeps stacks of a job's pod: job, pod, container, text. Raises OSError."""
 Tell = Callable[[ObjectMeta, Literal["Normal", "Warning"], str, str], object]
-"""Tells something about a job: an event's type, reason and message."""
+"""Reports something about a job: an event's type, reason and message."""
 
 
 @dataclass
 class _Taking:
-    """One time that a job's pods are asked. Guarded by the taker's lock."""
+    """One request for the stacks of a job's pods. Guarded by the taker's lock."""
 
     job: ObjectMeta
     deadline: float
@@ -84,18 +84,18 @@ class StackTaker:
         self._keep = keep
         self._tell = tell
         self._clock = clock or SystemClock()
-        self._pool = WitnessPool(_AT_ONCE, "stall-stacks")
-        self._lock = threading.Lock()  # guards what follows, and takings
+        self._pool = WitnessPool(_CONCURRENT_PODS, "stall-stacks")
+        self._lock = threading.Lock()  # guards the fields below, and takings
         self._taken: dict[str, datetime] = {}  # by job uid
         self._open: dict[str, _Taking] = {}  # by job uid
 
     def taken(self, uid: str) -> datetime:
-        """When those of the job with this UID were last taken; 1970 if never."""
+        """Return when the stacks of the job with this UID were last taken; 1970 if never."""
         with self._lock:
             return self._taken.get(uid, _NEVER)
 
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to take them, unless that is under way; `done` is called when it is over."""
+        """Begin to take stacks, unless that is under way; `done` is called when it is over."""
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
         chosen = running[:MAX_PODS]
         with self._lock:
@@ -113,13 +113,13 @@ class StackTaker:
             done()
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Forget a job that is gone."""
         with self._lock:
             self._taken.pop(uid, None)
             self._open.pop(uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
+        """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent."""
         self._pool.close(timeout)
 
     def _take_one(self, taking: _Taking, pod: Pod) -> None:
@@ -135,7 +135,7 @@ class StackTaker:
             else:
                 taking.kept.append(name)
             taking.open -= 1
-            # A job that is gone has been forgotten meanwhile.
+            # A deleted job has been forgotten meanwhile.
             over = taking.open == 0 and not self._pool.closed and self._open.get(taking.job.uid) is taking
             if over:
                 del self._open[taking.job.uid]
@@ -145,10 +145,10 @@ class StackTaker:
             taking.done()
 
     def _problem_of(self, taking: _Taking, pod: Pod) -> str:
-        """Ask one pod and keep what it says; why nothing could be kept, if so."""
+        """Take the stacks of one pod and keep them; return the problem if that failed."""
         with self._lock:
             if taking.forbidden:
-                return _MAY_NOT
+                return _FORBIDDEN_PROBLEM
             if self._pool.closed or self._clock.monotonic() >= taking.deadline:
                 return "there was no time left to ask it"
         found = self._ask(taking, pod)
@@ -172,20 +172,20 @@ class StackTaker:
                 max_bytes=MAX_BYTES,
             )
         except ForbiddenError as error:
-            logger.warning("%s: %s", _MAY_NOT, error, extra={"job": taking.job.key})
+            logger.warning("%s: %s", _FORBIDDEN_PROBLEM, error, extra={"job": taking.job.key})
             with self._lock:
                 taking.forbidden = True
-            return PodStacks(problem=_MAY_NOT)
+            return PodStacks(problem=_FORBIDDEN_PROBLEM)
         except KubeError as error:
             return stacks_refused(error, "the operator")
         return stacks_printed(ran)
 
 
 def _told(taking: _Taking) -> tuple[Literal["Normal", "Warning"], str, str]:
-    """The event of one time."""
+    """Return the event about one request."""
     name = taking.job.name
     if taking.forbidden:
-        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken: {_MAY_NOT}."
+        return "Warning", "StacksNotTaken", f"No stacks of TFJob {name} were taken: {_FORBIDDEN_PROBLEM}."
     problems = [f"{replica}: {why}" for replica, why in sorted(taking.problems.items())]
     more = f"; and of {len(problems) - _MAX_PROBLEMS} more" if len(problems) > _MAX_PROBLEMS else ""
     missing = f" None of {'; '.join(problems[:_MAX_PROBLEMS])}{more}." if problems else ""
@@ -197,5 +197,5 @@ def _told(taking: _Taking) -> tuple[Literal["Normal", "Warning"], str, str]:
 
 def _names(replicas: Iterable[str]) -> str:
     names = sorted(replicas)
-    more = f" and {len(names) - _MAX_TOLD} more" if len(names) > _MAX_TOLD else ""
-    return ", ".join(names[:_MAX_TOLD]) + more
+    more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+    return ", ".join(names[:_MAX_LISTED]) + more

@@ -9,21 +9,21 @@ from typing import Any
 
 
 class WitnessPool:
-    """Thread-safe. `close()` ends its threads."""
+    """A pool of threads. Thread-safe. `close()` ends its threads."""
 
     def __init__(self, at_once: int, name: str) -> None:
         self._pool = ThreadPoolExecutor(at_once, thread_name_prefix=name)
-        self._lock = threading.Lock()  # guards _closed, and that nothing is submitted after it
+        self._lock = threading.Lock()  # guards _closed, and prevents submissions after it
         self._running: set[Future[None]] = set()
         self._closed = False
 
     @property
     def closed(self) -> bool:
-        """Whether nothing is begun any more."""
+        """Whether the pool is closed for new work."""
         return self._closed
 
     def submit(self, work: Callable[..., None], *arguments: Any) -> None:
-        """Have a thread do it, when one is free; nothing happens once this is closed."""
+        """Have a free thread do the work; no-op once closed."""
         with self._lock:
             if not self._closed:
                 one = self._pool.submit(work, *arguments)
@@ -31,9 +31,9 @@ class WitnessPool:
                 one.add_done_callback(self._running.discard)
 
     def close(self, timeout: float) -> None:
-        """Begin with no more, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Start no more, and wait up to `timeout` real seconds for the threads. Idempotent.
 
-        One that waits for an answer, because a node is gone perhaps, ends when the client that asks is closed.
+        A thread that waits for an answer, perhaps because a node is gone, ends when its client is closed.
         """
         with self._lock:
             self._closed = True
