@@ -161,6 +161,17 @@ def make_pod(
     )
 
 
+def pods_by_letter(workers: str = "", **others: str) -> list[Pod]:
+    """Pods of workers and `others` by letter: Succeeded, Failed (exit code 1), Running, Pending; a dash is no pod."""
+    phases = {"S": ("Succeeded", 0), "F": ("Failed", 1), "R": ("Running", None), "P": ("Pending", None)}
+    return [
+        make_pod(f"{kind}-{index}", phases[letter][0], exit_code=phases[letter][1])
+        for kind, letters in {"Worker": workers, **others}.items()
+        for index, letter in enumerate(letters)
+        if letter != "-"
+    ]
+
+
 def make_service(
     replica: str, *, name: str = "", uid: str = "", created: datetime = NOW, deleted: datetime | None = None
 ) -> Service:

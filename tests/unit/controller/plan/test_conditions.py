@@ -21,11 +21,6 @@ def kinds(conditions: Conditions) -> list[str]:
     return [c.type for c in conditions.result()]
 
 
-def test_what_becomes_true_goes_to_the_end() -> None:
-    conditions = build((C.RUNNING, "False"), (C.CREATED, "True"), (C.RUNNING, "True"))
-    assert kinds(conditions) == ["Created", "Running"]
-
-
 @pytest.mark.parametrize(
     ("steps", "last"),
     [

@@ -251,15 +251,6 @@ def test_a_suspended_jobs_pods_count_as_active_while_they_have_to_stay() -> None
     assert leaving.status.replica_statuses["Worker"].active == 0
 
 
-def test_what_was_completed_before_a_suspension_stays_completed() -> None:
-    replicas = {"Worker": {"replicas": 2}}
-    job = make_job(replicas, runPolicy={"suspend": True}, successPolicy="AllWorkers")
-    held = planned(started(job), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"))
-    assert held.status.replica_statuses["Worker"].completed_indexes == "0"
-    resumed = planned(make_job(replicas, status=held.status, successPolicy="AllWorkers"))
-    assert resumed.created_pods == ["Worker-1"]
-
-
 def test_a_job_that_had_ended_when_it_was_suspended_has_ended() -> None:
     done = planned(suspended(), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"), make_pod("PS-0"))
     assert done.is_true(C.SUCCEEDED)
@@ -288,10 +279,6 @@ def test_the_deadline_fires_by_itself(elapsed: float, ends: bool, requeue: float
 def test_the_first_sync_knows_of_the_deadline() -> None:
     result = planned(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 600}), services=(), now=after(0.25))
     assert result.requeue_after == 599.75
-
-
-def test_without_a_deadline_nothing_is_to_be_waited_for() -> None:
-    assert planned(started(make_job({"Worker": 1})), make_pod("Worker-0")).requeue_after is None
 
 
 @pytest.mark.parametrize("seconds", [10**9, 10**25])

@@ -221,11 +221,6 @@ def test_how_long_a_restart_waits(pod: Pod, restart: int, now: float, wait: floa
     assert restart_wait(pod, restart, after(now), OPTIONS) == wait
 
 
-def test_a_delay_of_zero_restarts_at_once() -> None:
-    pod = make_pod("Worker-0", "Failed", exit_code=137)
-    assert restart_wait(pod, 5, NOW, PlanOptions(restart_delay_base=0.0)) == 0
-
-
 @pytest.mark.parametrize(
     ("annotation", "count"), [("3", 3), ("", 0), ("-1", 0), ("x", 0), ("1e3", 0), ("٣", 0), ("9" * 30, 0)]
 )

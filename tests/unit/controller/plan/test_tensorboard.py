@@ -90,12 +90,6 @@ def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
     return [(type(action).__name__, action.kind) for action in actions]
 
 
-def test_a_job_that_asks_for_none_gets_none() -> None:
-    result = Objects().plan(job(None))
-    assert result.tensorboard_actions == ()
-    assert result.status.tensor_board is None
-
-
 def test_a_service_and_a_deployment_are_made_with_the_first_pods() -> None:
     result = planned(job(), services=())
     assert len(result.creations("pods")) == 1

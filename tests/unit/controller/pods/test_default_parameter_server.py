@@ -57,8 +57,3 @@ def test_a_job_that_runs_goes_on_when_the_operator_has_no_image_any_more() -> No
     pods = (make_pod("PS-0"), make_pod("Worker-0", "Succeeded", exit_code=0))
     result = planned(job, *pods)
     assert result.condition(ConditionType.SUCCEEDED).status == "True"
-
-
-def test_other_types_need_a_template() -> None:
-    result = plan_new({"Worker": {"template": None}})
-    assert "spec.tfReplicaSpecs[Worker].template: is required" in result.condition(ConditionType.FAILED).message
