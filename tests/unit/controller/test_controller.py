@@ -56,16 +56,6 @@ def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harne
     assert harness.queue.num_requeues("ns/job") == 0
 
 
-def test_a_pod_that_vanished_is_made_again_and_counted_as_a_restart(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.run_all()
-    harness.api.remove(PODS, "ns", "job-worker-1")
-    harness.sync()
-    assert len(harness.api.names(PODS)) == 2
-    harness.sync()
-    assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
-
-
 def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count(harness: Harness) -> None:
     harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
     harness.play_kubelet("job-worker-1", "Failed", exit_code=1)

@@ -70,12 +70,7 @@ def test_unknown_conditions_of_others_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status", "finished"),
-    [
-        ("Succeeded", "True", True),
-        ("Failed", "True", True),
-        ("Failed", "False", False),
-        ("Running", "True", False),
-    ],
+    [("Succeeded", "True", True), ("Failed", "True", True), ("Failed", "False", False), ("Running", "True", False)],
 )
 def test_when_a_job_is_finished(kind: str, status: str, finished: bool) -> None:
     assert is_finished((JobCondition("Created", "True"), JobCondition(kind, status))) is finished

@@ -19,15 +19,7 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import (
-    AllowedNames,
-    Create,
-    Delete,
-    Observed,
-    Patch,
-    PlanOptions,
-    SchedulingRules,
-)
+from tfoperator.controller import AllowedNames, Create, Delete, Observed, Patch, PlanOptions, SchedulingRules
 from tfoperator.controller.observe.informers import PriorityClass, priorities_of
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.kube import apply_merge_patch
@@ -133,12 +125,7 @@ def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
 
 def test_a_volcano_pod_group_asks_for_all_replicas_and_what_the_policy_says() -> None:
     job = gang_job({"PS": replicas(1, "500m"), "Worker": replicas(2)}, queue="q", priorityClass="high")
-    assert made(job) == {
-        "minMember": 3,
-        "minResources": {"cpu": "2500m"},
-        "queue": "q",
-        "priorityClassName": "high",
-    }
+    assert made(job) == {"minMember": 3, "minResources": {"cpu": "2500m"}, "queue": "q", "priorityClassName": "high"}
 
 
 def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:

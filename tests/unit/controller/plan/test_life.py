@@ -295,10 +295,7 @@ def test_a_clock_that_was_set_back_breaks_nothing() -> None:
 
 
 def finished_job(kind: str, policy: str = "None", **run_policy: Any) -> TFJob:
-    conditions = (
-        JobCondition("Created", "True"),
-        JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW),
-    )
+    conditions = (JobCondition("Created", "True"), JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW))
     status = TFJobStatus(conditions=conditions, start_time=after(-60), completion_time=NOW)
     return make_job({"Worker": 4, "PS": 2}, status=status, runPolicy={"cleanPodPolicy": policy, **run_policy})
 

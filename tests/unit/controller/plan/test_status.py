@@ -8,7 +8,6 @@ import pytest
 
 from tests.unit.controller.builders import make_job, make_pod, planned, pods_by_letter, started, with_status
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.kube.objects import Pod
 
 C = ConditionType
 
@@ -63,9 +62,7 @@ def test_two_workers_done_and_two_running_is_success_by_worker_0_or_not_by_polic
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
 def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
-    job = started(
-        make_job({"Chief": {"replicas": 1, "restartPolicy": policy}, "Worker": 1, "PS": 1}),
-    )
+    job = started(make_job({"Chief": {"replicas": 1, "restartPolicy": policy}, "Worker": 1, "PS": 1}))
     pods = (make_pod("Chief-0", "Failed", exit_code=130), make_pod("Worker-0"), make_pod("PS-0"))
     result = planned(job, *pods)
     assert state(result) == C.RESTARTING
@@ -77,47 +74,20 @@ def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "counts", "ready", "phase"),
+    ("ps", "workers", "counts", "ready", "phase"),
     [
-        ([], {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
-        (
-            [make_pod("PS-0", "Pending"), make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending")],
-            {"PS": (0, 0, 0), "Worker": (0, 0, 0)},
-            "0/3",
-            "Pending",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Pending"), make_pod("Worker-1")],
-            {"PS": (1, 0, 0), "Worker": (1, 0, 0)},
-            "2/3",
-            "Running",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", ready=False), make_pod("Worker-1", "Succeeded")],
-            {"PS": (1, 0, 0), "Worker": (1, 1, 0)},
-            "1/3",
-            "Running",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1")],
-            {"PS": (0, 1, 0), "Worker": (0, 2, 0)},
-            "0/3",
-            "Succeeded",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Failed"), make_pod("Worker-1")],
-            {"PS": (0, 0, 0), "Worker": (0, 0, 1)},
-            "0/3",
-            "Failed",
-        ),
+        ("-", "--", {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
+        ("P", "PP", {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
+        ("R", "PR", {"PS": (1, 0, 0), "Worker": (1, 0, 0)}, "2/3", "Running"),
+        ("R", "NS", {"PS": (1, 0, 0), "Worker": (1, 1, 0)}, "1/3", "Running"),
+        ("R", "SR", {"PS": (0, 1, 0), "Worker": (0, 2, 0)}, "0/3", "Succeeded"),
+        ("R", "FR", {"PS": (0, 0, 0), "Worker": (0, 0, 1)}, "0/3", "Failed"),
     ],
 )
-def test_the_counts_and_the_phase(pods: list[Pod], counts: dict[str, Any], ready: str, phase: str) -> None:
-    result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods)
+def test_the_counts_and_the_phase(ps: str, workers: str, counts: dict[str, Any], ready: str, phase: str) -> None:
+    result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods_by_letter(workers, PS=ps))
     found = {key: (s.active, s.succeeded, s.failed) for key, s in result.status.replica_statuses.items()}
-    assert found == counts
-    assert result.status.ready == ready
-    assert result.status.phase == phase
+    assert (found, result.status.ready, result.status.phase) == (counts, ready, phase)
 
 
 def test_the_wording_is_the_go_operators() -> None:

@@ -58,8 +58,7 @@ def test_pods_services_and_hosts_end_in_a_piece_of_the_uid() -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "services", "suffix"),
-    [(UNIQUE, services_of, ""), (PEER, unique_services, f"-{PIECE}")],
+    ("options", "services", "suffix"), [(UNIQUE, services_of, ""), (PEER, unique_services, f"-{PIECE}")]
 )
 def test_a_job_keeps_its_names_when_the_option_changes(options: PlanOptions, services: Any, suffix: str) -> None:
     job = job_of({"PS": 1, "Worker": 2})
