@@ -222,6 +222,10 @@ def test_what_was_not_deleted_before_a_resumption_is_deleted_then(scope: str) ->
     pods = make_pod("Chief-0"), make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2")
     policy = {"restartScope": scope, "suspend": True}
     held = planned(make_job(shape, status=planned(running, *pods).status, runPolicy=policy), *pods)
+    assert held.write_status_first
+    asleep = make_job(shape, status=held.status, runPolicy=policy)
+    leaving = make_pod("Worker-1", "Succeeded", deleted=NOW)
+    assert not planned(asleep, leaving, services=()).write_status, "what leaves is not completed again"
     awake = make_job(shape, status=held.status, runPolicy={"restartScope": scope})
     left = pods[1:3]
     result = planned(awake, *left)

@@ -57,23 +57,12 @@ def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str
     assert is_permanent(ending_of(pod), policy) is (policy in permanent_under.split())
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "InvalidNodeInfo",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "OutOfnvidia.com/gpu",
-        "PodLevelResourcesNotSupported",
-        "SMTAlignmentError",
-        "TaintToleration",
-        "TopologyAffinityError",
-        "UnexpectedPredicateFailureType",
-        "UnknownReason",
-        "VolumeAttachmentLimitExceeded",
-    ],
-)
+REFUSALS = """InvalidNodeInfo NodeAffinity NodeName NodePorts OutOfnvidia.com/gpu PodLevelResourcesNotSupported
+    SMTAlignmentError TaintToleration TopologyAffinityError UnexpectedPredicateFailureType UnknownReason
+    VolumeAttachmentLimitExceeded"""
+
+
+@pytest.mark.parametrize("reason", REFUSALS.split())
 @pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
 def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
     """Older kubelets say it without the words that newer ones begin each refusal with."""

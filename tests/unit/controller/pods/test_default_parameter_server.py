@@ -30,18 +30,6 @@ def test_parameter_servers_without_a_template_run_the_stock_one(key: str) -> Non
     assert len(result.creations("services")) == 3
 
 
-def test_the_stock_one_gets_what_every_replica_gets() -> None:
-    result = plan_new(
-        {"PS": {"template": None}, "Worker": 1},
-        clusterArguments=True,
-        checkpoint={"volume": {"nfs": {}}, "mountPath": "/checkpoint"},
-    )
-    server = next(c for c in result.creations("pods") if c.replica == (ReplicaType.PS, 0))
-    container = server.body["spec"]["containers"][0]
-    assert container["args"][-2:] == ["--job_name=ps", "--task_index=0"]
-    assert container["volumeMounts"][0]["mountPath"] == "/checkpoint"
-
-
 def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() -> None:
     result = plan_new({"PS": {"template": None}, "Worker": 1}, PlanOptions())
     failed = result.condition(ConditionType.FAILED)

@@ -158,21 +158,6 @@ def test_programs_read_the_whole_cluster_however_a_pod_says_it(
         assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
 
 
-def test_with_a_service_for_the_job_many_hosts_are_said_in_short() -> None:
-    pods = new_pods({"PS": 2, "Worker": 1000}, network="PerJob")
-    env = pods["Worker-7"]["spec"]["containers"][0]["env"]
-    assert env[0] == {"name": "_", "value": '.mnist.ns.svc:2222","mnist-worker-'}
-    assert env[1]["name"] == "TF_CONFIG"
-    assert env[1]["value"].startswith(
-        '{"cluster":{"ps":["mnist-ps-0.mnist.ns.svc:2222","mnist-ps-1.mnist.ns.svc:2222"],'
-        '"worker":["mnist-worker-0$(_)1$(_)2$(_)'
-    )
-    assert len(env[1]["value"]) < 7200
-    plain = new_pods({"PS": 2, "Worker": 1000})["Worker-7"]["spec"]["containers"][0]["env"]
-    assert [one["name"] for one in plain] == ["TF_CONFIG"], "the Go operator's, byte by byte"
-    assert "$" not in plain[0]["value"]
-
-
 def test_no_variable_of_the_users_is_taken_for_that() -> None:
     own = [{"name": "_", "value": "mine"}, {"name": "__", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": own}]}}
