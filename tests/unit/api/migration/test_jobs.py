@@ -37,7 +37,7 @@ def test_nothing_is_found_where_nothing_changes() -> None:
     assert found(job()) == {}
 
 
-NEW = ("", {})
+NEW: tuple[str, dict[str, float]] = ("", {})
 RUNS: tuple[str, dict[str, float]] = ("Running", {"seconds": 0})
 
 
