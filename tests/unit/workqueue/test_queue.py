@@ -4,7 +4,6 @@ import gc
 import threading
 import weakref
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
@@ -18,13 +17,6 @@ from tfoperator.workqueue import Queue, ShutDown
 @pytest.fixture
 def queue(clock: FakeClock) -> Queue[str]:
     return Queue(name="jobs", clock=clock)
-
-
-def shut_down(queue: Queue[Any], *, drained: bool) -> None:
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
 
 
 def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered() -> None:
@@ -74,7 +66,10 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
     producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
     for producer in producers:
         producer.result()
-    shut_down(queue, drained=drained)
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
     queue.add(-1)
     for consumer in consumers:
         consumer.result()
