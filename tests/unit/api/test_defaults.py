@@ -36,21 +36,6 @@ def test_what_is_unsaid_gets_the_peers_defaults() -> None:
     assert (job.spec.success_policy, job.spec.enable_dynamic_worker) == ("", False)
 
 
-def test_what_is_said_stays() -> None:
-    job = job_of(
-        tfjob(
-            {"PS": {"replicas": 0, "restartPolicy": "ExitCode"}},
-            runPolicy={"cleanPodPolicy": "All", "suspend": True, "backoffLimit": 3},
-            successPolicy="AllWorkers",
-            enableDynamicWorker=True,
-            clusterArguments=True,
-            network="PerJob",
-            checkpoint={"volume": {"hostPath": {"path": "/data"}}, "mountPath": "/checkpoint"},
-        )
-    )
-    assert default(job) == job
-
-
 def test_replica_types_get_their_proper_case() -> None:
     job = default(job_of(tfjob({"worker": {}, "ps": {}, "CHIEF": {}, "evaluatoR": {}})))
     assert list(job.spec.tf_replica_specs) == ["Worker", "PS", "Chief", "Evaluator"]

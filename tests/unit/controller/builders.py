@@ -171,6 +171,18 @@ def make_pod(
     )
 
 
+def pods_by_letter(workers: str = "", **others: str) -> list[Pod]:
+    """Pods of `workers` and `others` by letter; a dash is no pod."""
+    phases = {"S": "Succeeded", "F": "Failed", "R": "Running", "N": "Running", "P": "Pending"}  # N is not ready
+    codes = {"S": 0, "F": 1}
+    return [
+        make_pod(f"{kind}-{index}", phases[letter], exit_code=codes.get(letter), ready=letter != "N")
+        for kind, letters in {"Worker": workers, **others}.items()
+        for index, letter in enumerate(letters)
+        if letter != "-"
+    ]
+
+
 def make_service(
     replica: str, *, name: str = "", uid: str = "", created: datetime = NOW, deleted: datetime | None = None
 ) -> Service:

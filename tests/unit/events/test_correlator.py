@@ -39,13 +39,6 @@ def source() -> Source:
     return Source()
 
 
-def test_a_single_event_is_created(source: Source) -> None:
-    event = source.written()
-    assert (event.count, event.message, event.type, event.reason) == (1, "created", "Normal", "Created")
-    assert event.first_seen == event.last_seen == source.clock.now()
-    assert event.regarding == JOB
-
-
 def test_its_name_is_the_objects_with_the_time_in_hex(source: Source) -> None:
     nanoseconds = int(source.clock.now().timestamp()) * 10**9
     assert source.written().name == f"mnist.{nanoseconds:x}"
@@ -85,18 +78,12 @@ def test_events_with_different_reasons_stay_apart(source: Source) -> None:
     assert not any(event.message.startswith(PREFIX) for event in events)
 
 
-def test_the_tenth_distinct_message_is_combined_with_its_predecessors(source: Source) -> None:
-    events = [source.written(f"message {n}") for n in range(10)]
-    assert not any(event.message.startswith(PREFIX) for event in events[:9])
-    assert events[9].message == PREFIX + "message 9"
-    assert events[9].count == 1
-
-
-def test_further_messages_are_counted_on_the_combined_event(source: Source) -> None:
+def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_event(source: Source) -> None:
     events = [source.written(f"message {n}") for n in range(15)]
+    assert not any(event.message.startswith(PREFIX) for event in events[:9])
+    assert [event.message for event in events[9:]] == [f"{PREFIX}message {n}" for n in range(9, 15)]
     assert [event.count for event in events[9:]] == [1, 2, 3, 4, 5, 6]
     assert len({event.name for event in events[9:]}) == 1
-    assert events[-1].message == PREFIX + "message 14"
 
 
 def test_messages_with_events_of_their_own_go_on_being_counted_there(source: Source) -> None:

@@ -379,12 +379,6 @@ def test_each_overflow_is_told_though_events_are_held_in_between(
         seen(busy.recorder, f"held-{burst}")
 
 
-def test_without_other_work_an_event_is_written_at_once(busy: Busy) -> None:
-    busy.over = True
-    busy.report("Created")
-    eventually(lambda: busy.written("Created"))
-
-
 def test_no_more_wait_than_half_of_what_the_queue_holds(busy: Busy, api: FakeApi) -> None:
     for number in range(499):
         seen(busy.recorder, str(number))

@@ -31,61 +31,16 @@ def advance(
     return drain(queue)
 
 
-def test_an_item_arrives_once_when_its_time_has_come(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    queue.add_after("foo", 0.05)
-    assert len(queue) == 0
-    assert advance(clock, queue, 0.06, until=0.05) == ["foo"]
-    assert queue.delayed == 0
-    clock.advance(10)
-    clock.wait_for_deadline(None)
-    assert len(queue) == 0
-
-
 def test_nothing_arrives_early(clock: FakeClock, queue: DelayingQueue[str]) -> None:
     queue.add_after("foo", 0.0625)
     assert advance(clock, queue, 0.0615, until=0.0625, then=0.0625) == []
     assert advance(clock, queue, 0.001, until=0.0625) == ["foo"]
 
 
-@pytest.mark.parametrize(("first", "second"), [(0.05, 0.07), (0.05, 0.03)])
-def test_of_two_deadlines_of_one_item_the_earlier_holds(
-    clock: FakeClock, queue: DelayingQueue[str], first: float, second: float
-) -> None:
-    queue.add_after("foo", first)
-    queue.add_after("foo", second)
-    assert queue.delayed == 1
-    assert advance(clock, queue, min(first, second), until=min(first, second)) == ["foo"]
-    clock.advance(max(first, second))
-    clock.wait_for_deadline(None)
-    assert len(queue) == 0
-
-
-def test_a_short_delay_overtakes_a_long_one(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    queue.add_after("foo", 1)
-    clock.wait_for_deadline(1)
-    queue.add_after("bar", 0.5)
-    assert advance(clock, queue, 0.5, until=0.5, then=1) == ["bar"]
-    assert queue.delayed == 1
-    assert advance(clock, queue, 0.5, until=1) == ["foo"]
-
-
 def test_delayed_items_emerge_sorted_by_time(clock: FakeClock, queue: DelayingQueue[str]) -> None:
     for item, seconds in (("three", 3), ("one", 1), ("two", 2)):
         queue.add_after(item, seconds)
     assert advance(clock, queue, 3, until=1) == ["one", "two", "three"]
-
-
-@pytest.mark.parametrize("seconds", [0, -1])
-def test_a_delay_that_is_not_positive_adds_at_once(queue: DelayingQueue[str], seconds: float) -> None:
-    queue.add_after("foo", seconds)
-    assert drain(queue) == ["foo"]
-
-
-def test_a_plain_add_does_not_cancel_a_delayed_one(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    queue.add_after("foo", 5)
-    queue.add("foo")
-    assert drain(queue) == ["foo"]
-    assert advance(clock, queue, 5, until=5) == ["foo"]
 
 
 def test_a_queue_that_never_delayed_anything_starts_no_thread() -> None:

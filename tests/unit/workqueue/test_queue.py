@@ -4,39 +4,19 @@ import gc
 import threading
 import weakref
 from decimal import Decimal
-from typing import Any
 
 import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.workqueue.support import begin, drain, work_until_shut_down
+from tests.unit.workqueue.support import begin, work_until_shut_down
 from tfoperator.workqueue import Queue, ShutDown
 
 
 @pytest.fixture
 def queue(clock: FakeClock) -> Queue[str]:
     return Queue(name="jobs", clock=clock)
-
-
-def shut_down(queue: Queue[Any], *, drained: bool) -> None:
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
-
-
-def test_items_come_out_in_the_order_they_went_in(queue: Queue[str]) -> None:
-    for item in "cab":
-        queue.add(item)
-    assert drain(queue) == ["c", "a", "b"]
-
-
-def test_len_ignores_duplicates(queue: Queue[str]) -> None:
-    for item in ("foo", "bar", "foo", "foo"):
-        queue.add(item)
-    assert len(queue) == 2
 
 
 def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered() -> None:
@@ -50,15 +30,6 @@ def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered()
     assert len(queue) == 0
 
 
-def test_an_item_added_while_it_is_processed_runs_once_more_after_done(queue: Queue[str]) -> None:
-    begin(queue, "foo")
-    queue.add("foo")
-    queue.add("foo")
-    assert len(queue) == 0
-    queue.done("foo")
-    assert drain(queue) == ["foo"]
-
-
 def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done(queue: Queue[str], clock: FakeClock) -> None:
     begin(queue, "foo")
     queue.add("foo")
@@ -68,22 +39,6 @@ def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done(queue: 
     queue.done("foo")
     assert second.result() == "foo"
     queue.done("foo")
-
-
-def test_a_worker_may_readd_the_item_it_works_on_itself(queue: Queue[str]) -> None:
-    queue.add("foo")
-    for _ in range(3):
-        item = queue.get()
-        queue.add(item)
-        queue.done(item)
-    assert drain(queue) == ["foo"]
-
-
-def test_done_for_an_item_that_nobody_took_changes_nothing(queue: Queue[str]) -> None:
-    queue.add("foo")
-    queue.done("foo")
-    queue.done("bar")
-    assert drain(queue) == ["foo"]
 
 
 @pytest.mark.parametrize("drained", [False, True])
@@ -111,23 +66,15 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
     producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
     for producer in producers:
         producer.result()
-    shut_down(queue, drained=drained)
+    if drained:
+        assert queue.shut_down_with_drain()
+    else:
+        queue.shut_down()
     queue.add(-1)
     for consumer in consumers:
         consumer.result()
     assert shared == []
     assert seen == set(range(500))
-
-
-@pytest.mark.parametrize("drained", [False, True])
-def test_what_is_added_after_shutdown_never_appears(drained: bool, queue: Queue[str]) -> None:
-    queue.add("before")
-    shut_down(queue, drained=drained)
-    queue.add("after")
-    assert queue._shutting_down
-    assert drain(queue) == ["before"]
-    with pytest.raises(ShutDown):
-        queue.get()
 
 
 def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock) -> None:
@@ -137,12 +84,6 @@ def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock
     for worker in workers:
         with pytest.raises(ShutDown, match="jobs"):
             worker.result()
-
-
-def test_shutdown_does_not_wait_for_items_in_processing(queue: Queue[str]) -> None:
-    begin(queue, "foo")
-    queue.shut_down()
-    queue.done("foo")
 
 
 def test_a_drain_waits_until_every_item_in_processing_is_done(queue: Queue[str], clock: FakeClock) -> None:
@@ -156,12 +97,6 @@ def test_a_drain_waits_until_every_item_in_processing_is_done(queue: Queue[str],
     assert draining.running
     queue.done("bar")
     assert draining.result() is True
-
-
-def test_a_drain_does_not_wait_for_items_that_nobody_took(queue: Queue[str]) -> None:
-    queue.add("foo")
-    assert queue.shut_down_with_drain() is True
-    assert drain(queue) == ["foo"]
 
 
 def test_a_shutdown_calls_a_drain_off(queue: Queue[str], clock: FakeClock) -> None:
@@ -180,18 +115,6 @@ def test_a_drain_gives_up_when_its_time_has_passed(queue: Queue[str], clock: Fak
     assert draining.running
     clock.advance(1)
     assert draining.result() is False
-
-
-def test_a_drain_delivers_an_item_once_more_that_was_added_while_processed(queue: Queue[str], clock: FakeClock) -> None:
-    begin(queue, "foo")
-    queue.add("foo")
-    draining = InThread(queue.shut_down_with_drain)
-    clock.wait_for_waiters(1, timed=False)
-    queue.done("foo")
-    assert draining.result() is True
-    assert drain(queue) == ["foo"]
-    with pytest.raises(ShutDown):
-        queue.get()
 
 
 def test_a_finished_item_can_be_garbage_collected() -> None:

@@ -156,14 +156,15 @@ class Draft:
             self._deletions[deletion.uid] = deletion
 
     def stop(self, pod: Pod, reason: StopReason) -> None:
-        """Have the pod's kubelet end it by SIGTERM and its grace period, unless it terminates or is stopped already.
+        """Have the pod's kubelet end it by SIGTERM and its grace period, unless it is deleted or stopped already.
 
         Object and log stay. A deadline is the one member of a running pod's spec with which an API server lets a client
         end it; it can be lowered and never raised. The resourceVersion keeps a lagging cache from stopping a pod, and
         reporting that, twice.
         """
         meta, deadline = pod.metadata, pod.spec.active_deadline_seconds
-        if meta.deletion_timestamp is not None or (deadline is not None and deadline <= _STOP_DEADLINE):
+        goes = meta.deletion_timestamp is not None or meta.uid in self._deletions or meta.uid in self._logs
+        if goes or (deadline is not None and deadline <= _STOP_DEADLINE):
             return
         self._status_first = True
         self._stops[meta.uid] = Patch(

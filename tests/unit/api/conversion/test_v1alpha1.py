@@ -52,19 +52,6 @@ def kept(conversion: Conversion) -> dict[str, Any]:
 MASTER, WORKER, PS = ({"tfReplicaType": name} for name in ("MASTER", "WORKER", "PS"))
 
 
-def test_the_list_becomes_a_map_and_the_job_is_valid() -> None:
-    job = older(MASTER | {"replicas": 1}, WORKER | {"replicas": 2}, PS)
-    converted, problems = check(job)
-    assert problems == ()
-    assert {name: spec.get("replicas") for name, spec in replicas(converted).items()} == {
-        "Master": 1,
-        "Worker": 2,
-        "PS": None,
-    }
-    assert (converted.obj["apiVersion"], converted.obj["kind"]) == ("kubeflow.org/v1", "TFJob")
-    assert lost(converted) == []
-
-
 def test_the_first_months_group_and_kind_are_read() -> None:
     job = older(MASTER) | {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob"}
     assert check(job)[1] == ()
@@ -168,19 +155,6 @@ def test_a_termination_policy_is_carried_over_where_v1_decides_alike(
 
 def test_without_a_master_somebody_else_decides() -> None:
     assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
-
-
-def test_a_tensorboard_is_carried_over_as_it_is() -> None:
-    board = {
-        "logDir": "/logs",
-        "volumes": [{"name": "logs", "nfs": {"server": "nfs.example.com", "path": "/"}}],
-        "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
-        "serviceType": "LoadBalancer",
-    }
-    conversion, problems = check(older(MASTER, tensorboard=board))
-    assert conversion.obj["spec"]["tensorBoard"] == board
-    assert conversion.origin("spec.tensorBoard.logDir") == "spec.tensorboard.logDir"
-    assert (lost(conversion), problems) == ([], ())
 
 
 def test_what_is_wrong_with_a_tensorboard_is_said_of_the_field_as_it_was_written() -> None:

@@ -105,17 +105,6 @@ def test_a_problem_names_the_field_that_its_author_wrote() -> None:
     ]
 
 
-def test_what_v1alpha2_has_no_field_for_is_kept_and_comes_back() -> None:
-    job = tfjob({"Master": {"restartPolicy": "Never"}}, successPolicy="AllWorkers", runPolicy={"backoffLimit": 3})
-    down = v1_to_v1alpha2(job)
-    assert list(down.obj["spec"]) == ["tfReplicaSpecs"]
-    assert list(down.obj["spec"]["tfReplicaSpecs"]) == ["Chief"]
-    assert lost(down) == ["spec.successPolicy", "spec.runPolicy"]
-    kept = json.loads(down.obj["metadata"]["annotations"][V1_ONLY])
-    assert kept["spec"] == {"successPolicy": "AllWorkers", "runPolicy": {"backoffLimit": 3}}
-    assert to_v1(down.obj).obj == job
-
-
 def test_an_edit_in_the_other_version_holds() -> None:
     job = tfjob(
         {"Chief": {"restartPolicy": "Never"}, "Evaluator": {"restartPolicy": "Never", "odd": 1}},
@@ -160,18 +149,6 @@ def annotated(job: dict[str, Any], annotation: str, **preserved: Any) -> dict[st
 
 
 FIXED = {"managedBy": "kueue.x-k8s.io/multikueue", "schedulingPolicy": {"queue": "gold"}}
-
-
-def test_what_cant_be_changed_is_a_field_of_both_versions() -> None:
-    scheduling = {"queue": "research", "minAvailable": 2}
-    job = tfjob({"Worker": {"restartPolicy": "Never"}}, runPolicy={"managedBy": "me", "schedulingPolicy": scheduling})
-    down = v1_to_v1alpha2(job).obj
-    assert down["spec"]["runPolicy"] == {"managedBy": "me", "schedulingPolicy": {"queue": "research"}}
-    assert json.loads(down["metadata"]["annotations"][V1_ONLY])["spec"] == {
-        "runPolicy": {"schedulingPolicy": {"minAvailable": 2}}
-    }
-    down["spec"]["runPolicy"]["schedulingPolicy"]["queue"] = "gold"
-    assert to_v1(down).obj["spec"]["runPolicy"]["schedulingPolicy"] == {"queue": "gold", "minAvailable": 2}
 
 
 def test_the_network_is_read_from_the_field_alone() -> None:

@@ -37,50 +37,33 @@ def test_nothing_is_found_where_nothing_changes() -> None:
     assert found(job()) == {}
 
 
+NEW: tuple[str, dict[str, float]] = ("", {})
+RUNS: tuple[str, dict[str, float]] = ("Running", {"seconds": 0})
+
+
 @pytest.mark.parametrize(
-    ("obj", "pods", "field", "effort"),
+    ("policy", "state", "pods", "effort"),
     [
-        (job(policy={"backoffLimit": 3}), [], "backoffLimit", Effort.CHANGE),
-        (standing(job(policy={"backoffLimit": 3}), "Running"), [pod("a", "Running", 3)], "backoffLimit", Effort.CHANGE),
-        (standing(job(policy={"backoffLimit": 3}), "Running"), [pod("a", "Running", 4)], "backoffLimit", Effort.ACTION),
-        (job(policy={"activeDeadlineSeconds": 60}), [], "activeDeadlineSeconds", Effort.CHANGE),
-        (
-            standing(job(policy={"activeDeadlineSeconds": 60}), "Running", seconds=59),
-            [],
-            "activeDeadlineSeconds",
-            Effort.CHANGE,
-        ),
-        (
-            standing(job(policy={"activeDeadlineSeconds": 60}), "Running", seconds=60),
-            [],
-            "activeDeadlineSeconds",
-            Effort.ACTION,
-        ),
-        (
-            standing(job(policy={"ttlSecondsAfterFinished": 60}), "Succeeded", minutes=2),
-            [],
-            "ttlSecondsAfterFinished",
-            Effort.ACTION,
-        ),
-        (
-            standing(job(policy={"cleanPodPolicy": None}), "Failed"),
-            [pod("a", "Running")],
-            "cleanPodPolicy",
-            Effort.ACTION,
-        ),
-        (
-            job(policy={"schedulingPolicy": {"priorityClass": "system-node-critical"}}),
-            [],
-            "schedulingPolicy.priorityClass",
-            Effort.ACTION,
-        ),
-        (job(policy={"managedBy": "kueue.x-k8s.io/multikueue"}), [], "managedBy", Effort.NOTE),
+        ({"backoffLimit": 3}, NEW, [], Effort.CHANGE),
+        ({"backoffLimit": 3}, RUNS, [pod("a", "Running", 3)], Effort.CHANGE),
+        ({"backoffLimit": 3}, RUNS, [pod("a", "Running", 4)], Effort.ACTION),
+        ({"activeDeadlineSeconds": 60}, NEW, [], Effort.CHANGE),
+        ({"activeDeadlineSeconds": 60}, ("Running", {"seconds": 59}), [], Effort.CHANGE),
+        ({"activeDeadlineSeconds": 60}, ("Running", {"seconds": 60}), [], Effort.ACTION),
+        ({"ttlSecondsAfterFinished": 60}, ("Succeeded", {"minutes": 2}), [], Effort.ACTION),
+        ({"cleanPodPolicy": None}, ("Failed", {}), [pod("a", "Running")], Effort.ACTION),
+        ({"schedulingPolicy": {"priorityClass": "system-node-critical"}}, NEW, [], Effort.ACTION),
+        ({"managedBy": "kueue.x-k8s.io/multikueue"}, NEW, [], Effort.NOTE),
     ],
 )
 def test_a_field_that_means_something_else_here(
-    obj: dict[str, Any], pods: list[Pod], field: str, effort: Effort
+    policy: dict[str, Any], state: tuple[str, dict[str, float]], pods: list[Pod], effort: Effort
 ) -> None:
-    assert found(obj, *pods)[POLICY + field].effort is effort
+    condition, since = state
+    obj = standing(job(policy=policy), condition, **since) if condition else job(policy=policy)
+    [field] = policy
+    below = ".priorityClass" if field == "schedulingPolicy" else ""
+    assert found(obj, *pods)[POLICY + field + below].effort is effort
 
 
 @pytest.mark.parametrize(

@@ -79,14 +79,6 @@ def test_a_status_that_cannot_be_read_is_empty() -> None:
     assert job.status == TFJobStatus()
 
 
-def test_the_template_stays_as_it_was_written() -> None:
-    template = '{"spec" : {"containers":[ ],"volumes":null}}'
-    data = f'{{"metadata":{{"name":"j"}},"spec":{{"tfReplicaSpecs":{{"PS":{{"template":{template}}}}}}}}}'
-    replica = decode_tfjob(data.encode()).spec.tf_replica_specs["PS"]
-    assert replica is not None
-    assert bytes(replica.template) == template.encode()
-
-
 @pytest.mark.parametrize("data", [b"", b"{", b"[]", b"null", b'{"metadata": []}', b'{"metadata": {"name": 1}}'])
 def test_only_what_has_no_readable_metadata_is_refused(data: bytes) -> None:
     with pytest.raises(msgspec.DecodeError):

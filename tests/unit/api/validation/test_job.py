@@ -41,11 +41,6 @@ def test_a_bad_name_is_refused(name: str, complaint: str) -> None:
     assert found.startswith(complaint)
 
 
-def test_a_name_as_long_as_its_pods_can_bear_is_good() -> None:
-    assert complaints(tfjob({"Worker": {"replicas": 101}}, name="m" * 52)) == []
-    assert complaints(tfjob({"Worker": {"replicas": 0}}, name="m" * 54)) == []
-
-
 def test_a_generated_name_counts_with_what_the_server_appends() -> None:
     job = tfjob({"Worker": {}})
     job["metadata"] = {"generateName": "mnist-"}

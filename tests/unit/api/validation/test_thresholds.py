@@ -44,14 +44,6 @@ def test_other_types_are_refused(value: Any) -> None:
     assert problem.startswith("spec.minSucceededWorkers: must be")
 
 
-def test_all_workers_and_some_workers_contradict() -> None:
-    (problem,) = said(minSucceededWorkers=2, successPolicy="AllWorkers")
-    assert problem == (
-        "spec.minSucceededWorkers: minSucceededWorkers and successPolicy AllWorkers contradict each other"
-    )
-    assert said(maxFailedWorkers=2, successPolicy="AllWorkers") == []
-
-
 @pytest.mark.parametrize(
     ("spec", "words"),
     [

@@ -10,8 +10,7 @@ from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import Comparison, ControllerOptions, PlanOptions
+from tfoperator.controller import ControllerOptions, PlanOptions
 
 OPTIONS = ControllerOptions(batch_period=0, plan=PlanOptions(counts_period=1.0))
 
@@ -47,33 +46,6 @@ def test_several_changes_are_one_write(harness: Harness, clock: FakeClock) -> No
     assert harness.calls_of_sync() == []
 
 
-def test_a_change_long_after_the_last_write_is_written_at_once(harness: Harness, clock: FakeClock) -> None:
-    clock.advance(1)
-    comes_up(harness, 1)
-    assert harness.status()["ready"] == "2/6"
-
-
-def test_an_end_and_all_that_waits_are_written_at_once(harness: Harness) -> None:
-    comes_up(harness, 1)
-    harness.play_kubelet("job-worker-0", "Failed", exit_code=1)
-    harness.sync()
-    assert harness.condition("Failed")["status"] == "True"
-
-
-def test_that_all_are_ready_is_written_at_once(harness: Harness) -> None:
-    for index in range(1, 6):
-        comes_up(harness, index)
-    assert harness.condition("Ready")["status"] == "True"
-    assert harness.calls("patch") == [("patch", "tfjobs")]
-
-
-def test_a_suspension_is_written_at_once(harness: Harness) -> None:
-    comes_up(harness, 1)
-    harness.suspend()
-    harness.sync()
-    assert harness.condition("Suspended")["status"] == "True"
-
-
 def test_nobody_has_to_look_for_it_to_be_written_in_time(harness: Harness, clock: FakeClock) -> None:
     harness.controller.start()
     eventually(lambda: harness.queue.delayed == 0)
@@ -105,15 +77,6 @@ def test_after_a_write_the_next_change_waits_for_its_own_time(harness: Harness, 
     clock.advance(0.1)
     harness.sync()
     assert harness.status()["ready"] == "3/6"
-
-
-def test_a_write_made_for_a_comparison_takes_along_what_waits(harness: Harness, clock: FakeClock) -> None:
-    comes_up(harness, 1)
-    [job] = harness.api.objects(TFJOBS)
-    harness.controller.note_comparison(job["metadata"]["uid"], Comparison(clock.now(), write=True))
-    harness.sync()
-    assert harness.status()["ready"] == "2/6"
-    assert harness.calls() == [("patch", "tfjobs")]
 
 
 def test_a_new_leader_writes_what_waited(harness: Harness, clock: FakeClock) -> None:

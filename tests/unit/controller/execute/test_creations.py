@@ -48,34 +48,6 @@ def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None
     assert expected == [True] * 4
 
 
-def test_creating_starts_slowly_and_stops_at_the_first_failing_batch(harness: Harness) -> None:
-    harness.submit(Worker=100)
-    harness.api.fail("create", "pods", api_error(403, "Forbidden", "exceeded quota"), times=1000)
-    harness.controller.sync_tfjob("ns/job")
-    assert harness.api.count("create", "services") == 1
-    assert harness.api.count("create", "pods") == 1
-    assert ("Warning", "FailedCreatePod") in [(kind, reason) for kind, reason, _ in harness.recorder.events]
-
-
-def test_failed_and_skipped_creates_are_no_longer_expected(harness: Harness) -> None:
-    harness.submit(Worker=10)
-    harness.api.fail("create", "pods", TransportError("reset"), times=1, name="job-worker-4")
-    harness.controller.sync_tfjob("ns/job")
-    harness.catch_up()
-    assert 0 < len(harness.api.names(PODS)) < 10
-    harness.sync()
-    assert len(harness.api.names(PODS)) == 10
-
-
-def test_pods_wait_for_services_that_could_not_be_made(harness: Harness) -> None:
-    harness.submit(Worker=2)
-    harness.api.fail("create", "services", api_error(500))
-    harness.sync()
-    assert harness.api.names(PODS) == []
-    harness.sync()
-    assert len(harness.api.names(PODS)) == 2
-
-
 def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(harness: Harness) -> None:
     harness.api.put(PODS, in_the_way())
     harness.submit(Worker=2)

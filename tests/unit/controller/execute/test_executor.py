@@ -3,21 +3,6 @@ from __future__ import annotations
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
-from tfoperator.controller import ControllerOptions, PlanOptions
-
-
-def test_a_restart_is_counted_durably_before_its_pod_is_deleted() -> None:
-    with Harness(options=ControllerOptions(plan=PlanOptions(restart_delay_base=0))) as harness:
-        harness.submit_and_sync(Worker=2, restart_policy="ExitCode")
-        harness.play_kubelet("job-worker-1", "Failed", exit_code=137)
-        harness.api.fail("patch", "tfjobs", api_error(500), times=1)
-        harness.forget_calls()
-        harness.sync(times=3)
-        order = harness.calls("patch", "delete")
-        assert ("delete", "pods") in order
-        assert order.index(("patch", "tfjobs")) < order.index(("delete", "pods"))
-        restarts = harness.status()["replicaStatuses"]["Worker"]["restarts"]
-        assert restarts == 1
 
 
 def test_events_of_a_status_wait_for_its_write(harness: Harness) -> None:

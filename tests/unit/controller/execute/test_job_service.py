@@ -8,18 +8,12 @@ import pytest
 
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
-from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, Network
 from tfoperator.controller import ControllerOptions, PlanOptions
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
-OURS = names.job_labels("job")
 BOARD = {"logDir": "gs://bucket/logs"}
-
-
-def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "job", "namespace": "ns", "labels": labels or {}, **meta}}
 
 
 PER_JOB = {"network": "PerJob"}
@@ -60,7 +54,7 @@ def test_pods_wait_for_the_service(harness: Harness) -> None:
 def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_pods(
     harness: Harness, board: dict[str, Any]
 ) -> None:
-    harness.api.put(SERVICES, in_the_way())
+    harness.api.put(SERVICES, {"metadata": {"name": "job", "namespace": "ns", "labels": {}}})
     submit_and_sync(harness, PER_JOB | board, Worker=2)
     harness.sync(times=2)
     assert harness.api.names(PODS) == []
@@ -80,34 +74,12 @@ def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_po
     assert harness.queue.num_requeues("ns/job") == 0
 
 
-def test_the_service_of_an_earlier_job_of_the_name_is_waited_for_without_a_warning(harness: Harness) -> None:
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
-    harness.api.put(SERVICES, in_the_way(OURS, ownerReferences=[owner]))
-    submit_and_sync(harness, Worker=1)
-    assert harness.recorder.events == []
-    assert harness.api.names(PODS) == []
-    harness.api.remove(SERVICES, "ns", "job")
-    harness.sync()
-    assert harness.api.names(PODS) == ["job-worker-0"]
-
-
 def test_a_service_that_lost_its_owner_is_adopted(harness: Harness) -> None:
     uid = submit_and_sync(harness, Worker=1)["metadata"]["uid"]
     harness.api.edit(SERVICES, "ns", "job", {"metadata": {"ownerReferences": None}})
     harness.sync()
     [service] = harness.api.objects(SERVICES)
     assert service["metadata"]["ownerReferences"][0]["uid"] == uid
-
-
-def test_a_service_that_the_cache_misses_is_waited_for_without_a_warning(harness: Harness) -> None:
-    harness.submit(spec=PER_JOB, Worker=1)
-    harness.api.mute("pods", "services")
-    harness.controller.sync_tfjob("ns/job")
-    harness.expectations.forget_owner(harness.api.objects(TFJOBS)[0]["metadata"]["uid"])
-    harness.recorder.events.clear()
-    harness.controller.sync_tfjob("ns/job")
-    assert harness.recorder.events == []
-    assert harness.api.names(SERVICES) == ["job"]
 
 
 def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harness) -> None:

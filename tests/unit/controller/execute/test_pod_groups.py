@@ -101,24 +101,6 @@ def test_a_suspended_job_deletes_its_group_once() -> None:
         assert (metrics.created, metrics.deleted) == (1, 1)
 
 
-def test_a_group_whose_deletion_was_answered_with_an_error_is_gone_all_the_same(world: Harness) -> None:
-    world.submit_and_sync(Worker=1)
-    world.api.lose_answer(COSCHEDULING_POD_GROUPS, "ns", "job", api_error(504))
-    edit_job(world, runPolicy={"suspend": True})
-    world.sync()
-    assert "FailedDeletePodGroup" not in world.recorder.reasons
-    assert world.queue.num_requeues("ns/job") == 0
-
-
-def test_a_group_that_no_api_server_can_read_is_told_instead_of_being_tried_for_ever(world: Harness) -> None:
-    world.submit(Worker=1)
-    words = "PodGroup in version v1alpha1 cannot be handled as a PodGroup: quantities must match the expression"
-    world.api.fail("create", "podgroups", api_error(400, "BadRequest", words), times=1000)
-    world.sync(times=3)
-    assert "quantities must match" in world.condition("Failed")["message"]
-    assert world.api.count("create", "podgroups") == 1
-
-
 def test_no_pod_is_made_without_its_group(world: Harness) -> None:
     world.submit(Worker=1)
     world.api.fail("create", "podgroups", api_error(403, "Forbidden", "the queue is closed"))
@@ -147,10 +129,7 @@ def test_what_the_api_server_never_accepts_becomes_a_condition() -> None:
 def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness) -> None:
     job = world.submit(Worker=1)
     owner = {"apiVersion": TFJOBS.api_version, "kind": "TFJob", "name": "job", "uid": job["metadata"]["uid"]}
-    made = {
-        "metadata": {"name": "job", "ownerReferences": [{**owner, "controller": True}]},
-        "spec": {"minMember": 1},
-    }
+    made = {"metadata": {"name": "job", "ownerReferences": [{**owner, "controller": True}]}, "spec": {"minMember": 1}}
     world.api.put(COSCHEDULING_POD_GROUPS, namespaced(made))
     world.sync()
     assert group(world.api)["metadata"]["labels"][LABEL_JOB_NAME] == "job"

@@ -36,18 +36,6 @@ def test_it_is_ready_when_the_deployment_says_so(harness: Harness) -> None:
     assert harness.status()["tensorBoard"]["ready"] is True
 
 
-def test_a_job_without_one_costs_no_call_for_it(harness: Harness) -> None:
-    harness.submit(Worker=1)
-    harness.forget_calls()
-    harness.sync()
-    harness.play_kubelet("job-worker-0", "Running")
-    harness.sync()
-    harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
-    harness.sync()
-    assert "deployments" not in {resource for _, resource in harness.calls()}
-    assert harness.api.count("create") == 2
-
-
 def test_its_creation_is_expected_before_it_is_asked_for(harness: Harness) -> None:
     uid = harness.submit_and_sync(Worker=1, spec=BOARD)["metadata"]["uid"]
     harness.api.remove(DEPLOYMENTS, "ns", NAME)

@@ -153,13 +153,6 @@ def test_a_pod_that_may_not_be_released_holds_up_its_own_replica_only(harness: H
     assert {"FailedClaim", "FailedCreatePod"} <= set(harness.recorder.reasons)
 
 
-def test_services_are_adopted_too(harness: Harness) -> None:
-    harness.api.put(SERVICES, {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": LABELS}})
-    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
-    [service] = harness.api.objects(SERVICES)
-    assert service["metadata"]["ownerReferences"][0]["uid"] == uid
-
-
 @pytest.mark.parametrize(
     ("resource", "labels"),
     [(SERVICES, LABELS), (SERVICES, names.tensorboard_labels("job")), (DEPLOYMENTS, names.tensorboard_labels("job"))],
@@ -184,9 +177,3 @@ def test_a_service_of_another_replicas_name_is_not_adopted_in_its_place(harness:
     [service] = harness.api.objects(SERVICES)
     assert "ownerReferences" not in service["metadata"]
     assert any("Service ns/job-worker-0 is in the way" in message for *_, message in harness.recorder.events)
-
-
-def test_labels_match_by_operator_and_job() -> None:
-    assert names.has_job_labels(LABELS, "job")
-    assert not names.has_job_labels(LABELS, "job2")
-    assert not names.has_job_labels({}, "job")

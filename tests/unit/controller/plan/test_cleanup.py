@@ -40,20 +40,6 @@ def ended(kind: str, *pods: Pod, options: PlanOptions = OPTIONS, **run_policy: A
     return planned(make_job(SPECS, status=status, runPolicy=run_policy), *pods, options=options)
 
 
-def test_a_failure_stops_what_still_runs_and_deletes_nothing() -> None:
-    job = started(make_job(SPECS))
-    failed = make_pod("Worker-1", "Failed", exit_code=1)
-    pods = [make_pod(replica) for replica in ("Chief-0", "PS-0", "Worker-0", "Evaluator-0")]
-    result = planned(job, *pods, failed)
-    assert result.is_true(ConditionType.FAILED)
-    assert sorted(result.stopped_pods) == ["Chief-0", "Evaluator-0", "PS-0", "Worker-0"]
-    assert not result.deletions("pods")
-    assert not result.deletions("services")
-    assert result.write_status_first, "a stopped pod must not look like the cause of the end"
-    workers = result.status.replica_statuses["Worker"]
-    assert (workers.active, workers.failed) == (0, 1)
-
-
 @pytest.mark.parametrize("policy", [None, "None", "Running", "All"])
 @pytest.mark.parametrize("default", ["", "None"])
 def test_what_ran_when_the_job_failed_is_active_only_where_a_policy_is_set(policy: str | None, default: str) -> None:
@@ -179,19 +165,6 @@ def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...]
     assert ("PS-0" in result.stopped_pods) is stopped
 
 
-def test_the_last_worker_to_end_has_the_parameter_servers_stopped() -> None:
-    job = started(make_job({"PS": 1, "Worker": 2}))
-    first = planned(job, make_pod("PS-0"), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"))
-    assert first.is_true(ConditionType.SUCCEEDED)
-    assert not first.changes_objects
-    job = with_status(job, first.status)
-    pods = (make_pod("Worker-0", "Succeeded"), make_pod("Worker-1", "Failed", exit_code=1))
-    assert planned(job, make_pod("PS-0"), *pods).stopped_pods == ["PS-0"]
-    again = planned(job, make_pod("PS-0", deadline=1), *pods)
-    assert not again.acts
-    assert again.requeue_after is None
-
-
 def test_a_stopped_pod_is_not_planned_for_again_when_it_has_ended() -> None:
     pods = (make_pod("Chief-0", "Failed", reason="DeadlineExceeded", deadline=1), make_pod("PS-0", deadline=1))
     assert not ended("Failed", *pods).acts
@@ -210,14 +183,6 @@ def test_an_administrator_chooses_what_unset_means(kind: str, policy: str) -> No
 def test_an_expired_job_stops_nobody() -> None:
     result = ended("Failed", make_pod("Chief-0"), ttlSecondsAfterFinished=0)
     assert result.deletes_job
-    assert not result.stops
-
-
-@pytest.mark.parametrize("policy", ["None", None])
-def test_a_suspended_job_lets_go_of_everything_as_ever(policy: str | None) -> None:
-    job = started(make_job({"Worker": 1}, runPolicy={"suspend": True, "cleanPodPolicy": policy}))
-    result = planned(job, make_pod("Worker-0"))
-    assert result.deleted_pods == ["Worker-0"]
     assert not result.stops
 
 

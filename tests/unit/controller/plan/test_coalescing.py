@@ -205,17 +205,3 @@ def test_whatever_happens_only_counts_are_late_and_never_by_more_than_the_bound(
     twins.pass_time(BOUND)
     assert twins.coalesced.status == twins.at_once.status
     assert twins.coalesced.writes <= twins.at_once.writes
-
-
-def test_the_pods_of_a_large_job_that_come_one_by_one_cost_a_write_a_second() -> None:
-    twins = Twins(make_job({"PS": 1, "Worker": 99}))
-    twins.sync()
-    for name in sorted(twins.at_once.world.pods):
-        for one in twins.both:
-            one.world.run(name)
-        twins.sync()
-        twins.pass_time(0.125)
-    assert twins.at_once.writes == 101
-    # Created, the first worker, every second of 12.5, that all workers are active, and that all are ready.
-    assert twins.coalesced.writes <= 17
-    assert twins.coalesced.status == twins.at_once.status

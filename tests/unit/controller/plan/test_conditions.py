@@ -21,11 +21,6 @@ def kinds(conditions: Conditions) -> list[str]:
     return [c.type for c in conditions.result()]
 
 
-def test_what_becomes_true_goes_to_the_end() -> None:
-    conditions = build((C.RUNNING, "False"), (C.CREATED, "True"), (C.RUNNING, "True"))
-    assert kinds(conditions) == ["Created", "Running"]
-
-
 @pytest.mark.parametrize(
     ("steps", "last"),
     [
@@ -75,12 +70,7 @@ def test_unknown_conditions_of_others_are_kept() -> None:
 
 @pytest.mark.parametrize(
     ("kind", "status", "finished"),
-    [
-        ("Succeeded", "True", True),
-        ("Failed", "True", True),
-        ("Failed", "False", False),
-        ("Running", "True", False),
-    ],
+    [("Succeeded", "True", True), ("Failed", "True", True), ("Failed", "False", False), ("Running", "True", False)],
 )
 def test_when_a_job_is_finished(kind: str, status: str, finished: bool) -> None:
     assert is_finished((JobCondition("Created", "True"), JobCondition(kind, status))) is finished

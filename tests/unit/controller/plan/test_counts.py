@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.controller.builders import make_job, make_pod, planned, waiting, with_status
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.status import only_counts_rise
 from tfoperator.kube.objects import Pod
 
@@ -24,19 +24,6 @@ def status(running: int, *, ready: bool = True, job: TFJob = JOB, **others: Pod)
 
 def only_counts(old: TFJobStatus, new: TFJobStatus, job: TFJob = JOB) -> bool:
     return only_counts_rise(old, new, job.spec)
-
-
-def test_more_active_and_ready_replicas_are_only_counts() -> None:
-    assert status(1).ready == "2/5"
-    assert only_counts(status(1), status(2))
-    assert only_counts(status(1), status(3))
-    assert only_counts(status(1, ready=False), status(1))
-
-
-def test_so_are_they_in_the_words_of_a_condition() -> None:
-    words = [one.message for s in (status(1), status(2)) for one in s.conditions if one.type == ConditionType.RUNNING]
-    assert "2/5 replicas ready" in words[0]
-    assert "3/5 replicas ready" in words[1]
 
 
 def test_fewer_are_more_than_that() -> None:

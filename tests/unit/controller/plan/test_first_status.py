@@ -106,8 +106,3 @@ def test_the_waiting_does_not_begin_anew_with_every_look(harness: Harness, clock
     assert harness.status() == {}
     harness.sync()
     assert harness.condition("Created")["status"] == "True"
-
-
-def test_a_job_that_is_invalid_is_told_so_at_once(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1, run_policy={"cleanPodPolicy": "Sometimes"})
-    assert harness.condition("Failed")["status"] == "True"

@@ -19,15 +19,7 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import (
-    AllowedNames,
-    Create,
-    Delete,
-    Observed,
-    Patch,
-    PlanOptions,
-    SchedulingRules,
-)
+from tfoperator.controller import AllowedNames, Create, Delete, Observed, Patch, PlanOptions, SchedulingRules
 from tfoperator.controller.observe.informers import PriorityClass, priorities_of
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.kube import apply_merge_patch
@@ -133,12 +125,7 @@ def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
 
 def test_a_volcano_pod_group_asks_for_all_replicas_and_what_the_policy_says() -> None:
     job = gang_job({"PS": replicas(1, "500m"), "Worker": replicas(2)}, queue="q", priorityClass="high")
-    assert made(job) == {
-        "minMember": 3,
-        "minResources": {"cpu": "2500m"},
-        "queue": "q",
-        "priorityClassName": "high",
-    }
+    assert made(job) == {"minMember": 3, "minResources": {"cpu": "2500m"}, "queue": "q", "priorityClassName": "high"}
 
 
 def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
@@ -162,36 +149,10 @@ def test_given_resources_win() -> None:
     assert made(gang_job({"Worker": replicas(2)}, minResources={"memory": "1Gi"}))["minResources"] == {"memory": "1Gi"}
 
 
-def test_the_chief_comes_first_when_fewer_than_all_must_find_room() -> None:
-    job = gang_job(
-        {
-            "Worker": replicas(4, "1"),
-            "PS": replicas(1, "10"),
-            "Evaluator": replicas(1, "1000"),
-            "Chief": replicas(1, "100"),
-        },
-        minAvailable=3,
-    )
-    assert made(job)["minResources"] == {"cpu": "111"}
-
-
-def test_a_higher_priority_comes_before_the_chief() -> None:
-    job = gang_job(
-        {"Chief": replicas(1, "100"), "Worker": replicas(2, "1", priorityClassName="urgent")}, minAvailable=2
-    )
-    assert made(job, priorities={"urgent": 10})["minResources"] == {"cpu": "2"}
-    assert made(job, priorities={"urgent": 10, "": 20})["minResources"] == {"cpu": "101"}
-    assert made(job)["minResources"] == {"cpu": "101"}
-
-
 def test_priorities_are_those_of_the_classes_and_the_global_default_is_for_the_rest() -> None:
     classes = [PriorityClass(ObjectMeta(name="a"), 5), PriorityClass(ObjectMeta(name="b"), 7, True)]
     assert priorities_of(classes) == {"a": 5, "b": 7, "": 7}
     assert priorities_of(classes[:1]) == {"a": 5, "": 0}
-
-
-def test_more_than_there_are_is_what_was_asked_for() -> None:
-    assert made(gang_job({"Worker": replicas(1)}, minAvailable=10)) == {"minMember": 10, "minResources": {"cpu": "1"}}
 
 
 @given(
@@ -311,12 +272,6 @@ def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> Non
 # How it changes.
 
 
-def test_an_unchanged_group_is_left_alone_however_its_numbers_are_written() -> None:
-    job = gang_job({"Worker": replicas(2, "500m")}, queue="q")
-    group = pod_group(job, minResources={"cpu": "1000m"})
-    assert patch_of_group(decide(job, group=group)) is None
-
-
 def test_a_queue_that_volcano_chose_is_left_alone() -> None:
     job = make_job({"Worker": replicas(2)})
     assert patch_of_group(decide(job, group=pod_group(job, queue="default"))) is None
@@ -332,13 +287,6 @@ def test_what_differs_is_patched_and_nothing_else() -> None:
     assert patch_of_group(result).body == {
         "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
     }
-
-
-def test_a_resource_that_is_no_longer_asked_for_is_taken_out() -> None:
-    job = gang_job({"Worker": replicas(1)}, minResources={"cpu": "1"})
-    result = decide(job, group=pod_group(job, minResources={"cpu": "1", "memory": "1Gi"}, priorityClassName="high"))
-    assert patch_of_group(result) is not None
-    assert patch_of_group(result).body == {"spec": {"minResources": {"memory": None}, "priorityClassName": None}}
 
 
 @pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING], ids=["volcano", "coscheduling"])

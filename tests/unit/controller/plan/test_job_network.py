@@ -117,31 +117,6 @@ def test_nothing_of_it_is_to_be_seen_in_other_jobs(network: str | None) -> None:
     assert len(plain.creations("services")) == 4
 
 
-def test_a_job_at_rest_costs_nothing() -> None:
-    job = begun(per_job())
-    at_rest = planned(job, *pods_of(*REPLICAS), services=SERVICE)
-    assert not at_rest.changes_objects
-    assert not planned(with_status(job, at_rest.status), *pods_of(*REPLICAS), services=SERVICE).acts
-
-
-def test_scaling_leaves_the_service_alone() -> None:
-    job = begun(per_job({"Worker": 3}))
-    more = planned(job, *pods_of("Worker-0"), services=SERVICE)
-    assert more.created_pods == ["Worker-1", "Worker-2"]
-    less = planned(job, *pods_of("Worker-0", "Worker-1", "Worker-2", "Worker-3"), services=SERVICE)
-    assert less.deleted_pods == ["Worker-3"]
-    for result in (more, less):
-        assert not result.creations("services")
-        assert not result.deletions("services")
-
-
-def test_a_replica_that_is_made_anew_has_its_host_name_again() -> None:
-    job = begun(per_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}))
-    result = planned(job, *pods_of("Worker-0"), services=SERVICE)
-    assert specs(result)["mnist-worker-1"]["hostname"] == "mnist-worker-1"
-    assert not result.creations("services")
-
-
 def test_all_replicas_restart_within_the_service_that_there_is() -> None:
     policy = {"restartScope": "Job", "backoffLimit": 3}
     job = begun(per_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy=policy))

@@ -222,6 +222,10 @@ def test_what_was_not_deleted_before_a_resumption_is_deleted_then(scope: str) ->
     pods = make_pod("Chief-0"), make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2")
     policy = {"restartScope": scope, "suspend": True}
     held = planned(make_job(shape, status=planned(running, *pods).status, runPolicy=policy), *pods)
+    assert held.write_status_first
+    asleep = make_job(shape, status=held.status, runPolicy=policy)
+    leaving = make_pod("Worker-1", "Succeeded", deleted=NOW)
+    assert not planned(asleep, leaving, services=()).write_status, "what leaves is not completed again"
     awake = make_job(shape, status=held.status, runPolicy={"restartScope": scope})
     left = pods[1:3]
     result = planned(awake, *left)
@@ -249,15 +253,6 @@ def test_a_suspended_jobs_pods_count_as_active_while_they_have_to_stay() -> None
     assert failed.status.replica_statuses["Worker"].active == 2, "the deletion of one more has failed"
     leaving = planned(with_status(asleep, failed.status), make_pod("Worker-0", deleted=NOW))
     assert leaving.status.replica_statuses["Worker"].active == 0
-
-
-def test_what_was_completed_before_a_suspension_stays_completed() -> None:
-    replicas = {"Worker": {"replicas": 2}}
-    job = make_job(replicas, runPolicy={"suspend": True}, successPolicy="AllWorkers")
-    held = planned(started(job), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"))
-    assert held.status.replica_statuses["Worker"].completed_indexes == "0"
-    resumed = planned(make_job(replicas, status=held.status, successPolicy="AllWorkers"))
-    assert resumed.created_pods == ["Worker-1"]
 
 
 def test_a_job_that_had_ended_when_it_was_suspended_has_ended() -> None:
@@ -290,10 +285,6 @@ def test_the_first_sync_knows_of_the_deadline() -> None:
     assert result.requeue_after == 599.75
 
 
-def test_without_a_deadline_nothing_is_to_be_waited_for() -> None:
-    assert planned(started(make_job({"Worker": 1})), make_pod("Worker-0")).requeue_after is None
-
-
 @pytest.mark.parametrize("seconds", [10**9, 10**25])
 def test_far_moments_are_approached_in_steps(seconds: int) -> None:
     job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": seconds}))
@@ -308,10 +299,7 @@ def test_a_clock_that_was_set_back_breaks_nothing() -> None:
 
 
 def finished_job(kind: str, policy: str = "None", **run_policy: Any) -> TFJob:
-    conditions = (
-        JobCondition("Created", "True"),
-        JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW),
-    )
+    conditions = (JobCondition("Created", "True"), JobCondition(kind, "True", f"TFJob{kind}", "", NOW, NOW))
     status = TFJobStatus(conditions=conditions, start_time=after(-60), completion_time=NOW)
     return make_job({"Worker": 4, "PS": 2}, status=status, runPolicy={"cleanPodPolicy": policy, **run_policy})
 

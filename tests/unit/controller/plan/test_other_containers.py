@@ -150,3 +150,10 @@ def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finishe
     job = with_status(job, beside(job, make_pod("Worker-0")).status)
     result = beside(job, pod("Worker-0", "ExitCode", *rest, phase="Failed", deleted=after(-2)))
     assert result.status.replica_statuses["Worker"].completed_indexes == completed
+
+
+def test_what_all_replicas_restart_takes_the_rest_of_a_pod_with_it() -> None:
+    job = job_of("ExitCode", runPolicy={"restartScope": "Job"})
+    done = pod("Worker-0", "ExitCode", PROXY, terminated(0))
+    result = planned(job, done, make_pod("Worker-1", "Failed", exit_code=137, start=after(-600)))
+    assert (result.stopped_pods, result.deleted_pods) == ([], ["Worker-0", "Worker-1"])

@@ -6,21 +6,11 @@ from typing import Any
 
 import msgspec
 
-from tests.unit.controller.builders import (
-    NOW,
-    ReadablePlan,
-    make_job,
-    make_pod,
-    plan_for,
-    planned,
-    started,
-    with_status,
-)
+from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, plan_for, planned, started, with_status
 from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Observed
-from tfoperator.kube.objects import Pod
 
 
 def queued(replicas: dict[str, Any] | None = None, *, suspend: bool = True, **spec: Any) -> TFJob:
@@ -76,36 +66,3 @@ def test_after_the_jobs_end_its_tensorboard_stays() -> None:
     objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
     ended = planned(started(runs), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
     assert objects.plan(with_status(queued(tensorBoard=BOARD), ended)).tensorboard_actions == ()
-
-
-def preempted_with_one_done(scope: str) -> tuple[TFJob, Pod]:
-    """A job of three workers of which worker-1 had succeeded, as it is when Kueue has taken its quota."""
-    policy = {"restartScope": scope} if scope else {}
-    job = started(queued({"Worker": 3}, suspend=False, runPolicy=policy))
-    done = make_pod("Worker-1", "Succeeded", exit_code=0)
-    status = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2")).status
-    assert status.replica_statuses["Worker"].completed_indexes == "1"
-    return with_status(queued({"Worker": 3}, runPolicy=policy), status), done
-
-
-def test_what_had_succeeded_before_a_preemption_runs_again_where_all_restart_together() -> None:
-    job, done = preempted_with_one_done("Job")
-    suspended = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2"))
-    assert suspended.status.replica_statuses["Worker"].completed_indexes == ""
-    assert suspended.status.job_restarts == 0, "nothing has failed"
-    assert suspended.write_status_first
-    assert set(suspended.deleted_pods) == {"Worker-0", "Worker-1", "Worker-2"}
-    leaving = make_pod("Worker-1", "Succeeded", exit_code=0, deleted=NOW)
-    again = planned(with_status(job, suspended.status), leaving)
-    assert not again.write_status
-    admitted = queued({"Worker": 3}, suspend=False, runPolicy={"restartScope": "Job"})
-    resumed = planned(with_status(admitted, again.status))
-    assert len(resumed.creations("pods")) == 3
-
-
-def test_elsewhere_it_stays_succeeded() -> None:
-    job, done = preempted_with_one_done("")
-    suspended = planned(job, make_pod("Worker-0"), done, make_pod("Worker-2"))
-    assert suspended.status.replica_statuses["Worker"].completed_indexes == "1"
-    resumed = planned(with_status(queued({"Worker": 3}, suspend=False), suspended.status))
-    assert len(resumed.creations("pods")) == 2

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import Any
 
 import msgspec
 import pytest
@@ -56,23 +57,12 @@ def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str
     assert is_permanent(ending_of(pod), policy) is (policy in permanent_under.split())
 
 
-@pytest.mark.parametrize(
-    "reason",
-    [
-        "InvalidNodeInfo",
-        "NodeAffinity",
-        "NodeName",
-        "NodePorts",
-        "OutOfnvidia.com/gpu",
-        "PodLevelResourcesNotSupported",
-        "SMTAlignmentError",
-        "TaintToleration",
-        "TopologyAffinityError",
-        "UnexpectedPredicateFailureType",
-        "UnknownReason",
-        "VolumeAttachmentLimitExceeded",
-    ],
-)
+REFUSALS = """InvalidNodeInfo NodeAffinity NodeName NodePorts OutOfnvidia.com/gpu PodLevelResourcesNotSupported
+    SMTAlignmentError TaintToleration TopologyAffinityError UnexpectedPredicateFailureType UnknownReason
+    VolumeAttachmentLimitExceeded"""
+
+
+@pytest.mark.parametrize("reason", REFUSALS.split())
 @pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
 def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
     """Older kubelets say it without the words that newer ones begin each refusal with."""
@@ -162,40 +152,37 @@ def test_delays_double_up_to_the_cap() -> None:
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
+def failed(code: int | None = None, **how: Any) -> Pod:
+    return make_pod("Worker-0", "Failed", exit_code=code, **how)
+
+
 @pytest.mark.parametrize(
     ("pod", "restart", "now", "wait"),
     [
-        (make_pod("Worker-0", "Failed", exit_code=1), 1, 0.0, 1.0),
-        (make_pod("Worker-0", "Failed", exit_code=1), 3, 1.0, 3.0),
-        (make_pod("Worker-0", "Failed", exit_code=1), 3, 4.0, 0.0),
-        (make_pod("Worker-0", "Failed", exit_code=1), 3, 500.0, 0.0),
+        (failed(1), 1, 0.0, 1.0),
+        (failed(1), 3, 1.0, 3.0),
+        (failed(1), 3, 4.0, 0.0),
+        (failed(1), 3, 500.0, 0.0),
         # The node's clock is ahead: a little is waited for, a lot is not believed, and its creation counts.
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3)), 3, 0.0, 7.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600)), 3, 0.0, 4.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600), created=after(-2)), 3, 0.0, 2.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(3600), created=after(-20)), 3, 0.0, 0.0),
+        (failed(1, start=after(3)), 3, 0.0, 7.0),
+        (failed(1, start=after(3600)), 3, 0.0, 4.0),
+        (failed(1, start=after(3600), created=after(-2)), 3, 0.0, 2.0),
+        (failed(1, start=after(3600), created=after(-20)), 3, 0.0, 0.0),
         # It is behind, or there was no start at all, as for a command that is not there: not before its creation.
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-600), created=after(-2)), 3, 0.0, 2.0),
-        (
-            make_pod("Worker-0", "Failed", containers=(terminated(128, started=EPOCH),), created=after(-2)),
-            9,
-            0.0,
-            254.0,
-        ),
+        (failed(1, start=after(-600), created=after(-2)), 3, 0.0, 2.0),
+        (failed(containers=(terminated(128, started=EPOCH),), created=after(-2)), 9, 0.0, 254.0),
         # Never ran: its start, else its creation, stands in.
-        (make_pod("Worker-0", "Failed", start=after(-3)), 3, 0.0, 1.0),
-        (make_pod("Worker-0", "Failed", start=None, created=after(-1)), 3, 0.0, 3.0),
-        (make_pod("Worker-0", "Failed", start=None, created=None), 3, 0.0, 0.0),
+        (failed(start=after(-3)), 3, 0.0, 1.0),
+        (failed(start=None, created=after(-1)), 3, 0.0, 3.0),
+        (failed(start=None, created=None), 3, 0.0, 0.0),
         # The time for which it ran counts.
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-1)), 1, 0.0, 0.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-100)), 9, 0.0, 156.0),
-        (make_pod("Worker-0", "Failed", exit_code=1, start=after(-300)), 1_000, 0.0, 0.0),
+        (failed(1, start=after(-1)), 1, 0.0, 0.0),
+        (failed(1, start=after(-100)), 9, 0.0, 156.0),
+        (failed(1, start=after(-300)), 1_000, 0.0, 0.0),
         # The time for which its image was pulled doesn't, nor that of an init container, nor of an earlier end.
-        (make_pod("Worker-0", "Failed", containers=(terminated(1, started=NOW),), start=after(-60)), 3, 0.0, 4.0),
+        (failed(containers=(terminated(1, started=NOW),), start=after(-60)), 3, 0.0, 4.0),
         (
-            make_pod(
-                "Worker-0",
-                "Failed",
+            failed(
                 containers=(terminated(1, started=after(-9)), terminated(0, started=NOW, container="log")),
                 init_containers=(terminated(0, started=after(-60), container="init"),),
                 start=after(-60),
@@ -204,26 +191,11 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
             0.0,
             7.0,
         ),
-        (
-            make_pod(
-                "Worker-0",
-                "Failed",
-                init_containers=(terminated(1, started=after(-2), container="init"),),
-                start=after(-9),
-            ),
-            3,
-            0.0,
-            2.0,
-        ),
+        (failed(init_containers=(terminated(1, started=after(-2), container="init"),), start=after(-9)), 3, 0.0, 2.0),
     ],
 )
 def test_how_long_a_restart_waits(pod: Pod, restart: int, now: float, wait: float) -> None:
     assert restart_wait(pod, restart, after(now), OPTIONS) == wait
-
-
-def test_a_delay_of_zero_restarts_at_once() -> None:
-    pod = make_pod("Worker-0", "Failed", exit_code=137)
-    assert restart_wait(pod, 5, NOW, PlanOptions(restart_delay_base=0.0)) == 0
 
 
 @pytest.mark.parametrize(

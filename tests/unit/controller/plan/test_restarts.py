@@ -132,14 +132,6 @@ def test_a_service_that_is_missing_comes_before_the_successor() -> None:
     assert not result.created_pods
 
 
-def test_a_count_that_is_not_durable_yet_is_written_before_the_pod_is_deleted() -> None:
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1), now=LATER)
-    assert result.deleted_pods == ["Worker-1"]
-    assert result.write_status_first
-    assert counts(result) == {"1": 1}
-    assert result.status.replica_statuses["Worker"].started_indexes == "0"
-
-
 @RETRYING
 def test_restarts_in_place_and_by_recreation_add_up(policy: str) -> None:
     running = make_pod("Worker-0", restarts_before=2, in_place=3)
@@ -329,15 +321,6 @@ def test_a_pod_stuck_on_a_lost_node_is_deleted_by_force(
         assert result.deletions("pods")[0].grace_period_seconds == 0
         assert result.deletions("pods")[0].reason is DeleteReason.NODE_LOST
     assert result.requeue_after == requeue
-
-
-def test_a_crash_loop_waits_longer_each_time() -> None:
-    waits = []
-    for restarts in (0, 1, 2, 20):
-        pod = make_pod("Worker-1", "Failed", exit_code=137, restarts_before=restarts)
-        job = job_of("ExitCode", counts={"1": restarts})
-        waits.append(planned(job, make_pod("Worker-0"), pod).requeue_after)
-    assert waits == [1.0, 2.0, 4.0, 300.0]
 
 
 def test_restarting_stays_until_running_takes_its_place() -> None:

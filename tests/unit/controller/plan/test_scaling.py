@@ -90,12 +90,6 @@ def test_scaling_up_makes_only_what_is_missing() -> None:
     assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1", "Worker-2"]
 
 
-def test_a_type_that_left_the_spec_is_scaled_to_nothing() -> None:
-    result = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"), make_pod("Evaluator-0"))
-    assert result.deleted_pods == ["Evaluator-0"]
-    assert set(result.status.replica_statuses) == {"Worker"}
-
-
 def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it_has_completed() -> None:
     evaluator = {"replicas": 2, "restartPolicy": "OnFailure"}
     both, alone = {"Worker": 1, "Evaluator": evaluator}, {"Worker": 1}

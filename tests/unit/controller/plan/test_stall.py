@@ -61,6 +61,10 @@ def looked_at(plan: ReadablePlan) -> list[str]:
     return [action.name for action in plan.actions if isinstance(action, LookAtLog)]
 
 
+def taken_of(plan: ReadablePlan) -> list[str]:
+    return [action.name for action in plan.actions if isinstance(action, TakeStacks)]
+
+
 # By reports.
 
 
@@ -353,10 +357,7 @@ def test_fail_ends_the_job_with_a_reason() -> None:
 def test_stacks_are_taken_before_a_stall_is_ended_but_not_waited_for_for_ever(on_stall: str) -> None:
     of = reporting(job(onStall=on_stall), 50)
     first = seen(of, 110, stacks_taken=NEVER)
-    assert [action.name for action in first.actions if isinstance(action, TakeStacks)] == [
-        "mnist-worker-0",
-        "mnist-worker-1",
-    ]
+    assert taken_of(first) == ["mnist-worker-0", "mnist-worker-1"]
     assert first.is_true(C.STALLED)
     assert not first.changes_objects
     of = with_status(of, first.status)
@@ -378,10 +379,6 @@ def test_those_that_are_behind_are_looked_into_first() -> None:
     behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
     plan = seen(reporting(job(), 50, *behind, step=8), 110, stacks_taken=NEVER)
     assert taken_of(plan) == ["mnist-worker-1", "mnist-worker-0"]
-
-
-def taken_of(plan: ReadablePlan) -> list[str]:
-    return [action.name for action in plan.actions if isinstance(action, TakeStacks)]
 
 
 def test_a_job_whose_time_is_over_ends_when_its_stacks_are_taken() -> None:

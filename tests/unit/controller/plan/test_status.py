@@ -6,98 +6,54 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import make_job, make_pod, planned, started, with_status
+from tests.unit.controller.builders import make_job, make_pod, planned, pods_by_letter, started, with_status
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.kube.objects import Pod
 
 C = ConditionType
-STATES = ("Succeeded", "Failed", "Running", "Pending")
-
-
-def pods_of(**counts: tuple[int, int, int]) -> list[Pod]:
-    """Pods per type: (failed, succeeded, active), in the order succeeded, failed, active by index."""
-    pods = []
-    for kind, (failed, succeeded, active) in counts.items():
-        phases = ["Succeeded"] * succeeded + ["Failed"] * failed + ["Running"] * active
-        pods += [
-            make_pod(f"{kind}-{index}", phase, exit_code={"Succeeded": 0, "Failed": 1}.get(phase))
-            for index, phase in enumerate(phases)
-        ]
-    return pods
 
 
 def state(result: Any) -> str:
     return str(result.status.conditions[-1].type)
 
 
-CASES = [
-    ("chief succeeded", {"Chief": 1, "Worker": 1}, {"Chief": (0, 1, 0), "Worker": (0, 1, 0)}, "", C.SUCCEEDED),
-    ("chief running", {"Chief": 1, "Worker": 1}, {"Chief": (0, 0, 1)}, "", C.RUNNING),
-    ("master running", {"Master": 1, "Worker": 1}, {"Master": (0, 0, 1)}, "", C.RUNNING),
-    ("chief failed", {"Chief": 1, "Worker": 1}, {"Chief": (1, 0, 0)}, "", C.FAILED),
-    ("worker failed", {"Worker": 1}, {"Worker": (1, 0, 0)}, "", C.FAILED),
-    ("worker succeeded", {"Worker": 1}, {"Worker": (0, 1, 0)}, "", C.SUCCEEDED),
-    ("worker running", {"Worker": 1}, {"Worker": (0, 0, 1)}, "", C.RUNNING),
-    ("some run, some failed", {"Worker": 4, "PS": 2}, {"PS": (0, 0, 2), "Worker": (2, 0, 2)}, "", C.FAILED),
-    ("worker 0 done", {"Worker": 4, "PS": 2}, {"PS": (0, 0, 2), "Worker": (0, 1, 3)}, "", C.SUCCEEDED),
-    ("worker 0 of all", {"Worker": 4}, {"Worker": (0, 1, 3)}, "AllWorkers", C.RUNNING),
-    ("all workers", {"Worker": 4}, {"Worker": (0, 4, 0)}, "AllWorkers", C.SUCCEEDED),
-    ("one of all failed", {"Worker": 4}, {"Worker": (1, 1, 2)}, "AllWorkers", C.FAILED),
-    (
-        "chief runs, workers failed",
-        {"Chief": 1, "Worker": 4, "PS": 2},
-        {"Chief": (0, 0, 1), "PS": (0, 0, 2), "Worker": (4, 0, 0)},
-        "",
-        C.FAILED,
-    ),
-    (
-        "chief runs, workers done",
-        {"Chief": 1, "Worker": 4, "PS": 2},
-        {"Chief": (0, 0, 1), "PS": (0, 0, 2), "Worker": (0, 4, 0)},
-        "",
-        C.RUNNING,
-    ),
-    (
-        "chief runs, a PS failed",
-        {"Chief": 1, "Worker": 4, "PS": 2},
-        {"Chief": (0, 0, 1), "PS": (1, 0, 1), "Worker": (0, 4, 0)},
-        "",
-        C.FAILED,
-    ),
-    (
-        "chief failed, workers done",
-        {"Chief": 1, "Worker": 4, "PS": 2},
-        {"Chief": (1, 0, 0), "PS": (0, 0, 2), "Worker": (0, 4, 0)},
-        "",
-        C.FAILED,
-    ),
-    (
-        "chief done, workers failed",
-        {"Chief": 1, "Worker": 4, "PS": 2},
-        {"Chief": (0, 1, 0), "PS": (0, 0, 2), "Worker": (4, 0, 0)},
-        "",
-        C.SUCCEEDED,
-    ),
-    ("only some chiefs done", {"Chief": 2, "Worker": 1}, {"Chief": (0, 1, 1), "Worker": (0, 1, 0)}, "", C.RUNNING),
-    ("servers alone run", {"PS": 2}, {"PS": (0, 0, 2)}, "", C.RUNNING),
-    ("servers alone done", {"PS": 2}, {"PS": (0, 2, 0)}, "", C.SUCCEEDED),
-    ("no worker wanted", {"Worker": 0, "PS": 1}, {"PS": (0, 0, 1)}, "", C.RUNNING),
-    ("nothing wanted", {"Worker": 0}, {}, "", C.CREATED),
-    ("only the servers run", {"Worker": 1, "PS": 1}, {"PS": (0, 0, 1)}, "", C.CREATED),
-    ("a chief that does not run", {"Chief": 1, "Worker": 1}, {"Worker": (0, 0, 1)}, "", C.CREATED),
+CASES: list[tuple[str, dict[str, str], str, ConditionType]] = [
+    ("chief succeeded", {"Chief": "S", "Worker": "S"}, "", C.SUCCEEDED),
+    ("chief running", {"Chief": "R", "Worker": "-"}, "", C.RUNNING),
+    ("master running", {"Master": "R", "Worker": "-"}, "", C.RUNNING),
+    ("chief failed", {"Chief": "F", "Worker": "-"}, "", C.FAILED),
+    ("worker failed", {"Worker": "F"}, "", C.FAILED),
+    ("worker succeeded", {"Worker": "S"}, "", C.SUCCEEDED),
+    ("worker running", {"Worker": "R"}, "", C.RUNNING),
+    ("some run, some failed", {"Worker": "FFRR", "PS": "RR"}, "", C.FAILED),
+    ("worker 0 done", {"Worker": "SRRR", "PS": "RR"}, "", C.SUCCEEDED),
+    ("worker 0 of all", {"Worker": "SRRR"}, "AllWorkers", C.RUNNING),
+    ("all workers", {"Worker": "SSSS"}, "AllWorkers", C.SUCCEEDED),
+    ("one of all failed", {"Worker": "SFRR"}, "AllWorkers", C.FAILED),
+    ("chief runs, workers failed", {"Chief": "R", "Worker": "FFFF", "PS": "RR"}, "", C.FAILED),
+    ("chief runs, workers done", {"Chief": "R", "Worker": "SSSS", "PS": "RR"}, "", C.RUNNING),
+    ("chief runs, a PS failed", {"Chief": "R", "Worker": "SSSS", "PS": "FR"}, "", C.FAILED),
+    ("chief failed, workers done", {"Chief": "F", "Worker": "SSSS", "PS": "RR"}, "", C.FAILED),
+    ("chief done, workers failed", {"Chief": "S", "Worker": "FFFF", "PS": "RR"}, "", C.SUCCEEDED),
+    ("only some chiefs done", {"Chief": "SR", "Worker": "S"}, "", C.RUNNING),
+    ("servers alone run", {"PS": "RR"}, "", C.RUNNING),
+    ("servers alone done", {"PS": "SS"}, "", C.SUCCEEDED),
+    ("no worker wanted", {"Worker": "", "PS": "R"}, "", C.RUNNING),
+    ("nothing wanted", {"Worker": ""}, "", C.CREATED),
+    ("only the servers run", {"Worker": "-", "PS": "R"}, "", C.CREATED),
+    ("a chief that does not run", {"Chief": "-", "Worker": "R"}, "", C.CREATED),
 ]
 
 
-@pytest.mark.parametrize(("replicas", "pods", "policy", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
-def test_the_state_of_a_job(replicas: Any, pods: Any, policy: str, expected: ConditionType) -> None:
-    job = started(make_job(replicas, successPolicy=policy))
-    result = planned(job, *pods_of(**pods))
+@pytest.mark.parametrize(("pods", "policy", "expected"), [c[1:] for c in CASES], ids=[c[0] for c in CASES])
+def test_the_state_of_a_job(pods: dict[str, str], policy: str, expected: ConditionType) -> None:
+    job = started(make_job({kind: len(letters) for kind, letters in pods.items()}, successPolicy=policy))
+    result = planned(job, *pods_by_letter(**pods))
     assert state(result) == expected
     assert not (result.is_true(C.SUCCEEDED) and result.is_true(C.FAILED))
 
 
 def test_two_workers_done_and_two_running_is_success_by_worker_0_or_not_by_policy() -> None:
-    pods = pods_of(Worker=(0, 2, 2), PS=(0, 0, 2))
+    pods = pods_by_letter(Worker="SSRR", PS="RR")
     for policy, expected in (("", C.SUCCEEDED), ("AllWorkers", C.RUNNING)):
         job = started(make_job({"Worker": 4, "PS": 2}, successPolicy=policy))
         assert state(planned(job, *pods)) == expected
@@ -107,9 +63,7 @@ def test_two_workers_done_and_two_running_is_success_by_worker_0_or_not_by_polic
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
 def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
-    job = started(
-        make_job({"Chief": {"replicas": 1, "restartPolicy": policy}, "Worker": 1, "PS": 1}),
-    )
+    job = started(make_job({"Chief": {"replicas": 1, "restartPolicy": policy}, "Worker": 1, "PS": 1}))
     pods = (make_pod("Chief-0", "Failed", exit_code=130), make_pod("Worker-0"), make_pod("PS-0"))
     result = planned(job, *pods)
     assert state(result) == C.RESTARTING
@@ -121,47 +75,20 @@ def test_a_retryable_failure_restarts_the_job(policy: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pods", "counts", "ready", "phase"),
+    ("ps", "workers", "counts", "ready", "phase"),
     [
-        ([], {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
-        (
-            [make_pod("PS-0", "Pending"), make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending")],
-            {"PS": (0, 0, 0), "Worker": (0, 0, 0)},
-            "0/3",
-            "Pending",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Pending"), make_pod("Worker-1")],
-            {"PS": (1, 0, 0), "Worker": (1, 0, 0)},
-            "2/3",
-            "Running",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", ready=False), make_pod("Worker-1", "Succeeded")],
-            {"PS": (1, 0, 0), "Worker": (1, 1, 0)},
-            "1/3",
-            "Running",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1")],
-            {"PS": (0, 1, 0), "Worker": (0, 2, 0)},
-            "0/3",
-            "Succeeded",
-        ),
-        (
-            [make_pod("PS-0"), make_pod("Worker-0", "Failed"), make_pod("Worker-1")],
-            {"PS": (0, 0, 0), "Worker": (0, 0, 1)},
-            "0/3",
-            "Failed",
-        ),
+        ("-", "--", {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
+        ("P", "PP", {"PS": (0, 0, 0), "Worker": (0, 0, 0)}, "0/3", "Pending"),
+        ("R", "PR", {"PS": (1, 0, 0), "Worker": (1, 0, 0)}, "2/3", "Running"),
+        ("R", "NS", {"PS": (1, 0, 0), "Worker": (1, 1, 0)}, "1/3", "Running"),
+        ("R", "SR", {"PS": (0, 1, 0), "Worker": (0, 2, 0)}, "0/3", "Succeeded"),
+        ("R", "FR", {"PS": (0, 0, 0), "Worker": (0, 0, 1)}, "0/3", "Failed"),
     ],
 )
-def test_the_counts_and_the_phase(pods: list[Pod], counts: dict[str, Any], ready: str, phase: str) -> None:
-    result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods)
+def test_the_counts_and_the_phase(ps: str, workers: str, counts: dict[str, Any], ready: str, phase: str) -> None:
+    result = planned(started(make_job({"PS": 1, "Worker": 2})), *pods_by_letter(workers, PS=ps))
     found = {key: (s.active, s.succeeded, s.failed) for key, s in result.status.replica_statuses.items()}
-    assert found == counts
-    assert result.status.ready == ready
-    assert result.status.phase == phase
+    assert (found, result.status.ready, result.status.phase) == (counts, ready, phase)
 
 
 def test_the_wording_is_the_go_operators() -> None:

@@ -90,12 +90,6 @@ def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
     return [(type(action).__name__, action.kind) for action in actions]
 
 
-def test_a_job_that_asks_for_none_gets_none() -> None:
-    result = Objects().plan(job(None))
-    assert result.tensorboard_actions == ()
-    assert result.status.tensor_board is None
-
-
 def test_a_service_and_a_deployment_are_made_with_the_first_pods() -> None:
     result = planned(job(), services=())
     assert len(result.creations("pods")) == 1
@@ -182,18 +176,14 @@ def test_the_operators_image_is_used_where_the_job_names_none() -> None:
     assert objects.bodies["deployments"]["spec"]["template"]["spec"]["containers"][0]["image"] == "ours:1"
 
 
-def test_once_it_is_there_nothing_is_done_and_the_status_says_where() -> None:
-    result = there().plan(started(job()))
+@pytest.mark.parametrize("available", [0, 1])
+def test_once_it_is_there_nothing_is_done_and_the_status_says_where_and_if_it_is_ready(available: int) -> None:
+    result = there(available=available).plan(started(job()))
     assert result.tensorboard_actions == ()
-    assert result.status.tensor_board is not None
-    assert (result.status.tensor_board.url, result.status.tensor_board.ready) == (f"http://{NAME}.ns.svc", False)
+    board = result.status.tensor_board
+    assert board is not None
+    assert (board.url, board.ready) == (f"http://{NAME}.ns.svc", available == 1)
     assert result.write_status
-
-
-def test_it_is_ready_when_its_page_answers() -> None:
-    result = there(available=1).plan(started(job()))
-    assert result.status.tensor_board is not None
-    assert result.status.tensor_board.ready
 
 
 def test_the_address_has_the_clusters_domain_or_is_what_its_publisher_says() -> None:

@@ -14,27 +14,14 @@ from tests.unit.controller.builders import (
     make_pod,
     make_service,
     planned,
+    pods_by_letter,
     started,
     with_status,
 )
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.kube.objects import Pod
 
 C = ConditionType
-
-CODES = {"S": 0, "F": 1}
-
-
-def workers(letters: str, **others: str) -> list[Pod]:
-    """Pods by letter: Succeeded, Failed (exit code 1), Running; `others` as well, by type."""
-    phases = {"S": "Succeeded", "F": "Failed", "R": "Running", "P": "Pending"}
-    return [
-        make_pod(f"{kind}-{index}", phases[letter], exit_code=CODES.get(letter))
-        for kind, all_letters in {"Worker": letters, **others}.items()
-        for index, letter in enumerate(all_letters)
-        if letter != "-"
-    ]
 
 
 def job_with(letters: str, policy: str = "Never", chief: bool = False, **spec: Any) -> TFJob:
@@ -111,20 +98,20 @@ CASES: list[tuple[str, dict[str, Any], str, str]] = [
 @pytest.mark.parametrize(("letters", "spec", "chief", "expected"), CASES)
 def test_the_verdict_on_a_job_with_thresholds(letters: str, spec: dict[str, Any], chief: str, expected: str) -> None:
     job = job_with(letters, chief=bool(chief), **spec)
-    assert verdict(planned(job, *workers(letters, Chief=chief))) == expected
+    assert verdict(planned(job, *pods_by_letter(letters, Chief=chief))) == expected
 
 
 def test_the_others_are_stopped_as_the_clean_pod_policy_says() -> None:
     for policy, stopped in (("Running", ["Worker-2"]), ("All", ["Worker-0", "Worker-1", "Worker-2"]), ("None", [])):
         job = job_with("SSR", minSucceededWorkers=2, runPolicy={"cleanPodPolicy": policy})
-        result = planned(job, *workers("SSR"))
+        result = planned(job, *pods_by_letter("SSR"))
         assert verdict(result) == "Succeeded"
         assert result.deleted_pods == stopped
 
 
 def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() -> None:
     job = job_with("RFR", maxFailedWorkers=1)
-    first = planned(job, *workers("RFR"))
+    first = planned(job, *pods_by_letter("RFR"))
     assert first.reasons == ["ExitedWithCode", "ReplicaFailed"]
     assert first.events[1].type == "Warning"
     assert first.events[1].message == ("Worker-1 (exited with code 1) failed for good; 1 of 3 have. The job goes on.")
@@ -134,7 +121,7 @@ def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() 
     assert not first.creations("pods")
     running = first.condition(C.RUNNING)
     assert running.message == "TFJob ns/mnist is running. 2/3 replicas ready, 1 failed."
-    assert not planned(with_status(job, first.status), *workers("RFR")).acts
+    assert not planned(with_status(job, first.status), *pods_by_letter("RFR")).acts
 
 
 @pytest.mark.parametrize("policy", ["Never", "ExitCode"])
@@ -143,14 +130,17 @@ def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
     policy: str, spec: dict[str, Any]
 ) -> None:
     job = job_with("RFR", policy, **spec)
-    failed = planned(job, *workers("RFR"))
-    for pods in (workers("R-R"), [*workers("R-R"), make_pod("Worker-1", "Failed", exit_code=1, deleted=NOW)]):
+    failed = planned(job, *pods_by_letter("RFR"))
+    for pods in (
+        pods_by_letter("R-R"),
+        [*pods_by_letter("R-R"), make_pod("Worker-1", "Failed", exit_code=1, deleted=NOW)],
+    ):
         later = planned(with_status(job, failed.status), *pods)
         assert not later.acts
         assert not later.absent, "nobody has to look for a pod that is not missed"
         assert (remembered(later), later.status.replica_statuses["Worker"].failed) == ("1", 1)
         assert later.status.restarts == 0
-    another = planned(with_status(job, failed.status), *workers("R-F"))
+    another = planned(with_status(job, failed.status), *pods_by_letter("R-F"))
     assert verdict(another) == ("" if "enableDynamicWorker" in spec else "Failed")
     assert remembered(another) == "1-2"
 
@@ -158,13 +148,13 @@ def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
 def test_a_worker_that_failed_for_good_needs_no_service_any_more() -> None:
     job = job_with("RFR", maxFailedWorkers=1)
     services = (make_service("Worker-0"), make_service("Worker-2"))
-    assert not planned(job, *workers("RFR"), services=services).creations("services")
+    assert not planned(job, *pods_by_letter("RFR"), services=services).creations("services")
 
 
 def test_a_worker_whose_pod_is_taken_away_is_started_again_and_tolerated_by_nobody() -> None:
     job = job_with("RRR", maxFailedWorkers=0)
-    runs = planned(job, *workers("RRR"))
-    gone = planned(with_status(job, runs.status), *workers("R-R"))
+    runs = planned(job, *pods_by_letter("RRR"))
+    gone = planned(with_status(job, runs.status), *pods_by_letter("R-R"))
     assert (verdict(gone), remembered(gone)) == ("", "")
     assert gone.created_pods == ["Worker-1"]
 
@@ -172,7 +162,7 @@ def test_a_worker_whose_pod_is_taken_away_is_started_again_and_tolerated_by_nobo
 @pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
 def test_what_is_started_again_has_not_failed(policy: str) -> None:
     job = job_with("RRR", policy, maxFailedWorkers=1)
-    pods = [*workers("RR"), make_pod("Worker-2", "Failed", exit_code=137)]
+    pods = [*pods_by_letter("RR"), make_pod("Worker-2", "Failed", exit_code=137)]
     result = planned(job, *pods)
     assert remembered(result) == ""
     assert result.is_true(C.RESTARTING)
@@ -180,7 +170,7 @@ def test_what_is_started_again_has_not_failed(policy: str) -> None:
 
 def test_the_back_off_limit_holds_whatever_may_fail() -> None:
     job = job_with("RRR", "ExitCode", maxFailedWorkers="100%", runPolicy={"backoffLimit": 0})
-    result = planned(job, *workers("RR"), make_pod("Worker-2", "Failed", exit_code=137))
+    result = planned(job, *pods_by_letter("RR"), make_pod("Worker-2", "Failed", exit_code=137))
     assert "backoff limit" in result.condition(C.FAILED).message
 
 
@@ -194,50 +184,50 @@ def scaled(job: TFJob, result: ReadablePlan, replicas: int) -> TFJob:
 
 def test_scaling_a_failed_worker_away_and_back_gives_it_another_try() -> None:
     job = job_with("RRF", enableDynamicWorker=True)
-    failed = planned(job, *workers("RRF"))
+    failed = planned(job, *pods_by_letter("RRF"))
     fewer = scaled(job, failed, 2)
-    down = planned(fewer, *workers("RRF"))
+    down = planned(fewer, *pods_by_letter("RRF"))
     assert (down.deleted_pods, remembered(down)) == (["Worker-2"], "")
     assert down.write_status_first
     leaving = make_pod("Worker-2", "Failed", exit_code=1, deleted=NOW)
-    waiting = planned(scaled(job, down, 3), *workers("RR"), leaving)
+    waiting = planned(scaled(job, down, 3), *pods_by_letter("RR"), leaving)
     assert not waiting.creations("pods")
     assert remembered(waiting) == ""
-    assert planned(scaled(job, waiting, 3), *workers("RR")).created_pods == ["Worker-2"]
+    assert planned(scaled(job, waiting, 3), *pods_by_letter("RR")).created_pods == ["Worker-2"]
 
 
 def test_scaling_leaves_the_failed_that_stay_failed_and_the_completed_completed() -> None:
     job = job_with("RFSR", enableDynamicWorker=True)
-    first = planned(job, *workers("RFSR"))
+    first = planned(job, *pods_by_letter("RFSR"))
     assert remembered(first) == "1"
-    down = planned(scaled(job, first, 2), *workers("RFSR"))
+    down = planned(scaled(job, first, 2), *pods_by_letter("RFSR"))
     assert remembered(down) == "1"
-    up = planned(scaled(job, down, 4), *workers("RF"))
+    up = planned(scaled(job, down, 4), *pods_by_letter("RF"))
     assert up.created_pods == ["Worker-3"], "worker 2 has done its work"
 
 
 def test_a_share_is_of_the_workers_that_there_are_now() -> None:
     job = job_with("RFFRRR", maxFailedWorkers="34%")
-    first = planned(job, *workers("RFFRRR"))
+    first = planned(job, *pods_by_letter("RFFRRR"))
     assert verdict(first) == ""
-    assert verdict(planned(scaled(job, first, 3), *workers("RFFRRR"))) == "Failed"
+    assert verdict(planned(scaled(job, first, 3), *pods_by_letter("RFFRRR"))) == "Failed"
 
 
 def test_failures_outlive_a_suspension() -> None:
     job = job_with("RFR", maxFailedWorkers=1)
-    failed = planned(job, *workers("RFR"))
+    failed = planned(job, *pods_by_letter("RFR"))
     policy = job.spec.run_policy
     assert policy is not None
     asleep = msgspec.structs.replace(job.spec, run_policy=msgspec.structs.replace(policy, suspend=True))
-    suspended = planned(with_status(msgspec.structs.replace(job, spec=asleep), failed.status), *workers("RFR"))
+    suspended = planned(with_status(msgspec.structs.replace(job, spec=asleep), failed.status), *pods_by_letter("RFR"))
     assert remembered(suspended) == "1"
     assert planned(with_status(job, suspended.status)).created_pods == ["Worker-0", "Worker-2"]
 
 
 def test_what_failed_is_named_in_the_end_what_is_new_first() -> None:
     job = job_with("RRRRRR", maxFailedWorkers=4)
-    first = planned(job, *workers("RFFFFR"))
-    end = planned(with_status(job, first.status), *workers("RFFFFF"))
+    first = planned(job, *pods_by_letter("RFFFFR"))
+    end = planned(with_status(job, first.status), *pods_by_letter("RFFFFF"))
     failed = end.condition(C.FAILED)
     assert "because 5 Worker replica(s) failed. Worker-5: exited with code 1; Worker-1" in failed.message
     assert end.reasons == ["ExitedWithCode", "TFJobFailed"]

@@ -47,12 +47,6 @@ def test_nothing_is_lost_whatever_the_texts_are(start: str, end: str, odd: list[
         assert len(said) < len(whole)
 
 
-@pytest.mark.parametrize("odd", ["x", "mnist-worker-", "elsewhere:2222"])
-def test_one_that_is_unlike_the_others_is_not_lost(odd: str) -> None:
-    abbreviations = Abbreviations()
-    assert read(abbreviations.join([*HOSTS, odd], ","), abbreviations) == ",".join([*HOSTS, odd])
-
-
 def test_what_a_kubelet_would_replace_is_not_abbreviated() -> None:
     texts = [*HOSTS, "$(HOME)-worker.ns.svc:2222"]
     abbreviations = Abbreviations()

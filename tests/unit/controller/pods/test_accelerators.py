@@ -59,9 +59,7 @@ def test_one_that_does_not_is_left_alone(amount: dict[str, Any]) -> None:
 
 def test_only_the_containers_that_ask_are_equipped_init_containers_too() -> None:
     spec = pod(
-        container("sidecar"),
-        container(),
-        initContainers=[container("warm-up", limits={GPU: 1}), container("fetch")],
+        container("sidecar"), container(), initContainers=[container("warm-up", limits={GPU: 1}), container("fetch")]
     )
     assert [c.get("volumeMounts") for c in spec["initContainers"]] == [[MOUNT], None]
     assert [c.get("volumeMounts") for c in spec["containers"]] == [None, None]

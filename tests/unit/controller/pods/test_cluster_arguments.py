@@ -46,8 +46,7 @@ def test_a_single_replica_is_told_too_since_its_program_parses_the_same() -> Non
 
 
 @pytest.mark.parametrize(
-    ("in_cluster", "types"),
-    [(True, ["chief", "evaluator", "worker"]), (False, ["chief", "worker"])],
+    ("in_cluster", "types"), [(True, ["chief", "evaluator", "worker"]), (False, ["chief", "worker"])]
 )
 def test_chief_and_evaluator_have_hosts_as_in_tf_config(in_cluster: bool, types: list[str]) -> None:
     options = PlanOptions(evaluator_in_cluster=in_cluster, cluster_domain="cluster.local")

@@ -30,18 +30,6 @@ def test_parameter_servers_without_a_template_run_the_stock_one(key: str) -> Non
     assert len(result.creations("services")) == 3
 
 
-def test_the_stock_one_gets_what_every_replica_gets() -> None:
-    result = plan_new(
-        {"PS": {"template": None}, "Worker": 1},
-        clusterArguments=True,
-        checkpoint={"volume": {"nfs": {}}, "mountPath": "/checkpoint"},
-    )
-    server = next(c for c in result.creations("pods") if c.replica == (ReplicaType.PS, 0))
-    container = server.body["spec"]["containers"][0]
-    assert container["args"][-2:] == ["--job_name=ps", "--task_index=0"]
-    assert container["volumeMounts"][0]["mountPath"] == "/checkpoint"
-
-
 def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() -> None:
     result = plan_new({"PS": {"template": None}, "Worker": 1}, PlanOptions())
     failed = result.condition(ConditionType.FAILED)
@@ -57,8 +45,3 @@ def test_a_job_that_runs_goes_on_when_the_operator_has_no_image_any_more() -> No
     pods = (make_pod("PS-0"), make_pod("Worker-0", "Succeeded", exit_code=0))
     result = planned(job, *pods)
     assert result.condition(ConditionType.SUCCEEDED).status == "True"
-
-
-def test_other_types_need_a_template() -> None:
-    result = plan_new({"Worker": {"template": None}})
-    assert "spec.tfReplicaSpecs[Worker].template: is required" in result.condition(ConditionType.FAILED).message

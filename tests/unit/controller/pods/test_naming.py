@@ -57,19 +57,8 @@ def test_pods_services_and_hosts_end_in_a_piece_of_the_uid() -> None:
     assert hosts(result) == expected
 
 
-def test_a_replica_that_is_made_anew_has_its_name_again() -> None:
-    job = started(job_of({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}))
-    services = unique_services(job)
-    there = make_pod("Worker-0", name=f"mnist-worker-0-{PIECE}")
-    result = planned(job, there, services=services, options=UNIQUE)
-    assert [create.name for create in result.creations("pods")] == [f"mnist-worker-1-{PIECE}"]
-    assert not result.creations("services")
-    assert not result.deletions("services")
-
-
 @pytest.mark.parametrize(
-    ("options", "services", "suffix"),
-    [(UNIQUE, services_of, ""), (PEER, unique_services, f"-{PIECE}")],
+    ("options", "services", "suffix"), [(UNIQUE, services_of, ""), (PEER, unique_services, f"-{PIECE}")]
 )
 def test_a_job_keeps_its_names_when_the_option_changes(options: PlanOptions, services: Any, suffix: str) -> None:
     job = job_of({"PS": 1, "Worker": 2})

@@ -11,6 +11,8 @@ from tfoperator.controller import Create, ProgressAccess
 
 ACCESS = ProgressAccess("https://progress.system.svc", "-----BEGIN CERTIFICATE-----\n...")
 
+[CONTAINER] = TEMPLATE["spec"]["containers"]
+
 
 def pods(access: ProgressAccess | None, template: dict[str, Any] = TEMPLATE, **spec: Any) -> list[dict[str, Any]]:
     job = make_job({"Worker": {"replicas": 2, "template": template}}, **spec)
@@ -70,13 +72,7 @@ def test_a_template_with_a_server_of_its_own_keeps_it() -> None:
         {"volumes": [{"name": "tfoperator-progress", "emptyDir": {}}]},
         {
             "volumes": [{"name": "mine", "emptyDir": {}}],
-            "containers": [
-                {
-                    "name": "tensorflow",
-                    "image": "x",
-                    "volumeMounts": [{"name": "mine", "mountPath": PROGRESS_MOUNT_PATH + "/"}],
-                }
-            ],
+            "containers": [{**CONTAINER, "volumeMounts": [{"name": "mine", "mountPath": PROGRESS_MOUNT_PATH + "/"}]}],
         },
     ],
 )

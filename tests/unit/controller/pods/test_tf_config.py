@@ -9,7 +9,6 @@ from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan import PlanOptions
-from tfoperator.controller.pods import Naming
 from tfoperator.controller.pods.cluster import TFConfig
 
 
@@ -61,19 +60,6 @@ def test_it_reads_like_the_go_operators(replicas: dict[str, Any], domain: str, e
 )
 def test_a_single_replica_has_nobody_to_find(replicas: dict[str, Any], distributed: bool) -> None:
     assert {value is not None for value in tf_configs(replicas).values()} == {distributed}
-
-
-def test_each_replica_has_its_own_task_in_the_same_cluster() -> None:
-    found = {name: json.loads(text or "") for name, text in tf_configs({"Master": 1, "PS": 2, "Worker": 2}).items()}
-    assert {name: (c["task"]["type"], c["task"]["index"]) for name, c in found.items()} == {
-        "Master-0": ("master", 0),
-        "PS-0": ("ps", 0),
-        "PS-1": ("ps", 1),
-        "Worker-0": ("worker", 0),
-        "Worker-1": ("worker", 1),
-    }
-    assert len({json.dumps(c["cluster"]) for c in found.values()}) == 1
-    assert list(found["PS-0"]["cluster"]) == ["master", "ps", "worker"]
 
 
 def test_the_port_is_each_types_own() -> None:
@@ -129,21 +115,6 @@ def test_the_sparse_shape_is_the_go_operators_where_there_is_no_chief() -> None:
     )
 
 
-def test_hosts_follow_the_naming_of_objects() -> None:
-    naming = Naming(
-        replica=lambda job, kind, index: f"{job.metadata.name}-{kind.lower()}-{index}-abc",
-        job=lambda job: f"{job.metadata.name}-abc",
-    )
-    options = PlanOptions(naming=naming)
-    result = planned(make_job({"Worker": 2}), services=(), options=options)
-    assert [c.name for c in (*result.creations("pods"), *result.creations("services"))] == [
-        "mnist-worker-0-abc",
-        "mnist-worker-1-abc",
-    ] * 2
-    config = result.creations("pods")[0].body["spec"]["containers"][0]["env"][0]["value"]
-    assert "mnist-worker-1-abc.ns.svc:2222" in config
-
-
 def test_what_it_renders_is_json_whatever_the_hosts() -> None:
     config = TFConfig({ReplicaType.PS: ['a"b\\:1']}, sparse=False)
     assert json.loads(config.render(ReplicaType.PS, 0))["cluster"] == {"ps": ['a"b\\:1']}
@@ -185,27 +156,6 @@ def test_programs_read_the_whole_cluster_however_a_pod_says_it(
         kind, _, index = replica.rpartition("-")
         task = {"type": kind.lower(), "index": int(index)}
         assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
-
-
-def test_with_a_service_for_the_job_many_hosts_are_said_in_short() -> None:
-    pods = new_pods({"PS": 2, "Worker": 1000}, network="PerJob")
-    env = pods["Worker-7"]["spec"]["containers"][0]["env"]
-    assert env[0] == {"name": "_", "value": '.mnist.ns.svc:2222","mnist-worker-'}
-    assert env[1]["name"] == "TF_CONFIG"
-    assert env[1]["value"].startswith(
-        '{"cluster":{"ps":["mnist-ps-0.mnist.ns.svc:2222","mnist-ps-1.mnist.ns.svc:2222"],'
-        '"worker":["mnist-worker-0$(_)1$(_)2$(_)'
-    )
-    assert len(env[1]["value"]) < 7200
-    plain = new_pods({"PS": 2, "Worker": 1000})["Worker-7"]["spec"]["containers"][0]["env"]
-    assert [one["name"] for one in plain] == ["TF_CONFIG"], "the Go operator's, byte by byte"
-    assert "$" not in plain[0]["value"]
-
-
-def test_a_person_reads_the_hosts_of_a_smaller_job_as_they_are() -> None:
-    env = new_pods({"Worker": 60}, network="PerJob")["Worker-0"]["spec"]["containers"][0]["env"]
-    assert [one["name"] for one in env] == ["TF_CONFIG"]
-    assert "$" not in env[0]["value"]
 
 
 def test_no_variable_of_the_users_is_taken_for_that() -> None:
