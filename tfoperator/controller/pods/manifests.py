@@ -78,7 +78,7 @@ class _Cluster(NamedTuple):
 class ReplicaManifests:
     """Makes the manifests of one job's pods and services, for one plan.
 
-    Its methods raise PodTemplateError if a template can't be used. What they return may share parts: encode it, don't
+    Its methods raise PodTemplateError if a template can't be used. Their results may share parts: encode it, don't
     change it.
     """
 
