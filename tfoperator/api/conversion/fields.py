@@ -1,4 +1,4 @@
-"""The members of an object whose version was read by Go's decoder, which doesn't mind case: `tensorboard`, `RuntimeId`.
+"""The members of an object of a version that Go's decoder read, which ignores case: `tensorboard`, `RuntimeId`.
 
 Each member is taken once, so that the rest is known and can be reported.
 """

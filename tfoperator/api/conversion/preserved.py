@@ -1,7 +1,7 @@
 """Preserves fields that another version lacks in an annotation there, so that converting back restores them.
 
-An annotation is the only part of an object that every API server and every client leaves alone. It holds only what its
-version has no field for, and only members are restored, never values: a field that both versions have is read from the
+An annotation is the only part of an object that every API server and every client leaves alone. It holds only members
+that its version lacks, and only members are restored, never values: a field that both versions have is read from the
 object itself, so an edit made in between takes effect. The status needs no such care (see `v1alpha2`).
 """
 

@@ -82,7 +82,7 @@ def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if what the annotation restores is nothing that v1 would accept.
+    Raises ConversionError if v1 would not accept the members that the annotation restores.
     """
     converted = v1alpha2_to_v1(obj).obj
     _, earlier = take(obj, V1_ONLY)

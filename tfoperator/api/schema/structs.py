@@ -1,8 +1,8 @@
 """Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
-Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a
-type can't say, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the
-CRD, and a new one without a description is an error here.
+Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a type
+can't express, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the CRD,
+and a new one without a description is an error here.
 """
 
 from __future__ import annotations

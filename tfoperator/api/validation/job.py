@@ -51,7 +51,7 @@ from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.thresholds import validate_thresholds
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
 
-_GENERATED_SUFFIX_LENGTH = 5  # what an API server appends to generateName
+_GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generateName
 _REPLICAS = "spec.tfReplicaSpecs"
 
 STOCK_PARAMETER_SERVER = (
