@@ -1,7 +1,7 @@
 """The life of an operator in its process: `start()` and `stop()`. No process of its own, no signals, no ports.
 
 `process` wraps it for a cluster; the local runner starts the same object in its own process. `wiring` makes its parts;
-this file orders them. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
+this file sets their order. Starting: the API server serves TFJobs, caches fill, this replica leads (if there is an
 election), workers start. Stopping: no new key is taken, running syncs finish, the lease is released, the informers end.
 """
 
