@@ -1,11 +1,14 @@
 """v1alpha1, the first released version, to v1. There is no conversion back: no new manifests of v1alpha1 are written.
 
-| v1alpha1 | v1 | why | |---|---|---| | `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, as the
-program in the image was written to read | | a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` |
-1-127 were permanent exit codes | | `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of
-TF_CONFIG | | `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 | | a PS
-without template | the stock parameter server, written out | so that the manifest is complete | | `schedulerName` | the
-templates' | | | `tensorBoard` | the same | |
+| v1alpha1 | v1 | why |
+|---|---|---|
+| `MASTER` | `Master`, not `Chief` | TF_CONFIG then calls it `master`, as the program in the image was written to read |
+| a template's `restartPolicy` | the replica's: `Never`, or else `ExitCode` | 1-127 were permanent exit codes |
+| `tfPort` | a container port named `tfjob-port` | where v1 keeps the port of TF_CONFIG |
+| `terminationPolicy.chief` | nothing, where v1 decides by the same replica | Master, else worker 0 |
+| a PS without template | the stock parameter server, written out | so that the manifest says what runs |
+| `schedulerName` | the templates' | |
+| `tensorBoard` | the same | |
 
 Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
 """
