@@ -1,8 +1,8 @@
-"""What is a TFJob? Its types, names and defaults, and one room for each larger question about it.
+"""The TFJob API: its types, names and defaults, and one subpackage for each larger part.
 
-`v1` has the types; `validation` says what is wrong with a job, `schema` what API servers know of it (the CRD),
-`conversion` how older versions become v1, `loading` how a file becomes a manifest. The operator's process needs the
-first two only, so the others are imported by their own names.
+`v1` has the types; `validation` finds the problems of a job, `schema` makes the CRD for API servers, `conversion` turns
+older versions into v1, `loading` turns a file into manifests. The operator's process needs the first two only, so the
+others must be imported by name.
 """
 
 from tfoperator.api.defaults import default

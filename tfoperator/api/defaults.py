@@ -1,4 +1,4 @@
-"""Fills in what a TFJob leaves unsaid. Pure and total: odd input passes through, and validation says what is odd.
+"""Fills in the defaults of a TFJob. Pure and total: invalid input passes through, and validation reports it.
 
 The controller defaults in memory, as the Go operator does, although API servers fill in most of it by the CRD: a job
 may be older than the CRD. The template's default port is added when a pod is made, not here, so that templates
@@ -18,11 +18,11 @@ _EMPTY_RUN_POLICY = RunPolicy()
 
 
 def default(job: TFJob) -> TFJob:
-    """The same job with every default filled in; applying it twice changes nothing.
+    """Return the same job with every default filled in; applying it twice changes nothing.
 
     Replica keys get their proper case, `replicas` 1, `restartPolicy` Never, `suspend` false, `successPolicy` "". An
     empty string counts as unset, as in the Go operator. A null replica spec stays null. An unset `cleanPodPolicy` stays
-    unset: that means something else than each of its values. So does `network`, which the operator chooses.
+    unset: that differs from each of its values. So does `network`, which the operator chooses.
     """
     spec = job.spec
     run_policy = spec.run_policy or _EMPTY_RUN_POLICY
@@ -48,7 +48,7 @@ def default(job: TFJob) -> TFJob:
 
 
 def normalise_replica_types(specs: dict[str, ReplicaSpec | None]) -> dict[str, ReplicaSpec | None]:
-    """Spell the known replica types properly (`worker` becomes `Worker`).
+    """Spell the known replica types canonically (`worker` becomes `Worker`).
 
     Unknown keys, and keys that would become the same one, stay as they are: nothing is dropped silently.
     """

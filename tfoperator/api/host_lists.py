@@ -1,6 +1,6 @@
-"""How long the lists of hosts are that a job's processes are started with, and what to do where no process can be.
+"""The length of the lists of hosts that a job's processes get at their start, and the remedy if they are too long.
 
-Each process is told of the others in the variable TF_CONFIG, and in arguments if the job asks for them. Pure.
+Each process gets the hosts of the others in the variable TF_CONFIG, and in arguments if the job asks for them. Pure.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ at its end."""
 
 MAX_TF_CONFIG_LENGTH = MAX_TEXT_LENGTH - len("TF_CONFIG=")
 
-_TASK_AND_TYPES = 120
-"""Characters of TF_CONFIG beside its hosts, rounded up."""
+_TASK_LENGTH = 120
+"""The length of TF_CONFIG without its hosts, rounded up."""
 
-_OPTION = len("--evaluator_hosts=")
+_OPTION_LENGTH = len("--evaluator_hosts=")
 
 PER_HOST = len('"",')
-"""Characters that a host takes beside its own."""
+"""The number of characters per host besides its own."""
 
-ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_AND_TYPES
-"""Characters of all hosts, with PER_HOST for each, up to which `too_long` has nothing to say of any job."""
+ALWAYS_ACCEPTED = MAX_TF_CONFIG_LENGTH - _TASK_LENGTH
+"""The length of all hosts, with PER_HOST for each, up to which `too_long` accepts any job."""
 
 
 class HostList(NamedTuple):
-    """The hosts (`host:port`) of one replica type: how many, and how many characters they have together."""
+    """The hosts (`host:port`) of one replica type: their number, and their total number of characters."""
 
     size: int
     characters: int
 
 
 def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments: bool) -> str:
-    """What to tell people whose processes can't be started; empty if they can."""
+    """Return the message for a job whose processes can't be started; empty if they can."""
     total = sum(one.size for one in hosts.values())
     in_tf_config = 0
     if total != 1:
@@ -58,15 +58,15 @@ def too_long(hosts: Mapping[ReplicaType, HostList], *, dynamic: bool, arguments:
 
 
 def _tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    return _TASK_AND_TYPES + sum(map(_quoted, hosts.values()))
+    return _TASK_LENGTH + sum(map(_quoted, hosts.values()))
 
 
 def _dynamic_tf_config(hosts: Mapping[ReplicaType, HostList]) -> int:
-    """Of a worker, which is told of itself, the chief and every parameter server; those know only themselves."""
+    """Return the length for a worker, which gets itself, the chief and every PS; the others get only themselves."""
     if not set(hosts) - {ReplicaType.PS}:
         return 0
     known = {ReplicaType.PS, ReplicaType.CHIEF, ReplicaType.MASTER}
-    return _TASK_AND_TYPES + sum(_quoted(one) for replica_type, one in hosts.items() if replica_type in known)
+    return _TASK_LENGTH + sum(_quoted(one) for replica_type, one in hosts.items() if replica_type in known)
 
 
 def _quoted(hosts: HostList) -> int:
@@ -74,4 +74,4 @@ def _quoted(hosts: HostList) -> int:
 
 
 def _argument(hosts: HostList) -> int:
-    return _OPTION + hosts.characters + hosts.size
+    return _OPTION_LENGTH + hosts.characters + hosts.size

@@ -1,7 +1,7 @@
 """A number of replicas, or a percentage of them: `3` or `"80%"`, as Kubernetes writes them in its own policies. Pure.
 
-A percentage is of the replicas that there are at the moment, since their number may change while the job runs. What
-must be reached is rounded up, and what is allowed is rounded down, so that neither says less than the user does.
+A percentage is of the current number of replicas, which may change while the job runs. A required number is rounded up,
+and an allowed number is rounded down, so that neither is weaker than the user's value.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 IntOrPercent = int | str
-"""As it stands in a spec."""
+"""A number or a percentage as in a spec."""
 
 PERCENT_PATTERN = "^(100|[1-9]?[0-9])%$"
 POSITIVE_PERCENT_PATTERN = "^(100|[1-9][0-9]?)%$"
@@ -18,14 +18,14 @@ _PERCENT = re.compile(PERCENT_PATTERN, re.ASCII)
 
 
 def required(value: IntOrPercent, total: int) -> int:
-    """How many of `total` must be reached: rounded up, at least one, at most all. An unreadable value means all."""
+    """Return the required number of `total`: rounded up, from one to all. An unreadable value means all."""
     hundredths = _hundredths(value, total)
     wanted = total if hundredths is None else -(-hundredths // 100)
     return min(max(wanted, 1), total)
 
 
 def allowed(value: IntOrPercent, total: int) -> int:
-    """How many of `total` are allowed: rounded down, at most all. An unreadable value means none."""
+    """Return the allowed number of `total`: rounded down, at most all. An unreadable value means none."""
     hundredths = _hundredths(value, total)
     return 0 if hundredths is None else min(max(hundredths // 100, 0), total)
 

@@ -1,4 +1,4 @@
-"""Reading a job's conditions. Pure."""
+"""Functions that read a job's conditions. Pure."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
 """The reason of the conditions Stalled, and Failed, of a job without progress for too long, as with Deployments."""
 
 ACTIVE_TOO_LONG = "it was active longer than specified deadline"
-"""In the message of the condition Failed of a job whose `activeDeadlineSeconds` are over: the Go operator's words."""
+"""Part of the message of the condition Failed of a job past its `activeDeadlineSeconds`: the Go operator's text."""
 
 
 BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
@@ -17,7 +17,7 @@ BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
-    """The condition of that type, whatever its status, or None."""
+    """Return the condition of that type, whatever its status, or None."""
     return next((found for found in job.status.conditions if found.type == condition), None)
 
 
@@ -28,12 +28,12 @@ def ended_by_limit(failed: JobCondition) -> bool:
 
 
 def has_condition(job: TFJob, condition: str) -> bool:
-    """Whether the condition is true."""
+    """Return whether the condition is true."""
     found = condition_of(job, condition)
     return found is not None and found.status == "True"
 
 
 def final_condition(job: TFJob) -> JobCondition | None:
-    """The condition that says how a job ended, None while it has not. Of two that are true, Failed counts."""
+    """Return the condition with a job's outcome, None while it has not ended. Of two that are true, Failed counts."""
     true = {found.type: found for found in job.status.conditions if found.status == "True"}
     return true.get(ConditionType.FAILED) or true.get(ConditionType.SUCCEEDED)

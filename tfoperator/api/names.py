@@ -1,8 +1,8 @@
-"""Names and labels of everything that a TFJob makes: pure functions, no I/O.
+"""Names and labels of all objects of a TFJob: pure functions, no I/O.
 
-They are the Go operator's, character by character, because other programs read them: queueing systems select by
-label, users type `{job}-worker-0` into `kubectl logs`, and a job that the Go operator started must be found by us.
-Reading is tolerant, since anybody may write a label: what makes no sense is None, never an exception.
+They are the Go operator's, character by character, because other programs read them: queueing systems select by label,
+users type `{job}-worker-0` into `kubectl logs`, and we must find a job that the Go operator started. Reading is
+tolerant, since any client may write a label: an invalid one gives None, never an exception.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ JOB_ROLE_MASTER = "master"
 """Value of `LABEL_JOB_ROLE` on the pod that leads the job (Chief or Master, else worker 0); others lack the label."""
 
 ANNOTATION_RESTARTS = LABEL_PREFIX + "restarts"
-"""On a pod: how often its replica had been started again before this pod was made."""
+"""On a pod: the number of restarts of its replica before this pod was created."""
 
 ANNOTATION_STOPPED = LABEL_PREFIX + "stopped"
 """On a pod that was stopped: how its job has ended, `job-succeeded` or `job-failed`, or `STOPPED_WITH_REPLICA`."""
@@ -31,29 +31,29 @@ STOPPED_WITH_REPLICA = "replica-ended"
 """Value of `ANNOTATION_STOPPED` on a pod whose container `tensorflow` had ended, while others ran on."""
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
-"""On a pod: how often all replicas of its job had been started again together before this pod was made."""
+"""On a pod: the number of restarts of all replicas of its job together before this pod was created."""
 
 MAX_RESTARTS = 1_000_000
-"""What is counted at most: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""
+"""The maximum count: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""
 
 LABEL_TENSORBOARD = LABEL_PREFIX + "tensorboard"
-"""On a TensorBoard's deployment, service and pod: the name of the job that it belongs to. The pod has this label and
-none of those that select a job's replicas: who lists or deletes those must not meet it."""
+"""On a TensorBoard's deployment, service and pod: the name of its job. The pod has this label and none of those that
+select a job's replicas: listing or deleting those must not include it."""
 
 ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
-"""On a TensorBoard's deployment and service: what they were made from, so that a change is noticed."""
+"""On a TensorBoard's deployment and service: a hash of their source, so that a change is noticed."""
 
 ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
-"""On a TensorBoard's service, by whoever publishes it (an ingress, the local control plane): its address for people."""
+"""On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
 
 TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"
 TENSORBOARD_PORT_VARIABLE = "TENSORBOARD_PORT"
-"""Where a TensorBoard listens, as variables of its container: the local control plane has another place for it."""
+"""A TensorBoard's address, as variables of its container: the local control plane uses another one."""
 
 TENSORBOARD_REPLICA = "tensorboard"
-"""What the pod of a job's TensorBoard is called among its replicas."""
+"""The name of the pod of a job's TensorBoard among its replicas."""
 
 OPERATOR_NAME = "tfjob-controller"
 """Value of `LABEL_OPERATOR_NAME`, and the source of our events."""
@@ -73,7 +73,7 @@ CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
 MAX_NAME_LENGTH = 63
 """Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
 
-_UID_PIECE = 8
+_UID_PART_LENGTH = 8
 
 MAX_REPLICA_INDEX = 2**31 - 2
 """The largest index that an int32 `replicas` can produce; an object whose label is beyond it belongs to no replica."""
@@ -83,7 +83,7 @@ _LOWER_BY_TYPE = {replica_type: lower for lower, replica_type in _TYPE_BY_LOWER.
 
 
 def annotated_count(annotations: Mapping[str, str], key: str) -> int:
-    """The number in an annotation, at most MAX_RESTARTS; 0 if there is none, or something else."""
+    """Return the number in an annotation, at most MAX_RESTARTS; 0 if there is none, or an invalid one."""
     if key not in annotations:
         return 0
     text = annotations[key]
@@ -93,30 +93,30 @@ def annotated_count(annotations: Mapping[str, str], key: str) -> int:
 
 
 def object_name(job_name: str, replica_type: ReplicaType, index: int) -> str:
-    """The name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
+    """Return the name of a replica's pod and of its service: `{job}-{type lower}-{index}`."""
     return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}"
 
 
 def unique_object_name(job_name: str, replica_type: ReplicaType, index: int, uid: str) -> str:
-    """The name with a piece of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
+    """Return the name with a part of the job's UID at its end: `{job}-{type lower}-{index}-{first 8 digits}`.
 
     UIDs are random UUIDs, so that the piece has 32 random bits: enough among the jobs that share a name.
     """
-    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PIECE]}"
+    return f"{job_name}-{_LOWER_BY_TYPE[replica_type]}-{index}-{uid[:_UID_PART_LENGTH]}"
 
 
 def unique_name(job_name: str, uid: str) -> str:
-    """The name of the one service of a job's replicas with a piece of the job's UID: `{job}-{first 8 digits}`."""
-    return f"{job_name}-{uid[:_UID_PIECE]}"
+    """Return the name of the one service of a job's replicas, with a part of the job's UID: `{job}-{8 digits}`."""
+    return f"{job_name}-{uid[:_UID_PART_LENGTH]}"
 
 
 def job_labels(job_name: str) -> dict[str, str]:
-    """The labels that all replicas' pods have in common; the one service of a job has them, and selects by them."""
+    """Return the labels common to all replicas' pods; the one service of a job has them, and selects by them."""
     return {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: job_name}
 
 
 def has_job_labels(labels: Mapping[str, str], job_name: str) -> bool:
-    """Whether these labels are those of an object of the job of this name (in the same namespace)."""
+    """Return whether an object with these labels belongs to the job of this name (in the same namespace)."""
     try:
         return labels[LABEL_JOB_NAME] == job_name and labels[LABEL_OPERATOR_NAME] == OPERATOR_NAME
     except KeyError:
@@ -124,7 +124,7 @@ def has_job_labels(labels: Mapping[str, str], job_name: str) -> bool:
 
 
 def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_master: bool) -> dict[str, str]:
-    """The labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
+    """Return the labels of a replica's pod; its service has the same without the role (`is_master=False`)."""
     of_replica = {LABEL_REPLICA_TYPE: _LOWER_BY_TYPE[replica_type], LABEL_REPLICA_INDEX: str(index)}
     labels = job_labels(job_name) | of_replica
     if is_master:
@@ -133,32 +133,32 @@ def replica_labels(job_name: str, replica_type: ReplicaType, index: int, *, is_m
 
 
 def tensorboard_name(job_name: str) -> str:
-    """The name of a job's TensorBoard: its deployment, its service, and so its DNS name."""
+    """Return the name of a job's TensorBoard: its deployment, its service, and so its DNS name."""
     return job_name + TENSORBOARD_SUFFIX
 
 
 def tensorboard_labels(job_name: str) -> dict[str, str]:
-    """The labels of a TensorBoard's deployment and service."""
+    """Return the labels of a TensorBoard's deployment and service."""
     return job_labels(job_name) | {LABEL_TENSORBOARD: job_name}
 
 
 def job_selector(job_name: str) -> str:
-    """The label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
+    """Return the label selector that picks the pods and services of the jobs of one name (in a namespace: one job)."""
     return f"{MANAGED_SELECTOR},{LABEL_JOB_NAME}={job_name}"
 
 
 def replicas_selector(job_name: str, replica_type: ReplicaType) -> str:
-    """The label selector that picks the pods and services of one type's replicas."""
+    """Return the label selector that picks the pods and services of one type's replicas."""
     return f"{job_selector(job_name)},{LABEL_REPLICA_TYPE}={replica_type.lower()}"
 
 
 def parse_replica_type(text: str) -> ReplicaType | None:
-    """The replica type that `text` spells in any case (`worker`, `WORKER`, `Worker`), else None."""
+    """Return the replica type that `text` spells in any case (`worker`, `WORKER`, `Worker`), else None."""
     return _TYPE_BY_LOWER.get(text.lower())
 
 
 def parse_replica_index(text: str) -> int | None:
-    """The index that a label spells, else None.
+    """Return the index that a label spells, else None.
 
     Only the canonical spelling counts (`7`, not `07`, `+7` or another script's digits): an object whose label
     reads differently would not be selected by the service of that index either.
@@ -170,27 +170,27 @@ def parse_replica_index(text: str) -> int | None:
 
 
 def replica_of(labels: Mapping[str, str]) -> tuple[ReplicaType, int] | None:
-    """The replica that an object with these labels stands for; None if they don't name one."""
+    """Return the replica of an object with these labels; None if they don't name one."""
     try:
         return _replica(labels[LABEL_REPLICA_TYPE], labels[LABEL_REPLICA_INDEX])
     except KeyError:
         return None
 
 
-@lru_cache(1 << 14)  # asked for each object in each sync; jobs have the same indexes, and at most 10,000 of a type
+@lru_cache(1 << 14)  # called for each object in each sync; jobs have the same indexes, and at most 10,000 of a type
 def _replica(type_label: str, index_label: str) -> tuple[ReplicaType, int] | None:
     replica_type, index = parse_replica_type(type_label), parse_replica_index(index_label)
     return None if replica_type is None or index is None else (replica_type, index)
 
 
 def is_parameter_server(labels: Mapping[str, str]) -> bool:
-    """Whether an object with these labels stands for a parameter server."""
+    """Return whether an object with these labels belongs to a parameter server."""
     replica = replica_of(labels)
     return replica is not None and replica[0] is ReplicaType.PS
 
 
 def replica_name(pod: HasMetadata) -> str:
-    """`worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's own name for any other."""
+    """Return `worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's name for any other."""
     if LABEL_TENSORBOARD in pod.metadata.labels:
         return TENSORBOARD_REPLICA
     replica = replica_of(pod.metadata.labels)

@@ -1,4 +1,4 @@
-"""The stock parameter server: what a PS replica runs that has no template of its own.
+"""The stock parameter server: the program of a PS replica without a template.
 
 A parameter server is the same program in nearly every job: a gRPC server that lends its memory until it is stopped. All
 it needs is TF_CONFIG, so the program fits into a container's command, and any image with TensorFlow can run it.
@@ -32,6 +32,6 @@ while True:
 
 
 def parameter_server_template(image: str) -> dict[str, Any]:
-    """A pod template whose container serves until it is stopped; new at each call."""
+    """Return a pod template whose container serves until it is stopped; new at each call."""
     container = {"name": DEFAULT_CONTAINER_NAME, "image": image, "command": ["python", "-u", "-c", PROGRAM]}
     return {"spec": {"containers": [container]}}

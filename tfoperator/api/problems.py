@@ -1,7 +1,7 @@
-"""What can be wrong with a TFJob, as a value that names the field.
+"""Problems of a TFJob, as values that name the field.
 
-One spelling of field paths holds everywhere (messages, conditions, events, line numbers of manifests): members
-joined by dots, map keys and list positions in brackets: `spec.tfReplicaSpecs[Worker].template.spec.containers[0]`.
+All field paths have one spelling (messages, conditions, events, line numbers of manifests): members joined by dots, map
+keys and list positions in brackets: `spec.tfReplicaSpecs[Worker].template.spec.containers[0]`.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ import msgspec
 
 
 class Severity(StrEnum):
-    """An error keeps a job from running; a warning says that it may not do what its author meant."""
+    """An error keeps a job from running; a warning says that it may not run as its author intended."""
 
     ERROR = "error"
     WARNING = "warning"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """One thing that is wrong with one field. As text: `field: message`."""
+    """One problem of one field. As text: `field: message`."""
 
     field: str
     message: str
@@ -31,21 +31,21 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def errors(problems: Iterable[Problem]) -> tuple[Problem, ...]:
-    """Those problems that keep a job from running."""
+    """Return the problems that keep a job from running."""
     return tuple(problem for problem in problems if problem.severity is Severity.ERROR)
 
 
 def member(path: str, name: str) -> str:
-    """The path of a struct's member."""
+    """Return the path of a struct's member."""
     return f"{path}.{name}" if path else name
 
 
 def shown(value: object, limit: int = 60) -> str:
-    """A value as a message quotes it: as JSON on one line, cut when it is long."""
+    """Return a value as quoted in a message: as JSON on one line, cut when it is long."""
     text = msgspec.json.encode(value).decode() if _is_json(value) else repr(value)
     return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _is_json(value: object) -> bool:
-    # A container could be large or deep, and a message needs no more than what it is.
+    # A container could be large or deep, and a message needs only its type.
     return value is None or isinstance(value, str | int | float | bool)

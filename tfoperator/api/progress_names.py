@@ -1,4 +1,4 @@
-"""Names of the reporting of progress, which the operator, its pods and the local control plane must agree on.
+"""Names for progress reports, which the operator, its pods and the local control plane share.
 
 The variables and the mount path are those of Kubeflow Trainer's protocol (KEP-2779): programs that users have already
 look for them.
@@ -27,10 +27,10 @@ PROGRESS_SECRET = "tfoperator-progress-cert"
 
 
 def status_path(namespace: str, name: str) -> str:
-    """Where the programs of a job report: the path of the URL that they are given."""
+    """Return the path of the URL to which the programs of a job report."""
     return f"/apis/kubeflow.org/v1/namespaces/{namespace}/tfjobs/{name}/status"
 
 
 def token_audience(namespace: str, name: str) -> str:
-    """Whom a token for a job's reports is meant for. No other service takes it, nor this one for another job."""
+    """Return the audience of a token for a job's reports. No other service accepts it, nor this one for another job."""
     return f"progress.tfoperator.kubeflow.org/namespaces/{namespace}/tfjobs/{name}"

@@ -1,7 +1,7 @@
 """Resource quantities (`500m`, `8Gi`, `4`) as exact numbers, and back: a sum must not lose a byte or a milli.
 
-Only what the Kubernetes API server itself accepts is read. Numbers are bounded in length, since anybody may write one
-into a pod template.
+Only quantities that the Kubernetes API server accepts are read. Numbers are bounded in length, since any user may write
+one into a pod template.
 """
 
 from __future__ import annotations
@@ -12,45 +12,45 @@ from fractions import Fraction
 _NUMBER = re.compile(r"([+-]?)(\d+\.?\d*|\.\d+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?\d{1,2})?")
 _MAX_LENGTH = 64
 
-_BINARY = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
-_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_LARGEST = Fraction(2**63 - 1)
-"""The most that API servers hold; larger numbers are cut to it, as they do."""
+_BINARY_SUFFIXES = {f"{prefix}i": 1024**power for power, prefix in enumerate("KMGTPE", 1)}
+_DECIMAL_EXPONENTS = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_MAX_NUMBER = Fraction(2**63 - 1)
+"""The largest number that API servers hold; larger ones are cut to it, as they do."""
 
 
 def parse_quantity(value: object) -> Fraction:
-    """The number that a quantity stands for. Raises ValueError for what is none, and for numbers below zero."""
+    """Return a quantity's number. Raises ValueError for anything else, and for numbers below zero."""
     text = str(value) if isinstance(value, str | int) and not isinstance(value, bool) else ""
     found = _NUMBER.fullmatch(text) if text.isascii() and len(text) <= _MAX_LENGTH else None
     if found is None:
         raise ValueError("must be a quantity such as 4, 500m or 8Gi")
     sign, digits, suffix = found.groups()
     number = Fraction(digits)
-    if suffix in _BINARY:
-        number *= _BINARY[suffix]
+    if suffix in _BINARY_SUFFIXES:
+        number *= _BINARY_SUFFIXES[suffix]
     elif suffix:
-        power = _DECIMAL[suffix] if suffix in _DECIMAL else int(suffix[1:])
+        power = _DECIMAL_EXPONENTS[suffix] if suffix in _DECIMAL_EXPONENTS else int(suffix[1:])
         number *= Fraction(10) ** power
     if sign == "-" and number:
         raise ValueError("must be 0 or more")
-    return min(number, _LARGEST)
+    return min(number, _MAX_NUMBER)
 
 
 def is_binary(value: object) -> bool:
-    """Whether a quantity is written with a binary suffix: a sum is written like what went into it."""
+    """Return whether a quantity is written with a binary suffix: a sum is written like its parts."""
     return isinstance(value, str) and value.endswith("i")
 
 
 def format_quantity(number: Fraction, *, binary: bool = False) -> str:
-    """The shortest way to write a number exactly; what is below a nano is rounded up.
+    """Return the shortest way to write a number exactly; fractions of a nano are rounded up.
 
     `binary` prefers Ki, Mi ... where the number is a whole multiple of one.
     """
     if binary and number.denominator == 1:
-        for suffix, factor in reversed(_BINARY.items()):
+        for suffix, factor in reversed(_BINARY_SUFFIXES.items()):
             if number and number % factor == 0:
                 return f"{number // factor}{suffix}"
-    for suffix, power in reversed(_DECIMAL.items()):
+    for suffix, power in reversed(_DECIMAL_EXPONENTS.items()):
         scaled = number / Fraction(10) ** power
         if number and scaled.denominator == 1:
             return f"{scaled.numerator}{suffix}"

@@ -1,7 +1,7 @@
-"""Which jobs wait in a queue of Kueue, and what Kueue can't count of them. Pure.
+"""Jobs in a queue of Kueue, and the parts of them that Kueue can't count. Pure.
 
 Kueue finds its jobs by a label, suspends them until there is room (`runPolicy.suspend`), and keeps a Workload for each
-that says why it waits. It reads `tfReplicaSpecs` by exact keys, where we read them in any case.
+with the reason for waiting. It reads `tfReplicaSpecs` by exact keys, where we read them in any case.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 """On a Workload: the UID of its job."""
 
 MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
-"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one looks after it."""
+"""In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""
 
 
 MULTIKUEUE_ORIGIN_LABEL = "kueue.x-k8s.io/multikueue-origin"
-"""On a job that MultiKueue has brought to this cluster: from which one. MultiKueue deletes the job after its end."""
+"""On a job that MultiKueue has created in this cluster: its origin. MultiKueue deletes the job after its end."""
 
-_NOT_CARRIED: Mapping[type, Collection[str]] = {
+_FIELDS_NOT_COPIED: Mapping[type, Collection[str]] = {
     TFJobSpec: (
         "min_succeeded_workers", "max_failed_workers", "cluster_arguments", "evaluator_in_cluster", "network",
         "checkpoint", "tensor_board", "progress",
@@ -35,39 +35,39 @@ _NOT_CARRIED: Mapping[type, Collection[str]] = {
 }  # fmt: skip
 """Fields of ours that the Go operator's types lack, by which MultiKueue copies a job."""
 
-_AS_UNSET = (None, False, RestartScope.REPLICA, OnStall.REPORT)
-"""Values that mean the same as none."""
+_UNSET_VALUES = (None, False, RestartScope.REPLICA, OnStall.REPORT)
+"""Values that mean the same as an unset field."""
 
 
 def is_multikueue(job: TFJob) -> bool:
-    """Whether the job runs on another cluster, and no operator of this one looks after it."""
+    """Return whether the job runs on another cluster, and no operator of this one handles it."""
     policy = job.spec.run_policy
     return policy is not None and policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 
 def not_carried(job: TFJob) -> tuple[str, ...]:
-    """What the job asks for that its copy on another cluster would lack: `spec.checkpoint`, ...
+    """Return the job's fields that its copy on another cluster would lack: `spec.checkpoint`, ...
 
-    MultiKueue knows the Go operator's fields only, and leaves out what it doesn't know.
+    MultiKueue knows the Go operator's fields only, and omits the others.
     """
     policy = job.spec.run_policy or RunPolicy()
     return (*_fields_set(job.spec, "spec"), *_fields_set(policy, "spec.runPolicy"))
 
 
 def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:
-    names = _NOT_CARRIED[type(struct)]
+    names = _FIELDS_NOT_COPIED[type(struct)]
     for field in msgspec.structs.fields(struct):
-        if field.name in names and getattr(struct, field.name) not in _AS_UNSET:
+        if field.name in names and getattr(struct, field.name) not in _UNSET_VALUES:
             yield f"{path}.{field.encode_name}"
 
 
 def queue_name(labels: Mapping[str, str]) -> str:
-    """The LocalQueue that a job with these labels is in; empty for a job without a queue."""
+    """Return the LocalQueue that a job with these labels is in; empty for a job without a queue."""
     return labels.get(QUEUE_LABEL, "")
 
 
 def uncounted_types(keys: Iterable[str]) -> tuple[str, ...]:
-    """The keys of `tfReplicaSpecs` that Kueue doesn't know, since their case is not the types' own: `worker`, `ps`.
+    """Return the keys of `tfReplicaSpecs` that Kueue doesn't know, since their case differs: `worker`, `ps`.
 
     Their pods run, and no quota counts them.
     """

@@ -1,8 +1,8 @@
 """Compares plain JSON values with msgspec types: wrong types, unknown members, explicit nulls.
 
-msgspec stops at the first wrong type and doesn't say under which map key it found it
-(`$.spec.tfReplicaSpecs[...].replicas`). A user needs every complaint, with its full path. This walk is for slow paths
-only: decoding stays msgspec's work, and this is asked when it has refused, or for a manifest in a person's hands.
+msgspec stops at the first wrong type and doesn't name the map key of the error (`$.spec.tfReplicaSpecs[...].replicas`).
+A user needs every error, with its full path. This walk is for slow paths only: msgspec does the decoding, and this runs
+after it has failed, or for a handwritten manifest.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tfoperator.api.problems import Problem, member, shown
 
 
 class UnknownMember(msgspec.Struct, frozen=True):
-    """A member that its struct doesn't have: where it is, and what the struct does have."""
+    """A member that its struct doesn't have: its place, and the members that the struct has."""
 
     path: str  # of the struct
     name: str
@@ -29,40 +29,40 @@ class UnknownMember(msgspec.Struct, frozen=True):
 
 @cache
 def _type_info(struct: type) -> inspect.Type:
-    # Milliseconds, and a status that a Go program wrote a null into asks for it at each watch event.
+    # It takes milliseconds, and a status with a null from a Go program needs it at each watch event.
     return inspect.type_info(struct)
 
 
 @cache
 def members(struct: type) -> Mapping[str, inspect.Field]:
-    """The members of a Struct by their name in JSON; `-` marks one that isn't part of the API."""
+    """Return the members of a Struct by their name in JSON; `-` marks one that isn't part of the API."""
     info = _type_info(struct)
     assert isinstance(info, inspect.StructType)
     return {field.encode_name: field for field in info.fields if field.encode_name != "-"}
 
 
 def type_problems(value: object, struct: type, path: str = "") -> list[Problem]:
-    """Every place where `value` doesn't have the type that `struct` asks for.
+    """Return every place where `value` doesn't have the type that `struct` requires.
 
-    An explicit null counts as absent, as Go programs write it, save where the type itself knows null.
+    An explicit null counts as absent, as Go programs write it, except where the type itself allows null.
     """
     return list(_type_problems(value, _type_info(struct), path))
 
 
 def unknown_members(value: object, struct: type, path: str = "") -> list[UnknownMember]:
-    """Every member of `value`, at any depth that the types describe, that no type knows."""
+    """Return every member of `value`, at any depth that the types describe, that no type knows."""
     return list(_unknown_members(value, _type_info(struct), path))
 
 
 def drop_nulls(value: Any, struct: type) -> Any:
-    """A copy of `value` without the members whose null the types don't admit: null means absent."""
+    """Return a copy of `value` without members whose null the types don't allow: null means absent."""
     return _filtered(value, _type_info(struct), _not_null_unless_nullable)
 
 
 def drop_wrong(value: Any, struct: type) -> Any:
-    """A copy of `value`, an object, without what `type_problems` complains of and without nulls.
+    """Return a copy of `value`, an object, without the parts that `type_problems` reports and without nulls.
 
-    What it lacks then, a required member perhaps, may keep it from being decoded all the same.
+    Decoding it may still fail for a missing part, perhaps a required member.
     """
     return _filtered(drop_nulls(value, struct), _type_info(struct), _fits)
 
@@ -94,7 +94,7 @@ def _unknown_members(value: object, info: inspect.Type, path: str) -> Iterator[U
 
 
 def _filtered(value: Any, info: inspect.Type, keep: Callable[[object, inspect.Type], bool]) -> Any:
-    """A copy of `value` without those of its typed parts that `keep` denies; members of unknown names stay."""
+    """Return a copy of `value` without the typed parts that `keep` rejects; members of unknown names stay."""
     info, _ = _unwrap(info)
     match value, info:
         case dict(), inspect.StructType():
@@ -124,7 +124,7 @@ def _fits(value: object, info: inspect.Type) -> bool:
 
 
 def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[object, inspect.Type, str, bool]]:
-    """The typed parts of a value: part, its type, its path, and whether it must be there."""
+    """Yield the typed parts of a value: part, its type, its path, and whether it is required."""
     match value, info:
         case dict(), inspect.StructType():
             known = members(info.cls)
@@ -140,7 +140,7 @@ def _children(value: object, info: inspect.Type, path: str) -> Iterator[tuple[ob
 
 
 def _unwrap(info: inspect.Type) -> tuple[inspect.Type, bool]:
-    """The type without `| None`, and whether it had that. Other unions stay as they are."""
+    """Return the type without `| None`, and whether it had that. Other unions stay as they are."""
     if isinstance(info, inspect.UnionType):
         others = [t for t in info.types if not isinstance(t, inspect.NoneType)]
         nullable = len(others) < len(info.types)
@@ -162,7 +162,7 @@ _EXPECTATIONS: dict[type[inspect.Type], tuple[str, tuple[type, ...]]] = {
 
 
 def _expectation(value: object, info: inspect.Type) -> tuple[str, bool]:
-    """What a type wants, in words, and whether the value is that."""
+    """Return the type's requirement in words, and whether the value meets it."""
     if isinstance(info, inspect.UnionType):
         options = [_expectation(value, option) for option in info.types]
         return " or ".join(words for words, _ in options), any(fits for _, fits in options)

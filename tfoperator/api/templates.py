@@ -1,7 +1,7 @@
-"""A replica's pod template, two ways: a small typed view to look at, and plain data to make pods from.
+"""A replica's pod template, two ways: a small typed view for reading, and plain data for making pods.
 
 A cached TFJob keeps its templates as undecoded JSON (see `v1.types`). Decode one when it is needed and drop it
-afterwards. The view describes what is read here; it is also what the CRD's schema types, the rest stays open.
+afterwards. The view describes the members that are read here; the CRD's schema types only these, the rest stays open.
 """
 
 from __future__ import annotations
@@ -56,15 +56,15 @@ class VolumeSource(msgspec.Struct, frozen=True, gc=False):
     """Where a volume's content comes from: one member of a pod's volume, besides its name. Nothing here reads it."""
 
 
-_MAX_EMPTY = 256
-"""Bytes. What a webhook makes of no template is far shorter; a longer one need not be looked at."""
+_MAX_EMPTY_SIZE = 256
+"""Bytes. A webhook's version of no template is far shorter; a longer template need not be checked."""
 
 _decode_view = msgspec.json.Decoder(PodTemplate).decode
 _decode_any = msgspec.json.Decoder().decode
 
 
 def is_absent(raw: msgspec.Raw) -> bool:
-    """Whether a replica has no template: none at all, an explicit null, or one without a word in it.
+    """Return whether a replica has no template: none at all, an explicit null, or one without any content.
 
     Go programs write the last. Kueue's webhook turns a replica without a template into
     `{"metadata": {}, "spec": {"containers": null}}`, in every job of a cluster.
@@ -72,11 +72,11 @@ def is_absent(raw: msgspec.Raw) -> bool:
     data = bytes(raw)
     if not data or data == b"null":
         return True
-    return len(data) <= _MAX_EMPTY and b"null" in data and _says_nothing(_decode_any(data))
+    return len(data) <= _MAX_EMPTY_SIZE and b"null" in data and _says_nothing(_decode_any(data))
 
 
 def _says_nothing(template: object) -> bool:
-    """Whether a template has null for its containers, and nothing else at all."""
+    """Return whether a template has null for its containers, and nothing else at all."""
     if not isinstance(template, dict) or not template.keys() <= {"metadata", "spec"}:
         return False
     metadata, spec = template.get("metadata") or {}, template.get("spec")
@@ -86,7 +86,7 @@ def _says_nothing(template: object) -> bool:
 
 
 def decode_template(raw: msgspec.Raw) -> PodTemplate:
-    """The typed view of a template; an absent one is empty. Explicit nulls count as absent.
+    """Return the typed view of a template; an absent one is empty. Explicit nulls count as absent.
 
     Raises msgspec.ValidationError if a member has the wrong type.
     """
@@ -100,7 +100,7 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 
 
 def own_host_names(raw: msgspec.Raw) -> list[str]:
-    """Those of `hostname` and `subdomain` that a template gives its pods itself; none if it can't be read."""
+    """Return those of `hostname` and `subdomain` that a template sets itself; none if it can't be read."""
     data = bytes(raw)
     if b"hostname" not in data and b"subdomain" not in data:
         return []
@@ -125,7 +125,7 @@ def restarts_in_pod(raw: msgspec.Raw) -> bool:
 
 
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:
-    """The whole template as plain data, new at each call: the caller may change it. An absent one is empty.
+    """Return the whole template as plain data, new at each call: the caller may change it. An absent one is empty.
 
     Raises msgspec.ValidationError if the template is not an object.
     """

@@ -90,7 +90,7 @@ class Correlator:
         self._last_stamp = 0
 
     def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
-        """Return what to write for this occurrence; None if there were too many about its object."""
+        """Return the event to write for this occurrence; None if there were too many about its object."""
         key, message = self._aggregate(occurrence)
         counted = self._count(key, occurrence)
         if not self._allow(occurrence):

@@ -105,9 +105,9 @@ class Expectations:
     Order matters: expect *before* the API call, and observe either in the event handler or, when the call
     failed, right after it. A key that was never set, was forgotten or has expired is satisfied.
 
-    At the bound the least recently used key is dropped, and counts as satisfied from then on; if something was still
-    outstanding a warning says so. The worst consequence is a create that the API server refuses with AlreadyExists,
-    because replica names are deterministic.
+    At the bound the least recently used key is dropped, and counts as satisfied from then on; if it still had
+    outstanding changes a warning is logged. The worst consequence is a create that the API server refuses with
+    AlreadyExists, because replica names are deterministic.
     """
 
     def __init__(

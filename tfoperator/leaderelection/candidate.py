@@ -1,7 +1,7 @@
 """One attempt at the lease: a candidate's reads, decisions and writes. No loop, no thread.
 
-Times in the lease come from other machines' clocks and are never compared. Only the *local* monotonic time counts at
-which this candidate last saw the record change: a holder that has not renewed for the duration it wrote itself,
+Times in the lease come from other machines' clocks and are never compared. What counts is the *local* monotonic time of
+the last change of the record that this candidate saw: a holder that has not renewed for the duration it wrote itself,
 measured here, is gone.
 """
 

@@ -97,7 +97,7 @@ class EndedLogs:
             if not self._overflowed:
                 logger.warning("%d pods wait for their logs to be kept: others will be looked for", _MAX_WAITING)
             self._overflowed = True
-            # The last of the waiting pods may have requested others already.
+            # The last of the waiting pods may have triggered the look at the others already.
             self._queue.add_after(_LOOK_KEY, _LOOK_SECONDS)
             return
         self._queue.add(pod.metadata.key)

@@ -1,8 +1,8 @@
-"""Log lines: one per fact, text for people or JSON for machines, always with the job it is about.
+"""Log lines: one per fact, text for people or JSON for machines, always with the job that it concerns.
 
-What strangers have written (a name, a message) may be part of a line: none holds a character that controls a terminal.
+A line may contain untrusted text (a name, a message), but never a character that controls a terminal.
 
-Records about a job carry `extra={"job": "namespace/name"}`. Nothing here knows where the lines go but stderr.
+Records about a job carry `extra={"job": "namespace/name"}`. The lines go to stderr only.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ _MAX_RESTARTS_TOLD = 20
 
 
 class Failure(msgspec.Struct, frozen=True, rename="camel"):
-    """How a replica failed, and `same`, those that failed in the same way.
+    """The failure of a replica, and `same`, those that failed in the same way.
 
     `times` is the number of such failures in a row, this one included. `last_lines` are those of its log, where there
     is no `traceback`. `peak_memory` and `memory_limit` are in bytes; `kernel` is the kernel's message about it.
@@ -115,7 +115,7 @@ def make_report(facts: JobFacts) -> Report:
 
 
 def _started_again(culprit: Failure, replicas: Iterable[ReplicaFacts]) -> int:
-    """Return the number of its failures, if all known ones are alike: a cluster keeps only the last one or two."""
+    """Return the culprit's number of failures, if all known ones are alike; else 0: clusters keep only the last."""
     replica = next(one for one in replicas if one.name == culprit.replica)
     known = sum(run.failed for run in replica.runs)
     return replica.restarts if known == culprit.times and len(replica.runs) <= replica.restarts else 0

@@ -1,8 +1,8 @@
-"""How does a TFJob of an older version become v1, the hub? And v1 v1alpha2? Pure: plain data in, data and notes out.
+"""Converts TFJobs of older versions to v1, the hub, and v1 to v1alpha2. Pure: plain data in, data and notes out.
 
-v1alpha2 is converted both ways and loses nothing: what one version can't say is preserved in an annotation of the other
-(`preserved`). v1alpha1 is converted to v1 only. What can't be carried over is never dropped silently: each such field
-has a note. `versions` finds out which conversion an object needs.
+v1alpha2 is converted both ways and loses nothing: fields that one version lacks are preserved in an annotation of the
+other (`preserved`). v1alpha1 is converted to v1 only. No field is dropped silently: each one that can't be carried over
+has a note. `versions` determines the conversion that an object needs.
 """
 
 from tfoperator.api.conversion.preserved import V1_ONLY, V1ALPHA1_ONLY, V1ALPHA2_ONLY

@@ -1,6 +1,6 @@
-"""The members of an object whose version was read by Go's decoder, which doesn't mind case: `tensorboard`, `RuntimeId`.
+"""The members of an object of a version that Go's decoder read, which ignores case: `tensorboard`, `RuntimeId`.
 
-Each member is taken once, so that those that are left in the end are known and can be reported.
+Each member is taken once, so that the rest is known and can be reported.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from tfoperator.api.problems import member, shown
 
 
 class Fields:
-    """An object's members by name, in any case. Raises ConversionError if `value` is no object."""
+    """An object's members by name, in any case. Raises ConversionError if `value` is not an object."""
 
     def __init__(self, value: Any, path: str) -> None:
         if not isinstance(value, dict):
@@ -23,7 +23,7 @@ class Fields:
         self._spelled: dict[str, str] = {}
 
     def take(self, name: str) -> Any:
-        """A member's value, None when absent. Of several spellings the exact one, else the first, is the member."""
+        """Return a member's value, None when absent. Of several spellings the exact one, else the first, counts."""
         spelled = name if name in self._rest else next((n for n in self._rest if n.lower() == name.lower()), None)
         if spelled is None:
             return None
@@ -31,22 +31,22 @@ class Fields:
         return self._rest.pop(spelled)
 
     def take_text(self, name: str) -> str:
-        """A string member, empty when absent. Raises ConversionError if it is something else."""
+        """Return a string member, empty when absent. Raises ConversionError if it is something else."""
         value = self.take(name)
         if value is None or isinstance(value, str):
             return value or ""
         raise ConversionError(self.path(name), f"must be a string, but is {_what(value)}")
 
     def path(self, name: str) -> str:
-        """The path of a member as the object spells it."""
+        """Return the path of a member as the object spells it."""
         return member(self._path, self._spelled.get(name, name))
 
     def spelling(self, name: str) -> str:
-        """A member's name as the object spells it."""
+        """Return a member's name as the object spells it."""
         return self._spelled.get(name, name)
 
     def rest(self) -> Mapping[str, Any]:
-        """The members that have not been taken."""
+        """Return the members that have not been taken."""
         return self._rest
 
 

@@ -1,8 +1,8 @@
-"""What a job says that another version can't: preserved in an annotation there, so that converting back restores it.
+"""Preserves fields that another version lacks in an annotation there, so that converting back restores them.
 
-An annotation is the only place of an object that every API server and every client leaves alone. It holds only what its
-version has no field for, and only members are restored, never values: a field that both versions have is read from the
-object itself, so an edit made in between holds. The status needs no such care (see `v1alpha2`).
+An annotation is the only part of an object that every API server and every client leaves alone. It holds only members
+that its version lacks, and only members are restored, never values: a field that both versions have is read from the
+object itself, so an edit made in between takes effect. The status needs no such care (see `v1alpha2`).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from tfoperator.api.validation import validate
 from tfoperator.kube.errors import UNDECODABLE
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
-"""On a v1alpha2 job: what only v1 can say."""
+"""On a v1alpha2 job: the fields that only v1 has."""
 
 V1ALPHA2_ONLY = LABEL_PREFIX + "v1alpha2-only"
-"""On a v1 job: what only v1alpha2 can say."""
+"""On a v1 job: the fields that only v1alpha2 has."""
 
 V1ALPHA1_ONLY = LABEL_PREFIX + "v1alpha1-only"
-"""On a v1 job that was made from v1alpha1: what was not carried over. Nothing reads it but people."""
+"""On a v1 job that was made from v1alpha1: the fields that were not carried over. Only people read it."""
 
 
 class Preserved(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """The annotation's value. All keys are spelled as in the version that the value is for.
 
     `spec` are members of the spec, `replicas` members of replica specs by replica type. `spec_names` and `status_names`
-    say how a replica type was spelled, by its spelling in the other version, where that doesn't follow from it.
+    have the original spelling of a replica type, by that in the other version, where it doesn't follow from it.
     """
 
     spec: dict[str, Any] = {}
@@ -46,25 +46,25 @@ _MAX_LEVELS = 1000
 """An API server reads JSON of up to 10,000 levels, and an annotation can hold more: restored, they would keep it from
 reading any job of a list."""
 
-_NOTHING = Preserved()
+_NOTHING_PRESERVED = Preserved()
 _decode = msgspec.json.Decoder(Preserved).decode
 
 
 def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Preserved]:
-    """The object without the annotation, and what was preserved in it.
+    """Return the object without the annotation, and the preserved fields from it.
 
-    One that can't be read is left where it is and counts as absent: a list of jobs must not fail for one of them.
+    An annotation that can't be read stays and counts as absent: a list of jobs must not fail for one of them.
     """
     metadata = obj.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or not isinstance(annotations, dict) or annotation not in annotations:
-        return dict(obj), _NOTHING
+        return dict(obj), _NOTHING_PRESERVED
     try:
         preserved = _decode(annotations[annotation])
     except (*UNDECODABLE, TypeError):
-        return dict(obj), _NOTHING
+        return dict(obj), _NOTHING_PRESERVED
     if _too_deep(preserved):
-        return dict(obj), _NOTHING
+        return dict(obj), _NOTHING_PRESERVED
     others = {name: value for name, value in annotations.items() if name != annotation}
     rest = {name: value for name, value in metadata.items() if name != "annotations"}
     return {**obj, "metadata": {**rest, "annotations": others} if others else rest}, preserved
@@ -81,7 +81,7 @@ def _too_deep(preserved: Preserved) -> bool:
 
 
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
-    """The object with the annotation, or as it is if there is nothing to preserve.
+    """Return the object with the annotation, or as it is if there is nothing to preserve.
 
     Metadata that isn't an object at all can't have annotations; validation refuses it anyway.
     """
@@ -103,11 +103,11 @@ _QUEUE = "queue"
 
 
 def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
-    """Those of a run policy's members that both versions have, and the rest of it without those named in `moved`.
+    """Return a run policy's members that both versions have, and the rest without those named in `moved`.
 
-    These can't be changed, and no rule of an API server sees what an annotation holds: both versions carry them in
-    `spec.runPolicy`, where the same rules hold, and an annotation that names them counts for nothing. The rest of
-    something that is no object is that itself. Nothing of `policy` is changed.
+    These are immutable, and no rule of an API server sees the content of an annotation: both versions have them in
+    `spec.runPolicy`, where the same rules apply, and in an annotation they are ignored. The rest of a policy that is
+    not an object is the policy itself. `policy` is not changed.
     """
     if not isinstance(policy, dict):
         return {}, policy
@@ -123,7 +123,7 @@ def split_policy(policy: Any, moved: Iterable[str] = ()) -> tuple[_Dict, Any]:
 
 
 def overlaid(policy: Any, own: _Dict) -> _Dict:
-    """A run policy, or what stands in its place, with `own` in it. Nothing of either is changed."""
+    """Return a copy of a run policy, or of the value in its place, with `own` in it. Neither argument is changed."""
     result = {**policy, **own} if isinstance(policy, dict) else own
     before = policy.get(_SCHEDULING) if isinstance(policy, dict) else None
     if isinstance(before, dict) and _SCHEDULING in own:
@@ -135,12 +135,12 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
-    """Raises ConversionError for the first of these members of a v1 job's spec that v1 refuses.
+    """Raise ConversionError for the first of these members of a v1 job's spec that v1 refuses.
 
-    An API server checks a v1alpha2 job by v1alpha2's rules and stores what it is converted to without another look:
-    what comes from the annotation no rule has seen by then. What the annotation does not hold is left to the rules
-    that have seen it: they may accept what is older than they are, and an API server may ask about a part of a job.
-    The name counts where a TensorBoard is to be named by it.
+    An API server checks a v1alpha2 job by v1alpha2's rules and stores the converted job without another check: no rule
+    has seen the members from the annotation by then. The other members are left to the rules that have seen them: those
+    may accept members that are older than the rules, and an API server may ask about a part of a job. The name counts
+    where a TensorBoard is named after it.
     """
     spec = job.get("spec")
     if not members or not isinstance(spec, dict):

@@ -1,4 +1,4 @@
-"""How replica types are called in v1alpha2 and in v1, both ways and without two of them becoming one.
+"""The names of replica types in v1alpha2 and in v1, both ways and without merging two of them.
 
 | v1alpha2 | v1 | |
 |---|---|---|
@@ -26,12 +26,12 @@ _TO_V1ALPHA2 = {ReplicaType.EVALUATOR: EVAL, ReplicaType.MASTER: ReplicaType.CHI
 
 
 def v1_name(name: str) -> str:
-    """What v1 calls a replica type of v1alpha2; unknown types and other spellings of a common one stay."""
+    """Return the v1 name of a v1alpha2 replica type; unknown types and other spellings of a common one stay."""
     return _TO_V1.get(name.lower(), name)
 
 
 def v1alpha2_name(name: str) -> str:
-    """What v1alpha2 calls a replica type of v1; unknown types and other spellings of a common one stay."""
+    """Return the v1alpha2 name of a v1 replica type; unknown types and other spellings of a common one stay."""
     replica_type = parse_replica_type(name)
     return name if replica_type is None else _TO_V1ALPHA2.get(replica_type, name)
 
@@ -42,9 +42,9 @@ def rename(
     back: Callable[[str], str],
     remembered: Mapping[str, str],
 ) -> dict[str, str]:
-    """The new name of each name. A remembered one is used if it does stand for the same type.
+    """Return the new name of each name. A remembered one is used if it means the same type.
 
-    Those that would get the same name keep their own: nothing is lost, and validation says what is wrong with them.
+    Those that would get the same name keep their own: nothing is lost, and validation reports them.
     """
     wanted: dict[str, str] = {}
     for name in names:
@@ -56,7 +56,7 @@ def rename(
 
 
 def to_remember(renamed: Mapping[str, str], forth: Callable[[str], str], back: Callable[[str], str]) -> dict[str, str]:
-    """The old names, by the new ones, that converting back needs: none where all of them follow from the new ones."""
+    """Return the old names that converting back needs, by the new ones: none where all follow from the new ones."""
     old_names = {new: old for old, new in renamed.items()}
     if rename(old_names, back, forth, {}) == old_names:
         return {}

@@ -1,4 +1,4 @@
-"""What a conversion yields: the job in its new version, notes for its author, and where each field came from."""
+"""The result of a conversion: the job in its new version, notes for its author, and the origin of each field."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfoperator.api.problems import Problem
 
 
 class ConversionError(Exception):
-    """A job can't be converted because a field isn't what its version says it is. As text: `field: message`."""
+    """A job can't be converted because a field doesn't conform to its version. As text: `field: message`."""
 
     def __init__(self, field: str, message: str) -> None:
         self.problem = Problem(field, message)
@@ -19,9 +19,9 @@ class ConversionError(Exception):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """Something that the author of a job should know about its conversion. `field` is a path in the original.
+    """A message to the author of a job about its conversion. `field` is a path in the original.
 
-    `lost` says that the new version doesn't do what this field asks for.
+    `lost`: the new version lacks the function of this field.
     """
 
     field: str
@@ -35,9 +35,9 @@ class Note(msgspec.Struct, frozen=True):
 class Conversion(msgspec.Struct, frozen=True):
     """A converted job.
 
-    `obj` shares what was not changed with the original: treat both as read-only. `origins` maps paths of `obj` to those
+    `obj` shares its unchanged parts with the original: treat both as read-only. `origins` maps paths of `obj` to those
     of the original, where they differ; both are spelled as in `Problem.field`. `used` are fields of the original that
-    v1 itself would ignore, but the conversion has not.
+    v1 itself would ignore, but the conversion used.
     """
 
     obj: dict[str, Any]
@@ -46,7 +46,7 @@ class Conversion(msgspec.Struct, frozen=True):
     used: frozenset[str] = frozenset()
 
     def origin(self, field: str) -> str:
-        """The path in the original of a field of `obj`: that of the innermost part that has moved, and the rest."""
+        """Return the path in the original of a field of `obj`: the innermost moved part's, and the rest."""
         path, rest = field, ""
         while path:
             if path in self.origins:
@@ -57,6 +57,6 @@ class Conversion(msgspec.Struct, frozen=True):
 
 
 def pod_spec(template: Any) -> dict[str, Any] | None:
-    """The pod spec of a pod template as a person wrote it; None where there is no such object."""
+    """Return the pod spec of a handwritten pod template; None if there is no such object."""
     pod = template.get("spec") if isinstance(template, dict) else None
     return pod if isinstance(pod, dict) else None

@@ -10,7 +10,7 @@
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
-What v1 has no place for is kept in an annotation for people to read, with a note for each field.
+Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TYPES = {"MASTER": ReplicaType.MASTER, "PS": ReplicaType.PS, "WORKER": ReplicaT
 
 
 def v1alpha1_to_v1(obj: Mapping[str, Any]) -> Conversion:
-    """A v1alpha1 job as v1. Raises ConversionError if its replicas can't be made out."""
+    """Return a v1alpha1 job as v1. Raises ConversionError if its replicas can't be determined."""
     return _Upgrade().convert(obj)
 
 
@@ -116,7 +116,7 @@ class _Upgrade:
         # Its operator noted in isDefaultPS that it had filled the template in, around a volume that only it made.
         if replica_type is ReplicaType.PS and (replica.take("isDefaultPS") is True or template is None):
             self._image_used = True
-            # Its operator mounted a gRPC server's source into a stock image. Written out, it needs no such operator.
+            # Its operator mounted a gRPC server's source into a stock image. A template written out needs no such step.
             template = parameter_server_template(self._image or DEFAULT_PS_IMAGE)
             image = self._image or f"{DEFAULT_PS_IMAGE}, v1alpha1's default"
             self._note(path, f"has no template: the stock parameter server that v1alpha1 ran is written out ({image})")
@@ -131,7 +131,7 @@ class _Upgrade:
         return result
 
     def _restart_policy(self, template: Any, path: str, own: str) -> tuple[str, Any]:
-        """The replica's policy, and the template without its own, which has no effect in v1."""
+        """Return the replica's policy, and the template without its own, which has no effect in v1."""
         pod = pod_spec(template)
         given = pod.get("restartPolicy") if pod else None
         policy = RestartPolicy.NEVER if given == RestartPolicy.NEVER else RestartPolicy.EXIT_CODE
@@ -156,7 +156,7 @@ class _Upgrade:
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
     def _with_port(self, template: Any, replica: Fields, replica_type: ReplicaType) -> Any:
-        """The template with `tfPort` as the port that TF_CONFIG names."""
+        """Return the template with `tfPort` as the port that TF_CONFIG names."""
         port = replica.take("tfPort")
         if port is None:
             return template
@@ -224,7 +224,7 @@ class _Upgrade:
 
 
 def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
-    """The ports with one of the right name and number, and its position; None if the name is another number's."""
+    """Return the ports with one of the right name and number, and its position; None if the name has another number."""
     fresh = {"name": DEFAULT_PORT_NAME, "containerPort": number}
     for position, port in enumerate(ports):
         if isinstance(port, dict) and port.get("name") == DEFAULT_PORT_NAME:

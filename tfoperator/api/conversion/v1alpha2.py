@@ -1,16 +1,16 @@
 """v1alpha2, the design document's own version, to v1 and back without loss.
 
-The same job, differently worded: `status.tfReplicaStatuses` for `replicaStatuses`, other names of replica types
+The same job with different names: `status.tfReplicaStatuses` for `replicaStatuses`, other names of replica types
 (`replica_names`), default restart policy Always instead of Never (made explicit, for an unset one would change its
 meaning), and of the run policy only what its releases had: `cleanPodPolicy` and `ttlSecondsAfterFinishing` in the spec.
 
-Everything else in the spec is preserved in an annotation (`preserved`), with two exceptions. `network` and the members
-of the run policy that can't be changed are fields in both, since no rule of an API server can look into an annotation.
-And the status is not preserved: only operators write it, and a client that replaces a job without its annotations would
-take restart counts away. So status members that v1alpha2 doesn't name pass through.
+Everything else in the spec is preserved in an annotation (`preserved`), with two exceptions. `network` and the
+immutable members of the run policy are fields in both, since no rule of an API server can check an annotation. And the
+status is not preserved: only operators write it, and a client that replaces a job without its annotations would take
+restart counts away. So status members that v1alpha2 doesn't name pass through.
 
-An annotation is anybody's to write. So a member that has a field is never taken from it, and `checked_v1alpha2_to_v1`
-refuses what v1's rules would have.
+Any client can write an annotation. So a member that has a field is never taken from it, and `checked_v1alpha2_to_v1`
+refuses members that v1's rules would have refused.
 """
 
 from __future__ import annotations
@@ -48,19 +48,19 @@ _NETWORK = "network"
 
 
 class _Direction(msgspec.Struct, frozen=True):
-    """What differs between the two ways."""
+    """The differences between the two directions."""
 
     source: str
     target: str
     forth: Callable[[str], str]
     back: Callable[[str], str]
-    target_annotation: str  # what only the source can say, in the target
-    source_annotation: str  # what only the target can say, in the source
+    target_annotation: str  # annotation on the target with the fields that only the source has
+    source_annotation: str  # annotation on the source with the fields that only the target has
     statuses: Mapping[str, str]
 
 
 def _both_ways(one: str, other: str) -> Mapping[str, str]:
-    # A swap, so that even a member of the wrong version's name finds its way back.
+    # A swap, so that a member with the wrong version's name is converted, too.
     return {one: other, other: one}
 
 
@@ -70,19 +70,19 @@ _TO_V1ALPHA2 = _Direction(TFJOBS.api_version, V1ALPHA2, v1alpha2_name, v1_name, 
 
 
 def v1alpha2_to_v1(obj: Mapping[str, Any]) -> Conversion:
-    """A v1alpha2 job as v1. Total: what isn't of the type that it should be is passed on for validation to judge."""
+    """Return a v1alpha2 job as v1. Total: values of a wrong type are passed on for validation to report."""
     return _Converter(_TO_V1).convert(obj, _spec_to_v1, _policy_in_v1alpha2)
 
 
 def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
-    """A v1 job as v1alpha2. Total, as above."""
+    """Return a v1 job as v1alpha2. Total, as above."""
     return _Converter(_TO_V1ALPHA2).convert(obj, _spec_to_v1alpha2, _policy_in_v1)
 
 
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
-    """A v1alpha2 job as v1, for a server that checked it as v1alpha2 and doesn't look again before it stores it.
+    """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if what the annotation restores is nothing that v1 would accept.
+    Raises ConversionError if v1 would not accept the members that the annotation restores.
     """
     converted = v1alpha2_to_v1(obj).obj
     _, earlier = take(obj, V1_ONLY)
@@ -91,7 +91,7 @@ def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
 
 
 def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """The members of v1's spec besides the replicas, those only v1alpha2 has, and where moved ones came from."""
+    """Return the members of v1's spec except replicas, those only v1alpha2 has, and the origins of moved ones."""
     moved = {new: spec[old] for old, new in _RUN_POLICY.items() if old in spec}
     restored = {name: value for name, value in earlier.spec.items() if name not in (_REPLICAS, _NETWORK)}
     carried = restored | _network(spec)
@@ -112,7 +112,7 @@ def _spec_to_v1(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str
 
 
 def _spec_to_v1alpha2(spec: _Dict, earlier: Preserved) -> tuple[_Dict, _Dict, dict[str, str]]:
-    """The members of v1alpha2's spec besides the replicas, those only v1 has, and where moved ones came from."""
+    """Return the members of v1alpha2's spec except replicas, those only v1 has, and the origins of moved ones."""
     policy = spec.get(_POLICY)
     own, _ = split_policy(policy)
     moved = {old: policy[new] for old, new in _RUN_POLICY.items() if isinstance(policy, dict) and new in policy}
@@ -138,7 +138,7 @@ def _policy_in_v1(_replica: _Dict) -> tuple[str, str]:
 
 
 def _policy_in_v1alpha2(replica: _Dict) -> tuple[str, str]:
-    """What an unset restart policy means: both design documents let the template's say it before the default does."""
+    """Return the meaning of an unset restart policy: in both design documents the template's precedes the default."""
     policy = _policy_of_template(replica)
     if isinstance(policy, str) and policy in set(RestartPolicy):
         return policy, f"is not set: taken from the template, {policy}"
@@ -167,7 +167,7 @@ class _Converter:
         policy: Callable[[_Dict], tuple[str, str]],
     ) -> Conversion:
         result, earlier = take(obj, self._way.source_annotation)
-        # Left over from an earlier way: what it says the object now says itself.
+        # Left from an earlier conversion: the object itself has this information now.
         result, _ = take(result, self._way.target_annotation)
         result["apiVersion"] = self._way.target
         spec_names: dict[str, str] = {}
@@ -192,7 +192,7 @@ class _Converter:
     def _replicas(
         self, specs: Any, earlier: Preserved, policy: Callable[[_Dict], tuple[str, str]]
     ) -> tuple[Any, dict[str, _Dict], dict[str, str]]:
-        """The replica specs; members of them that only the source has; and the names to remember."""
+        """Return the replica specs; members of them that only the source has; and the names to remember."""
         if not isinstance(specs, dict):
             return specs, {}, {}
         names = rename(specs, self._way.forth, self._way.back, earlier.spec_names)

@@ -1,4 +1,4 @@
-"""Any TFJob as v1: which version an object is, and the conversion that goes with it."""
+"""Any TFJob as v1: the version of an object, and the conversion for it."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ OLDER_VERSIONS: Mapping[str, Callable[[Mapping[str, Any]], Conversion]] = {
 
 
 def is_tfjob_kind(obj: Mapping[str, Any]) -> bool:
-    """Whether an object's kind is TFJob, in the spelling of any version."""
+    """Return whether an object's kind is TFJob, in the spelling of any version."""
     kind = obj.get("kind")
     return isinstance(kind, str) and kind.lower() == TFJOBS.kind.lower()
 
 
 def older_version(obj: Mapping[str, Any]) -> str | None:
-    """The apiVersion of a TFJob that is older than v1 and can be converted; None for everything else."""
+    """Return the apiVersion of a TFJob that is older than v1 and can be converted; None for everything else."""
     version = obj.get("apiVersion")
     return version if isinstance(version, str) and version in OLDER_VERSIONS and is_tfjob_kind(obj) else None
 
 
 def to_v1(obj: dict[str, Any]) -> Conversion:
-    """A TFJob of an older version as v1; anything else as it is, without notes. Raises ConversionError."""
+    """Return a TFJob of an older version as v1; anything else as it is, without notes. Raises ConversionError."""
     version = older_version(obj)
     if version is None:
         return Conversion(obj)
@@ -45,7 +45,7 @@ def to_v1(obj: dict[str, Any]) -> Conversion:
 
 
 def check(obj: dict[str, Any]) -> tuple[Conversion, tuple[Problem, ...]]:
-    """A TFJob of any version as v1, and everything that is wrong with it, in terms of the original's fields.
+    """Return a TFJob of any version as v1, and all of its problems, in terms of the original's fields.
 
     One that can't be converted comes back as it is, with the reason as its only problem.
     """

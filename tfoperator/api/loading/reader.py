@@ -1,7 +1,7 @@
-"""Read manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send, and write YAML.
+"""Reads manifests (YAML or JSON, several documents, lists) as the plain data that kubectl would send, and writes YAML.
 
 The rules for plain words differ: to PyYAML `1e3` and `0o17` are text, to kubectl and `yamldata` numbers; `12:30` is the
-reverse. So a string is quoted as soon as one of them would take it for something else.
+reverse. So a string is quoted if one of them would take it for another type.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, is_plain_te
 
 
 class ManifestError(YamlError):
-    """A manifest can't be read. As text: `file:line:column: what is wrong`, as far as the place is known."""
+    """A manifest can't be read. As text: `file:line:column: what is wrong`, as far as known."""
 
 
 class Manifest(msgspec.Struct, frozen=True):
     """One object of a file.
 
-    `lines` says at which line each field stands, by its path in dots alone; `line_of` reads the paths of problems.
+    `lines` has the line of each field, by its path in dots alone; `line_of` reads the paths of problems.
     """
 
     obj: dict[str, Any]
@@ -33,11 +33,11 @@ class Manifest(msgspec.Struct, frozen=True):
     lines: Mapping[str, int] = {}
 
     def place(self, field: str = "") -> str:
-        """`file:line` of a field, or of the object."""
+        """Return the `file:line` of a field, or of the object."""
         return f"{self.source}:{self.line_of(field)}"
 
     def line_of(self, field: str) -> int:
-        """The line of a field; of the innermost object around it where the field itself is missing."""
+        """Return the line of a field, or of the innermost object around it if the field itself is missing."""
         path = field.replace("[", ".").replace("]", "")
         while path:
             if path in self.lines:
@@ -47,7 +47,7 @@ class Manifest(msgspec.Struct, frozen=True):
 
 
 def load_manifests(path: str | Path) -> list[Manifest]:
-    """The objects of a file, or of standard input for `-`. Raises ManifestError; a file without objects is one."""
+    """Return the objects of a file (`-`: standard input). Raises ManifestError, also for a file without objects."""
     source = "<stdin>" if str(path) == "-" else str(path)
     try:
         if str(path) == "-":
@@ -65,9 +65,9 @@ def load_manifests(path: str | Path) -> list[Manifest]:
 
 
 def parse_manifests(data: bytes | str, source: str = "<manifest>") -> list[Manifest]:
-    """The objects in YAML or JSON text; empty documents are skipped and lists (`kind: List`) opened.
+    """Return the objects in YAML or JSON text; empty documents are skipped and lists (`kind: List`) opened.
 
-    Raises ManifestError if the text doesn't parse, holds anything but objects, or nothing at all.
+    Raises ManifestError if the text doesn't parse, contains anything but objects, or is empty.
     """
     try:
         manifests = [
@@ -103,11 +103,11 @@ def _opened(manifest: Manifest) -> Iterator[Manifest]:
 
 _WIDTH = 120
 _OTHER_LINE_BREAKS = "\r\x85\u2028\u2029"
-"""YAML 1.1 takes them for ends of lines unless they are escaped."""
+"""Ends of lines in YAML 1.1, unless they are escaped."""
 
 
 class _Dumper(yaml.SafeDumper):
-    """SafeDumper without aliases, with block style for texts of several lines, and quoted with care."""
+    """SafeDumper without aliases, with block style for texts of several lines, and careful quoting."""
 
     def ignore_aliases(self, data: Any) -> bool:  # noqa: ARG002 - PyYAML's signature
         return True
@@ -126,7 +126,7 @@ _Dumper.add_representer(str, _represent_text)
 
 
 def to_yaml(objects: Iterable[Any]) -> str:
-    """The objects as YAML documents, members in their order."""
+    """Return the objects as YAML documents, members in their order."""
     return yaml.dump_all(
         objects, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=False
     )

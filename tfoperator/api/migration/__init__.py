@@ -1,7 +1,7 @@
-"""What would change for the TFJobs of the Go operator if this operator took them over? Facts in, findings out.
+"""Finds the changes for TFJobs of the Go operator if this operator takes them over. Facts in, findings out.
 
-`job_findings` judges a job, `cluster_findings` what stands around the jobs; both are pure. `read_cluster` gets
-the facts from an API server, by GET and LIST alone, and goes without those that it may not read.
+`job_findings` judges a job, `cluster_findings` their environment; both are pure. `read_cluster` gets the facts from an
+API server, by GET and LIST alone, and omits those that it may not read.
 """
 
 from tfoperator.api.migration.cluster import ClusterFacts, Unread, cluster_findings

@@ -1,4 +1,4 @@
-"""What stands around the TFJobs of a cluster with the Go operator, and what it asks of a migration. Pure."""
+"""The environment of the TFJobs in a cluster with the Go operator, and its demands on a migration. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.objects import Pod
 
 OTHER_KINDS = ("jaxjobs", "mpijobs", "paddlejobs", "pytorchjobs", "xgboostjobs")
-"""What the Go operator runs besides TFJobs, by the plural names of their CRDs."""
+"""The Go operator's other kinds, by the plural names of their CRDs."""
 
 GO_OPERATOR = "control-plane=kubeflow-training-operator"
 """The labels of the Go operator's Deployment, in its own manifests since 1.3."""
@@ -29,7 +29,7 @@ class Unread(msgspec.Struct, frozen=True):
 
 
 class ClusterFacts(msgspec.Struct, frozen=True):
-    """What was read of a cluster. None stands for what is not there, or could not be read: `unread` has the latter."""
+    """The facts about a cluster. None is a fact that is absent or could not be read: `unread` has the latter."""
 
     jobs: tuple[dict[str, Any], ...] = ()
     pods: tuple[Pod, ...] | None = None
@@ -41,7 +41,7 @@ class ClusterFacts(msgspec.Struct, frozen=True):
 
 
 def cluster_findings(facts: ClusterFacts) -> tuple[Finding, ...]:
-    """What has to be done beside the jobs. What could not be read is told of as such, never taken for absent."""
+    """Return the tasks besides the jobs. Facts that could not be read are reported as such, never taken for absent."""
     found = [*_operators(facts), *_webhooks(facts), *_crd(facts)]
     roles = "the Go operator's aggregated roles (kubeflow-training-edit, ...) go when it is removed"
     todo = "manifests/base/user-roles.yaml gives edit, admin and view the same rights"
@@ -73,7 +73,7 @@ def _operators(facts: ClusterFacts) -> Iterator[Finding]:
 
 
 def _leaves_tfjobs(deployment: dict[str, Any]) -> bool:
-    """Whether its flags name kinds, and not TFJob."""
+    """Return whether its flags name kinds, and not TFJob."""
     containers = _part(_part(_part(deployment, "spec"), "template"), "spec").get("containers") or []
     words = [str(word) for one in containers for word in [*(one.get("command") or []), *(one.get("args") or [])]]
     text = " ".join(words).lower()

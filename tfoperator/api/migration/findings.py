@@ -1,4 +1,4 @@
-"""What a migration finds, as values."""
+"""The findings of a migration, as values."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ import msgspec
 
 
 class Effort(StrEnum):
-    """What a finding asks of whoever migrates."""
+    """The effort that a finding requires."""
 
     ACTION = "action"
-    """Something has to be done, or decided, before this operator takes over."""
+    """Something must be done, or decided, before this operator takes over."""
     CHANGE = "change"
-    """It behaves otherwise from then on; mostly nothing has to be done."""
+    """The behaviour changes from then on; mostly nothing must be done."""
     NOTE = "note"
-    """What to expect, where it might be a surprise that nothing changes."""
+    """An expectation, where it may be a surprise that nothing changes."""
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One thing that a migration changes, where it comes from, and what to do about it ("" for nothing)."""
+    """One change by a migration, its origin, and the remedy ("" for none)."""
 
     effort: Effort
     field: str

@@ -1,4 +1,4 @@
-"""What changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1). Pure."""
+"""The changes for one TFJob of the Go operator (training-operator 1.9, and earlier releases that had v1). Pure."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from tfoperator.api.v1.types import ConditionType, RestartPolicy, RunPolicy, TFJ
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube.objects import Pod
 
-_SYSTEM_CLASS = "system-"
-_ACTIVE = ("Pending", "Running")
+_SYSTEM_CLASS_PREFIX = "system-"
+_ACTIVE_PHASES = ("Pending", "Running")
 
 
 def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime) -> tuple[Finding, ...]:
-    """What this operator does otherwise with a job, in the order of the job's fields.
+    """Return this operator's differences in handling a job, in the order of the job's fields.
 
     `obj` is the job as the API server, or a file, has it. `pods` are those that it owns, None if they are not known.
     """
@@ -37,7 +37,7 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     found = []
     for problem in problems:
         if problem.severity is Severity.ERROR:
-            found.append(Finding(Effort.ACTION, problem.field, problem.message, _MEND))
+            found.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
         else:
             found.append(Finding(Effort.CHANGE, problem.field, problem.message))
     decoded = decode_tfjob(msgspec.json.encode(obj))
@@ -47,7 +47,7 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     return (*found, *_by_others(job)) if _is_others(job) else (*found, *_of_job(job, pods, now))
 
 
-_MEND = "correct it before: this operator fails a job that is not valid (TFJobInvalid), and leaves one that runs alone"
+_FIX = "correct it before: this operator fails a job that is not valid (TFJobInvalid), and leaves one that runs alone"
 
 
 def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[Finding]:
@@ -58,7 +58,7 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
     yield from _clean_up(job, pods, ended=ended)
     yield from _time_to_live(job, now)
     yield from _gang(job)
-    if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _LEADERS):
+    if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _CHIEFS):
         message = "the chief is told of the cluster; the Go operator gave it an empty one"
         yield Finding(Effort.CHANGE, "spec.enableDynamicWorker", message)
     if _is_running(job):
@@ -66,7 +66,7 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
         yield Finding(Effort.NOTE, "status", names, "don't delete pods or the job while no operator runs")
 
 
-_LEADERS = ("Chief", "Master")
+_CHIEFS = ("Chief", "Master")
 
 
 def _by_others(job: TFJob) -> Iterator[Finding]:
@@ -108,7 +108,7 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
 
 
 def _restarts_so_far(pods: Sequence[Pod]) -> int:
-    """Restarts in place, which are counted from what the kubelets say when a job is taken over."""
+    """Return the restarts in place, which are counted from the kubelets' status when a job is taken over."""
     return sum(status.restart_count for pod in pods for status in pod.status.container_statuses)
 
 
@@ -148,11 +148,11 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
 
 
 def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
-    """The pods of an ended job that are stopped: after a success those that serve, or have not begun."""
+    """Return the pods of an ended job that are stopped: after a success those that serve, or have not begun."""
     return sorted(
         pod.metadata.name
         for pod in pods
-        if pod.status.phase in _ACTIVE
+        if pod.status.phase in _ACTIVE_PHASES
         and (failed or pod.status.phase == "Pending" or is_parameter_server(pod.metadata.labels))
     )
 
@@ -174,7 +174,7 @@ def _gang(job: TFJob) -> Iterator[Finding]:
         return
     path = "spec.runPolicy.schedulingPolicy"
     wanted = scheduling.priority_class or ""
-    if wanted.startswith(_SYSTEM_CLASS):
+    if wanted.startswith(_SYSTEM_CLASS_PREFIX):
         message = f"{wanted} is a class of the system, which a job's PodGroup may not name here"
         yield Finding(Effort.ACTION, f"{path}.priorityClass", message, "choose another class")
     message = "takes effect only with --gang-scheduler-name, as in the Go operator"
@@ -194,7 +194,7 @@ def _has(job: TFJob, wanted: ConditionType) -> bool:
 
 
 def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
-    """Pods by the UID of the object that controls them; pods that nothing controls are left out."""
+    """Return pods by the UID of the object that controls them; pods without a controller are left out."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
         for owner in pod.metadata.owner_references:

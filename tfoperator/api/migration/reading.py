@@ -1,4 +1,4 @@
-"""Reads what a migration looks at, by GET and LIST alone: no Secret, no ConfigMap, nothing is written."""
+"""Reads the facts for a migration, by GET and LIST alone: no Secret, no ConfigMap, no write."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ T = TypeVar("T")
 
 
 def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
-    """The TFJobs of a namespace, "" for all, and what stands around them.
+    """Return the TFJobs of a namespace, "" for all, and their environment.
 
-    Only the right to list TFJobs is needed; whatever else may not be read is in `unread`. Raises KubeError.
+    Only the right to list TFJobs is needed; other facts that may not be read are in `unread`. Raises KubeError.
     """
     unread: list[Unread] = []
 

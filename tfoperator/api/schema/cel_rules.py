@@ -1,10 +1,10 @@
 """The CRD's CEL rules about names and replica types, each for new jobs and for changes.
 
-An API server checks a job's rules at every write, also at a write of its status. It accepts what was wrong before only
-where it can compare the old value with the new one, which it can't in a pod template: it doesn't know all members of
-that. So a rule that a stored job breaks would keep the operator from writing that into the job's status. Therefore a
-rule has two halves. One holds for a job as a whole as long as the job has no status, which is when it is created. The
-other, a transition rule, is about what a change adds: what was there before is accepted.
+An API server checks a job's rules at every write, also at a write of its status. It accepts an old violation only where
+it can compare the old value with the new one, which it can't in a pod template: it doesn't know all members of that. So
+a rule that a stored job violates would keep the operator from reporting that in the job's status. Therefore a rule has
+two halves. One applies to a whole job without a status, that is, at its creation. The other, a transition rule, applies
+to the additions of a change: older values are accepted.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from tfoperator.api.validation.limits import NAME_PATTERN
 def cel_rule(
     rule: str, message: str, reason: str = "FieldValueInvalid", *, told: str = "", **more: str
 ) -> dict[str, str]:
-    """An entry of `x-kubernetes-validations`.
+    """Return an entry of `x-kubernetes-validations`.
 
-    `told` is CEL for a message that names what is wrong. `message` stands in where that can't be said: on one line, in
-    at most 5 KiB.
+    `told` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on one
+    line, in at most 5 KiB.
     """
     return {"rule": rule, "message": message, "reason": reason, **({"messageExpression": told} if told else {}), **more}
 
@@ -48,7 +48,7 @@ def _for_new_jobs(
 def _replica_rule(
     whole: str, change: str, message: str, reason: str = "FieldValueInvalid", *, told: tuple[str, str] = ("", "")
 ) -> TwoRules:
-    """`whole` and `change` are CEL, and so are both that is `told`: of a new job and of a change."""
+    """Return the two rules; `whole` and `change` are CEL, and so are both of `told`: for a new job and for a change."""
     return TwoRules(
         _for_new_jobs(whole, message, ".spec.tfReplicaSpecs", reason, told=told[0]),
         cel_rule(change, message, reason, told=told[1]),
@@ -56,19 +56,19 @@ def _replica_rule(
 
 
 def told_of_one(items: str, item: str, good: str, told: str) -> str:
-    """CEL for a message about one of `items`, called `item`, that is not `good`.
+    """Return CEL for a message about one of `items`, called `item`, that is not `good`.
 
-    API servers estimate what the longest message would cost. They know how long a key or a named member can be, but
-    not so of what a comprehension yields: to join those that are bad would be refused, and so the message is made
-    within the comprehension.
+    API servers estimate the cost of the longest message. They know the maximum length of a key or a named member, but
+    not of a comprehension's result: joining the bad items would be refused, so the message is made within the
+    comprehension.
     """
     return f"{items}.map({item}, !({good}), {told})[0]"
 
 
 def _each_type(good: str, before: str, message: str, told: str, reason: str = "FieldValueInvalid") -> TwoRules:
-    """Each type has to be `good`, or in a change as it was `before`. `told` is CEL, too, and about one that is not.
+    """Return rules that each type is `good`, or in a change as `before`. `told` is CEL, too, about one that is not.
 
-    In `good` {all} stands for the replica specs.
+    In `good`, {all} stands for the replica specs.
     """
     whole, change = good.replace("{all}", _PATH), f"({before} || {good.replace('{all}', 'self')})"
     return _replica_rule(
@@ -84,9 +84,9 @@ _IS_PS = "type.lowerAscii() == 'ps'"
 
 
 def _has_template(specs: str) -> str:
-    """CEL: there is one that is more than `containers: null`, which webhooks in Go make of none.
+    """Return CEL for: there is a template other than `containers: null`, which webhooks in Go make of none.
 
-    To CEL a member that is null isn't there. That one has to be is the schema's to say.
+    In CEL a null member is absent. The schema requires the member.
     """
     template = f"{specs}[type].template"
     return f"has({template}) && has({template}.spec) && has({template}.spec.containers)"
@@ -97,9 +97,9 @@ def _has_both(all_: str, *types: str) -> str:
 
 
 def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]]) -> tuple[TwoRules, ...]:
-    """The demands on the replica types of a version that knows these.
+    """Return the demands on the replica types of a version that knows these.
 
-    `exclusive` are those of which a job may have one or the other, and why.
+    `exclusive` are pairs of types of which a job may have only one, with the reason.
     """
     names = list(types)
     known = f"the types are {', '.join(names)}"
@@ -135,8 +135,8 @@ def replica_rules(types: Iterable[str], exclusive: Iterable[tuple[str, str, str]
     )
 
 
-# The names of one type's replicas all fit if that of its highest index does.
-_HIGHEST = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 1 : 0)"
+# The names of one type's replicas all fit if that of the highest index fits.
+_HIGHEST_INDEX = f"string({_PATH}[type].replicas > 1 ? {_PATH}[type].replicas - 1 : 0)"
 
 
 def _too_long(made: str, quote: str = "") -> str:
@@ -144,10 +144,10 @@ def _too_long(made: str, quote: str = "") -> str:
 
 
 def _fits(type_name: str) -> str:
-    return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST}) + 2 <= {MAX_NAME_LENGTH}"
+    return f"size(self.metadata.name) + size({type_name}) + size({_HIGHEST_INDEX}) + 2 <= {MAX_NAME_LENGTH}"
 
 
-_MOST_BEHIND_NAME = len("-evaluator-2147483647")
+_MAX_SUFFIX_LENGTH = len("-evaluator-2147483647")
 _NAME_TOO_LONG = _too_long("{name}-{type}-{index}")
 
 _BOARD_FITS = f"!has(self.spec.tensorBoard) || size(self.metadata.name) <= {MAX_NAME_LENGTH - len(TENSORBOARD_SUFFIX)}"
@@ -156,9 +156,9 @@ _BOARD_TOLD = _too_long(f"' + self.metadata.name + '{TENSORBOARD_SUFFIX}", "'")
 
 
 def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAscii()") -> list[dict[str, str]]:
-    """What holds for a job as a whole, as long as it has no status, new at each call.
+    """Return the rules for a whole job, as long as it has no status, new at each call.
 
-    `type_name` is CEL for what objects are named by: a replica type's name in v1, in lower case.
+    `type_name` is CEL for the type's name in names of objects: a replica type's name in v1, in lower case.
     """
     fits = _fits(type_name)
     proper = "must consist of lower-case letters, digits and '-', start with a letter and end with a letter or digit"
@@ -182,14 +182,14 @@ def new_job_rules(replicas: Iterable[TwoRules], type_name: str = "type.lowerAsci
 
 
 def larger_job_rule(type_name: str = "type.lowerAscii()") -> dict[str, str]:
-    """What holds for a job that is given more replicas, by anybody, an autoscaler too: their names have to fit.
+    """Return the rule for a job that gets more replicas, from a user or an autoscaler: their names must fit.
 
-    A job with names that are too long would be left alone as it is, until somebody mends it. Most names are too short
-    for that whatever is asked for. For them nothing else is looked at, as it may make no sense in a job that is older
-    than the rules, and then even its status could not be written.
+    A job with too long names would be frozen as it is, until a user fixes it. Most names are short enough for any
+    number. For them nothing else is checked, as it may be invalid in a job that is older than the rules, and then even
+    its status could not be written.
     """
     old = "oldSelf.spec.tfReplicaSpecs"
-    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - _MOST_BEHIND_NAME}"
+    short = f"size(self.metadata.name) <= {MAX_NAME_LENGTH - _MAX_SUFFIX_LENGTH}"
     no_more = f"(type in {old} && {_PATH}[type].replicas <= {old}[type].replicas)"
     rule = f"{short} || {_PATH}.all(type, {no_more} || {_fits(type_name)})"
     return cel_rule(rule, _NAME_TOO_LONG, fieldPath=".metadata.name")
@@ -210,4 +210,4 @@ V1_RULES = (
     ),
     larger_job_rule(),
 )
-"""What holds for a v1 job as a whole: when it is made, and when it is changed."""
+"""The rules for a whole v1 job: at its creation, and at each change."""

@@ -1,11 +1,11 @@
 """The CustomResourceDefinition of TFJob, made from the types.
 
-Its schema is as large as it is useful (every write costs the API server in proportion): everything that is ours, and of
+Its schema is as large as it is useful (every write costs the API server in proportion): all of our own fields, and of
 the pod template the containers' names, images and ports; the rest of the template stays open and is checked when pods
-are made.
+are created.
 
-It serves v1 alone unless asked for all versions: v1alpha2 needs the operator's conversion webhook, without which API
-servers could neither read nor write it.
+It serves only v1 by default: v1alpha2 needs the operator's conversion webhook, without which API servers could neither
+read nor write it.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _PRINTER_COLUMNS = (
 
 
 def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
-    """The CustomResourceDefinition as plain data, new at each call.
+    """Return the CustomResourceDefinition as plain data, new at each call.
 
-    With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as manifests/ has
-    it, or listens at `webhook_url`.
+    With `all_versions` v1alpha2 is served, too, through the webhook of an operator that is deployed as in manifests/,
+    or listens at `webhook_url`.
     """
     schema = openapi_schema()
     versions = [_version(TFJOBS.version, schema, "replicaStatuses", storage=True)]
@@ -70,12 +70,12 @@ def crd(*, all_versions: bool = False, webhook_url: str = "") -> dict[str, Any]:
 
 
 def crd_yaml(*, all_versions: bool = False, webhook_url: str = "") -> str:
-    """The CustomResourceDefinition as YAML, the same text at each call."""
+    """Return the CustomResourceDefinition as YAML, the same text at each call."""
     return to_yaml([crd(all_versions=all_versions, webhook_url=webhook_url)])
 
 
 def versions_patch_yaml() -> str:
-    """A JSON patch, as YAML, that makes the CRD of v1 alone that of all versions: for a kustomize overlay."""
+    """Return a JSON patch, as YAML, that turns the CRD of v1 alone into that of all versions: for kustomize."""
     v1alpha2, conversion = crd(all_versions=True)["spec"]["versions"][1], _conversion()
     patch = [
         {"op": "add", "path": "/spec/versions/-", "value": v1alpha2},
@@ -102,7 +102,7 @@ def _conversion(url: str = "") -> dict[str, Any]:
 
 
 def openapi_schema() -> Schema:
-    """The structural schema of a whole TFJob, as plain data, new at each call."""
+    """Return the structural schema of a whole TFJob, as plain data, new at each call."""
     return {
         "description": "A distributed TensorFlow training job.",
         "type": "object",
@@ -121,7 +121,7 @@ def openapi_schema() -> Schema:
 
 
 def _scale(statuses: str) -> dict[str, str]:
-    # Of the workers: whoever scales a training job means them. The same paths as of the Go operator's elastic kind.
+    # The number of workers, which is what scaling a training job means. The paths are as in the Go operator.
     workers = f"tfReplicaSpecs.{ReplicaType.WORKER}", f"{statuses}.{ReplicaType.WORKER}"
     return {
         "specReplicasPath": f".spec.{workers[0]}.replicas",

@@ -1,8 +1,8 @@
-"""What the CRD says about each field of a TFJob that its type doesn't: meaning, bounds, defaults, CEL rules.
+"""The CRD's additions to the type of each field of a TFJob: meaning, bounds, defaults, CEL rules.
 
-Rules exist for what an API server can refuse itself; `tfoperator.api.validation` says the same in the operator and the
-command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose rules
-might cost too much. Here are the fields of the spec; those of pod templates and of the status have files of their own.
+Rules exist for errors that an API server can refuse itself; `tfoperator.api.validation` has the same for the operator
+and the command line. Every rule is bounded (`maxItems`, `maxProperties`, `maxLength`): API servers refuse a CRD whose
+rules might cost too much. This file has the fields of the spec; pod templates and the status have their own files.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from tfoperator.api.validation.thresholds import CONTRADICTION
 
 _MAX_OBJECT_NAME_LENGTH = 253
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
-_CHANGED = """'can\\'t be changed from "' + {} + '" to "' + {} + '"'"""
-_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
+_CHANGE_MESSAGE = """'can\\'t be changed from "' + {} + '" to "' + {} + '"'"""
+_IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
 _NETWORK = "has({0}.network) ? {0}.network : ''"
 _MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
 
@@ -55,12 +55,12 @@ def _named(of: str, max_length: int) -> dict[str, Any]:
     return {"required": ["name"], "properties": {"name": name}}
 
 
-_NAMED = _named("volume", MAX_NAME_LENGTH)
+_NAMED_VOLUME = _named("volume", MAX_NAME_LENGTH)
 _MOUNT: dict[str, Any] = {
     "required": ["mountPath", "name"],
     "properties": {
         "mountPath": {"type": "string", "minLength": 1, "description": "Where the container sees it."},
-        **_NAMED["properties"],
+        **_NAMED_VOLUME["properties"],
     },
 }
 
@@ -142,7 +142,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minLength": 1, "maxLength": MAX_LOG_DIR_LENGTH},
         ),
         "image": Field("Image with TensorBoard; the operator's if unset."),
-        "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED}),
+        "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME}),
         "volumeMounts": Field(
             "Where its container sees them, as in a container.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}
         ),
@@ -226,7 +226,7 @@ _SPEC: dict[type, dict[str, Field]] = {
                         "self == oldSelf",
                         "can't be changed",
                         "FieldValueForbidden",
-                        told=_CHANGED.format("oldSelf", "self"),
+                        told=_CHANGE_MESSAGE.format("oldSelf", "self"),
                     )
                 ],
             },
@@ -249,14 +249,14 @@ TABLE = Table(
                     f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
                     "can't be changed",
                     "FieldValueForbidden",
-                    told=_CHANGED.format(*(f"({_MANAGED_BY.format(one)})" for one in ("oldSelf", "self"))),
+                    told=_CHANGE_MESSAGE.format(*(f"({_MANAGED_BY.format(one)})" for one in ("oldSelf", "self"))),
                     fieldPath=".runPolicy.managedBy",
                 ),
                 cel_rule(
                     f"({_NETWORK.format('self')}) == ({_NETWORK.format('oldSelf')})",
                     "can't be changed",
                     "FieldValueForbidden",
-                    told=_CHANGED.format(*(f"({_NETWORK.format(one)})" for one in ("oldSelf", "self"))),
+                    told=_CHANGE_MESSAGE.format(*(f"({_NETWORK.format(one)})" for one in ("oldSelf", "self"))),
                     fieldPath=".network",
                 ),
                 cel_rule(
@@ -272,12 +272,12 @@ TABLE = Table(
             "required": ["logDir"],
             "x-kubernetes-validations": [
                 cel_rule(
-                    f"!has(self.volumeMounts) || self.volumeMounts.all(mount, {_MOUNTED})",
+                    f"!has(self.volumeMounts) || self.volumeMounts.all(mount, {_IS_MOUNTED})",
                     "must name volumes of the TensorBoard",
                     told=told_of_one(
                         "self.volumeMounts",
                         "mount",
-                        _MOUNTED,
+                        _IS_MOUNTED,
                         "'\"' + mount.name + '\" is none of spec.tensorBoard.volumes'",
                     ),
                     fieldPath=".volumeMounts",

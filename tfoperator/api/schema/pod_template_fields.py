@@ -1,4 +1,4 @@
-"""What the CRD says about pod templates. It describes what jobs need of them, and leaves everything else open."""
+"""The CRD's schema of pod templates. It describes the members that jobs need, and leaves all others open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the CRD says about the status of a TFJob, which the operator writes."""
+"""The CRD's additions for the status of a TFJob, which the operator writes."""
 
 from __future__ import annotations
 

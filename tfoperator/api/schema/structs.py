@@ -1,8 +1,8 @@
-"""Turns msgspec types into the structural schemas that a CustomResourceDefinition holds.
+"""Turns msgspec types into the structural schemas of a CustomResourceDefinition.
 
-Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a
-type can't say, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the
-CRD, and a new one without a description is an error here.
+Shape, member names and required members come from the types; descriptions, bounds, defaults and CEL rules, which a type
+can't express, from a table (`tfoperator.api.schema.fields`). So a field can't be in the types and missing from the CRD,
+and a new one without a description is an error here.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ Schema = dict[str, Any]
 
 
 class Field(msgspec.Struct, frozen=True):
-    """What the schema says about one member beyond its type.
+    """The schema's additions for one member besides its type.
 
-    `schema` is laid over what the type gives; `view` describes a member that the types leave undecoded.
+    `schema` overlays the type's schema; `view` describes a member that the types leave undecoded.
     """
 
     description: str
@@ -32,7 +32,7 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """What the types don't say.
+    """The additions to all types.
 
     `fields`: every member of every struct. `structs`: additions to a struct's own schema, such as CEL rules and
     required members. `open_structs`: those whose other members are kept, unchecked.
@@ -44,13 +44,13 @@ class Table(msgspec.Struct, frozen=True):
 
 
 def struct_schema(struct: type, table: Table) -> Schema:
-    """The structural schema of a struct, new at each call. Raises KeyError for a member that the table lacks."""
+    """Return the structural schema of a struct, new at each call. Raises KeyError for a member that the table lacks."""
     fields = table.fields[struct]
     properties: Schema = {}
     for name, field in members(struct).items():
         properties[name] = _field_schema(fields[name], field.type, table)
     for name, extra in fields.items():
-        # A member that only other operators write: the API server stores it, and nothing here reads it.
+        # A member that only other operators write: the API server stores it, and no code here reads it.
         if name not in properties:
             properties[name] = {"description": extra.description, **copy.deepcopy(dict(extra.schema))}
     schema: Schema = {
@@ -104,6 +104,6 @@ def _type_schema(info: inspect.Type, table: Table) -> Schema:
 
 
 def _summary(struct: type) -> str:
-    """The first paragraph of a struct's docstring, on one line."""
+    """Return the first paragraph of a struct's docstring, on one line."""
     doc = python_inspect.getdoc(struct) or ""
     return " ".join(doc.partition("\n\n")[0].split())

@@ -1,12 +1,12 @@
-"""The schema that API servers check v1alpha2 jobs with: v1's, in v1alpha2's words.
+"""The schema with which API servers check v1alpha2 jobs: v1's, with v1alpha2's names.
 
 It is derived from v1's, so that a bound or rule of v1 can't be missing here: API servers check a job in the version in
-which it is written and don't look again once it is converted. What v1alpha2 has no field for travels in an annotation
-(`tfoperator.api.conversion`), which no rule can look into: so what can't be changed has fields here that v1alpha2
-itself never had. A status passes through whole.
+which it is written and don't check it again after its conversion. Fields that v1alpha2 lacks are kept in an annotation
+(`tfoperator.api.conversion`), which no rule can check: so immutable fields exist here that v1alpha2 itself never had. A
+status passes through whole.
 
-`restartPolicy` has no default here, though its default is Always: a default of the schema is filled in before anybody
-can see that the template names another policy, which goes before it. The conversion writes down which of them holds.
+`restartPolicy` has no default here, though its default is Always: a default of the schema is filled in before a
+template's own policy, which has precedence, can be seen. The conversion records the effective one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _TYPE_NAME = "(type.lowerAscii() == 'eval' ? 'evaluator' : type.lowerAscii() == 
 
 
 def v1alpha2_schema(hub: Schema) -> Schema:
-    """The structural schema of a v1alpha2 TFJob, made from a copy of v1's."""
+    """Return the structural schema of a v1alpha2 TFJob, made from a copy of v1's."""
     schema = copy.deepcopy(hub)
     members = schema["properties"]
     members["spec"] = _spec(members["spec"])
@@ -62,7 +62,7 @@ def _spec(v1: Schema) -> Schema:
 
 
 def _policy(v1: Schema) -> Schema:
-    """What can't be changed, with v1's rules; without defaults, which a job that doesn't have it should not show."""
+    """Return the immutable fields with v1's rules, but no defaults, which a job without them should not show."""
     members = v1["properties"]
     scheduling = members["schedulingPolicy"]
     own = {"queue": scheduling["properties"]["queue"]}

@@ -1,8 +1,8 @@
-"""What is wrong with a TFJob? Pure: a job or a manifest in, problems with the paths of their fields out.
+"""Finds the problems of a TFJob. Pure: a job or a manifest in, problems with the paths of their fields out.
 
-`validate` judges a typed job (`job`, with a module each for the larger parts of the spec); `validate_manifest` judges
-what a person wrote, and finds misspelt and misplaced members, too (`manifest`). The CRD says the same to API servers
-(`tfoperator.api.schema`), with the limits that are exported here.
+`validate` judges a typed job (`job`, with a module each for the larger parts of the spec); `validate_manifest` judges a
+handwritten manifest, and finds misspelt and misplaced members, too (`manifest`). The CRD has the same rules for API
+servers (`tfoperator.api.schema`), with the limits that are exported here.
 """
 
 from tfoperator.api.problems import errors

@@ -1,8 +1,8 @@
-"""Says what is wrong with a TFJob, every message with the path of its field. Pure.
+"""Finds the problems of a TFJob, each with the path of its field. Pure.
 
 API servers refuse most of this by the CRD; the operator checks again because a job may be older than the CRD, and
-`validate`, `run` and `submit` ask before an API server is involved. What the Go operator accepts and can run is never
-an error here: whatever merely looks like a mistake is a warning.
+`validate`, `run` and `submit` ask before an API server is involved. A job that the Go operator accepts and can run
+never has an error here: probable mistakes are warnings.
 """
 
 from __future__ import annotations
@@ -51,23 +51,23 @@ from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.thresholds import validate_thresholds
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
 
-_GENERATED_SUFFIX_LENGTH = 5  # what an API server appends to generateName
+_GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generateName
 _REPLICAS = "spec.tfReplicaSpecs"
 
 STOCK_PARAMETER_SERVER = (
     "is not set: it takes an operator that was started with --default-ps-image to run the stock parameter server; any "
     "other fails the job"
 )
-"""The warning about a parameter server without a template. Where operator and job are started together it is idle."""
+"""The warning about a parameter server without a template. It is pointless where operator and job start together."""
 
 _NAME = re.compile(NAME_PATTERN)
 _MOUNT_PATH = re.compile(MOUNT_PATH_PATTERN)
 _QUANTITY = re.compile(QUANTITY_PATTERN)
-_SINGLE = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
+_SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
 
 def validate(job: TFJob) -> tuple[Problem, ...]:
-    """Everything that is wrong with a job, errors and warnings, defaulted or not; empty for a good one.
+    """Return all problems of a job (errors and warnings), defaulted or not; empty for a valid one.
 
     A job that couldn't be decoded yields only the reasons for that.
     """
@@ -100,7 +100,7 @@ def _decode_problems(decode_error: str) -> Iterator[Problem]:
 
 
 def _validate_name(job: TFJob) -> Iterator[Problem]:
-    """The job's name, and the longest of the names that are made from it."""
+    """Check the job's name, and the longest of the names that are made from it."""
     meta = job.metadata
     field, name = _name(job)
     if not name:
@@ -116,7 +116,7 @@ def _validate_name(job: TFJob) -> Iterator[Problem]:
 
 
 def _name(job: TFJob) -> tuple[str, str]:
-    """The field that names the job, and its name; one as long as it will be where an API server makes it."""
+    """Return the field that names the job, and its name; one of the final length if an API server generates it."""
     meta = job.metadata
     if not meta.name and meta.generate_name:
         return "metadata.generateName", meta.generate_name + "x" * _GENERATED_SUFFIX_LENGTH
@@ -126,7 +126,7 @@ def _name(job: TFJob) -> tuple[str, str]:
 def long_names(
     field: str, name: str, spec: TFJobSpec, object_name: Callable[[ReplicaType, int], str]
 ) -> Iterator[Problem]:
-    """What is wrong with a job's name, in `field`, if one made from it by `object_name(type, index)` is too long."""
+    """Yield the problem with a job's name, in `field`, if a name from `object_name(type, index)` is too long."""
     generated = [
         object_name(replica_type, max(replica.desired - 1, 0))
         for key, replica in spec.tf_replica_specs.items()
@@ -146,7 +146,7 @@ def long_names(
 
 
 def _validate_replica_types(spec: TFJobSpec) -> Iterator[Problem]:
-    """Which replica types there are, as far as they depend on each other."""
+    """Check the set of replica types, as far as they depend on each other."""
     if not spec.tf_replica_specs:
         yield Problem(_REPLICAS, f"must have at least one of {listed(ReplicaType)}")
         return
@@ -173,7 +173,7 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
         yield Problem(path, "must not be null")
         return
     yield from check_range(member(path, "replicas"), replica.replicas, 0, MAX_REPLICAS)
-    if replica_type in _SINGLE and replica.replicas is not None and replica.replicas > 1:
+    if replica_type in _SINGLE_TYPES and replica.replicas is not None and replica.replicas > 1:
         yield warning(member(path, "replicas"), f"TensorFlow refuses a cluster with more than one {replica_type}")
     yield from check_one_of(member(path, "restartPolicy"), replica.restart_policy, RestartPolicy)
     if replica_type is ReplicaType.PS and is_absent(replica.template):

@@ -11,7 +11,7 @@ from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE
 
 MANAGED_BY_OPERATOR = "kubeflow.org/training-operator"
 MANAGED_BY = (MANAGED_BY_OPERATOR, MANAGED_BY_MULTIKUEUE)
-"""Who may be in charge of a job, as in the Go operator's webhook."""
+"""The controllers that may manage a job, as in the Go operator's webhook."""
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 """DNS-1035: a job's name begins the names of its services."""
@@ -19,8 +19,8 @@ NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
 INT32_MAX = 2**31 - 1
 
 MAX_REPLICAS = 10_000
-"""The most replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host names it
-outgrows the 1.5 MiB that an API server stores for an object."""
+"""The maximum number of replicas of one type. TF_CONFIG names every replica in every pod, and at some ten thousand host
+names it outgrows the 1.5 MiB that an API server stores for an object."""
 
 QUANTITY_PATTERN = (
     r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
@@ -31,39 +31,39 @@ MOUNT_PATH_PATTERN = "^/+[^/:][^:]*$"
 """An absolute path below the root. Kubernetes doesn't allow colons in mount paths."""
 
 MAX_PATH_LENGTH = 1024
-"""Of a mount path; systems take up to 4096 bytes, and a program appends to it."""
+"""The maximum length of a mount path; systems accept up to 4096 bytes, and a program appends to it."""
 
 MAX_LOG_DIR_LENGTH = 1024
-"""Of a TensorBoard's log directory; object stores allow names of 1024 bytes."""
+"""The maximum length of a TensorBoard's log directory; object stores allow names of 1024 bytes."""
 
 MAX_VARIABLES = 256
-"""Of a TensorBoard's environment."""
+"""The maximum number of a TensorBoard's environment variables."""
 
 MAX_VOLUMES = 64
-"""Of a TensorBoard; far more than anybody mounts."""
+"""The maximum number of a TensorBoard's volumes; far more than needed."""
 
 MAX_SHOWN_METRICS = 16
-"""Of the metrics that a training program reports, as many are in the status. Clients send up to 256: a status is
+"""The number of a training program's reported metrics that the status contains. Clients send up to 256: a status is
 written often, and is no place for a history."""
 
 MAX_BEHIND = 8
-"""Replicas that a status names as being behind: enough to see which machine they have in common."""
+"""The number of replicas that a status names as being behind: enough to find a machine that they share."""
 
 
 def warning(path: str, message: str) -> Problem:
-    """A problem that does not keep the job from running."""
+    """Return a problem that does not keep the job from running."""
     return Problem(path, message, Severity.WARNING)
 
 
 def check_one_of(path: str, value: str | None, options: type[StrEnum]) -> Iterator[Problem]:
-    """A problem unless the value is unset or one of the options."""
+    """Yield a problem unless the value is unset or one of the options."""
     # The empty string is the Go operator's "unset".
     if value and value not in set(options):
         yield Problem(path, f"must be one of {listed(options)}, but is {shown(value)}")
 
 
 def check_range(path: str, value: int | None, low: int, high: int) -> Iterator[Problem]:
-    """A problem unless the value is unset or within the bounds."""
+    """Yield a problem unless the value is unset or within the bounds."""
     if value is None or low <= value <= high:
         return
     limit = f"must be {low} or more" if value < low else f"must be {high} or less"
@@ -71,10 +71,10 @@ def check_range(path: str, value: int | None, low: int, high: int) -> Iterator[P
 
 
 def listed(options: type[StrEnum]) -> str:
-    """The options as a message lists them."""
+    """Return the options as listed in a message."""
     return ", ".join(option for option in options if option)
 
 
 def volume_sources(volume: Mapping[str, Any]) -> list[str]:
-    """The kinds of volume that a volume of a pod's spec names: one, if it is right."""
+    """Return the kinds of volume that a volume of a pod's spec names: one, if it is valid."""
     return [kind for kind, source in volume.items() if kind != "name" and source is not None]

@@ -1,7 +1,7 @@
-"""Validates TFJob manifests as a person wrote them. Pure.
+"""Validates handwritten TFJob manifests. Pure.
 
-An API server drops unknown members without a word: `cleanPodPolicy` one level too high is a job that keeps its pods.
-So a manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right one.
+An API server drops unknown members silently: `cleanPodPolicy` one level too high is a job that keeps its pods. So a
+manifest is also compared with the types, and a misspelt or misplaced member gets a hint at the right one.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")
 
 
 def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
-    """Everything that is wrong with a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
+    """Return all problems of a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
 
-    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not looked at: API servers ignore it, too.
+    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not checked: API servers ignore it, too.
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))
     wrong = type_problems(manifest, TFJob)
     problems = [*_identity_problems(manifest), *wrong]
     if len(problems) == len(wrong):
-        # Through JSON, because a template has to become undecoded JSON again.
+        # Through JSON, because a template must become undecoded JSON again.
         found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(manifest, TFJob))))
         problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
@@ -44,7 +44,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
 
 
 def _follows(field: str, wrong: str) -> bool:
-    """Whether `field` is `wrong`, which was left out, or a part of it, or the list or map that held it."""
+    """Return whether `field` is `wrong`, which was left out, or a part of it, or the list or map that contained it."""
     emptied = wrong.endswith("]") and field == wrong.rpartition("[")[0]
     return emptied or field == wrong or field.startswith((f"{wrong}.", f"{wrong}["))
 
@@ -100,7 +100,7 @@ def _unknown_in(value: dict[str, Any], known: Collection[str], path: str) -> Ite
 
 
 def _unknown(path: str, name: str, known: Iterable[str]) -> Problem:
-    """The warning about one unknown member, with the best guess at what was meant."""
+    """Return the warning about one unknown member, with the best guess at the intended one."""
     hint = _hint(path, name, sorted(known))
     return Problem(member(path, name), f"is unknown and will be ignored{hint}", Severity.WARNING)
 
@@ -109,10 +109,10 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
     for sibling in siblings:
         if sibling.lower() == name.lower():
             return f"; did you mean {sibling}?"
-    # A letter too few is likelier than a member of another object.
+    # A missing letter is likelier than a member of another object.
     similar = difflib.get_close_matches(name, siblings, n=1, cutoff=0.9)
     homes = [home for home in _homes().get(name.lower(), ()) if home != path]
-    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if it can be
+    homes = [home for home in homes if home.startswith(path.partition("[")[0])] or homes  # within it, if possible
     if homes and not similar:
         return f"; it belongs in {' or '.join(homes)}"
     similar = similar or difflib.get_close_matches(name, siblings, n=1, cutoff=0.7)
@@ -124,7 +124,7 @@ def _hint(path: str, name: str, siblings: list[str]) -> str:
 
 @cache
 def _homes() -> Mapping[str, tuple[str, ...]]:
-    """Where each member of a TFJob's spec (in lower case) belongs: the paths of the objects that have it."""
+    """Return the paths of the objects that have each member (in lower case) of a TFJob's spec."""
     return {name.lower(): tuple(paths) for name, paths in _spec_members().items()}
 
 

@@ -1,6 +1,6 @@
-"""Check a pod template as a person wrote it: its members' names (core/v1 up to Kubernetes 1.35), and their types. Pure.
+"""Checks a handwritten pod template: its members' names (core/v1 up to Kubernetes 1.35), and their types. Pure.
 
-The CRD leaves the pod template open, so an API server drops a misspelt member without a word, and accepts a job with
+The CRD leaves the pod template open, so an API server drops a misspelt member silently, and accepts a job with
 `command: python train.py` or a number as a variable's value, whose pods it then can't read. A name that is missing here
 costs a user no more than a needless warning; the types that are checked are those of `kube.pod_spec`.
 """
@@ -38,13 +38,13 @@ CONTAINER_FIELDS = frozenset(
 
 
 def shape_problems(template: Mapping[str, Any], path: str) -> list[Problem]:
-    """Every member of a pod template (plain data at `path`) that keeps an API server from reading its pods."""
+    """Return every member of a pod template (plain data at `path`) that keeps an API server from reading its pods."""
     problems = type_problems(template, FullPodTemplate, path)
     return problems or list(_quantity_problems(template, path))
 
 
 def _quantity_problems(template: Mapping[str, Any], path: str) -> Iterator[Problem]:
-    """Of a template whose types are right."""
+    """Yield the invalid quantities of a template whose types are right."""
     spec = template.get("spec") or {}
     for group in ("initContainers", "containers"):
         for position, container in enumerate(spec.get(group) or ()):
@@ -62,7 +62,7 @@ def _is_quantity(value: object) -> bool:
     if value is None:
         return True  # absent
     try:
-        # API servers take a fraction such as 0.5, too.
+        # API servers accept a fraction such as 0.5, too.
         parse_quantity(str(value) if isinstance(value, float) else value)
     except ValueError:
         return False

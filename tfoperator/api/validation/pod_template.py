@@ -1,4 +1,4 @@
-"""Says what is wrong with a replica's pod template: the containers, and what the operator reads of them. Pure.
+"""Finds the problems of a replica's pod template: the containers, and the members that the operator reads. Pure.
 
 Wrong types in the rest of the template are for manifests only (`pod_shapes`): the operator passes the rest on.
 """
@@ -20,7 +20,7 @@ _CONTAINER_NAME = re.compile("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 
 
 def validate_template(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
-    """Everything that is wrong with a template at `path`, errors and warnings; that it is absent, too."""
+    """Yield the problems of a template at `path`, errors and warnings, its absence included."""
     if is_absent(raw):
         yield Problem(path, "is required")
         return
@@ -46,7 +46,7 @@ def _validate_containers(path: str, template: PodTemplate) -> Iterator[Problem]:
         for position, container in enumerate(group):
             yield from _validate_container(f"{path}.{field}[{position}]", container, names)
     if all(container.name != DEFAULT_CONTAINER_NAME for container in containers):
-        # Whether a user forgot the container or only called it something else is told by what there is.
+        # The existing containers show whether a user forgot the container or only named it differently.
         there = ", ".join(shown(container.name) for container in containers)
         yield Problem(
             member(path, "containers"), f"one must be named {shown(DEFAULT_CONTAINER_NAME)}, but there is only {there}"

@@ -1,4 +1,4 @@
-"""Says what is wrong with `spec.tensorBoard`. Pure.
+"""Finds the problems of `spec.tensorBoard`. Pure.
 
 Only what certainly leaves a job without its TensorBoard is an error; a log directory to which no program writes looks
 like a good one.
@@ -26,18 +26,18 @@ from tfoperator.api.validation.limits import (
 from tfoperator.kube.pod_spec import EnvVar, SecurityContext
 
 _PATH = "spec.tensorBoard"
-_OURS = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
+_RESERVED_VARIABLES = (TENSORBOARD_HOST_VARIABLE, TENSORBOARD_PORT_VARIABLE)
 
 
 class _PodParts(msgspec.Struct, frozen=True, rename="camel"):
-    """What of a TensorBoard goes into its pod as it is, where a wrong type keeps an API server from reading that."""
+    """The parts of a TensorBoard that go unchanged into its pod, which an API server can't read with a wrong type."""
 
     env: tuple[EnvVar, ...] = ()
     security_context: SecurityContext | None = None
 
 
 def validate_tensorboard(tensorboard: TensorBoard | None) -> Iterator[Problem]:
-    """Everything that is wrong with a TensorBoard, errors and warnings; nothing if there is none."""
+    """Yield the problems of a TensorBoard, errors and warnings; none if it is None."""
     if tensorboard is None:
         return
     yield from _validate_log_dir(tensorboard)
@@ -90,7 +90,7 @@ def _validate_volumes(tensorboard: TensorBoard) -> Iterator[Problem]:
 
 def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
-    # Names are looked at below, with what is said of all other names.
+    # Names are checked below, together with all other names.
     yield from (one for one in type_problems(parts, _PodParts, _PATH) if not one.field.endswith("].name"))
     for field, items, limit in (
         ("env", tensorboard.env, MAX_VARIABLES),
@@ -101,12 +101,12 @@ def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
             yield Problem(path, f"must have at most {limit} items")
         for position, item in enumerate(items):
             yield from _text(f"{path}[{position}]", item, "name")
-            if field == "env" and item.get("name") in _OURS:
+            if field == "env" and item.get("name") in _RESERVED_VARIABLES:
                 yield warning(f"{path}[{position}]", f"{item['name']} is the operator's: this value is not used")
 
 
 def _text(path: str, value: Mapping[str, Any], name: str) -> Generator[Problem, None, str]:
-    """A required string of an object, "" if it has none; yields what is wrong with it."""
+    """Return a required string of an object, "" if it has none; yields its problems."""
     found = value.get(name)
     if isinstance(found, str) and found:
         return found

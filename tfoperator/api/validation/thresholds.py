@@ -1,4 +1,4 @@
-"""Says what is wrong with a job's thresholds: how many workers must succeed, and how many may fail. Pure."""
+"""Finds the problems of a job's thresholds: the numbers of workers that must succeed and that may fail. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MINIMUM, _MAXIMUM = "spec.minSucceededWorkers", "spec.maxFailedWorkers"
 
 
 def validate_thresholds(spec: TFJobSpec) -> Iterator[Problem]:
-    """Errors, and warnings about thresholds that can't mean what they say."""
+    """Yield errors in thresholds, and warnings about thresholds that can't have their apparent meaning."""
     yield from _validate_value(_MINIMUM, spec.min_succeeded_workers, 1, POSITIVE_PERCENT_PATTERN)
     yield from _validate_value(_MAXIMUM, spec.max_failed_workers, 0, PERCENT_PATTERN)
     workers = [

@@ -1,8 +1,8 @@
-"""Warn of what a valid job will meet, and its author may not have meant: hosts too many to name, and queues. Pure.
+"""Warns of unintended effects of a valid job: too many hosts for the lists, and queues. Pure.
 
-How the operator is configured is not known here: hosts are counted as by default, with port 2222 and without a domain.
-The operator itself counts them as they are, and says so in an event (`TooManyReplicas`). Of queues, it is what Kueue
-makes of a job.
+The operator's configuration is not known here: hosts are counted as by default, with port 2222 and without a domain.
+The operator itself counts them as they are, and reports that in an event (`TooManyReplicas`). The warnings about queues
+concern Kueue's handling of a job.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
 
-_FEW = 500
-"""Replicas that can always be told of: a host has at most 210 characters, three names of 63 and what is between."""
+_ALWAYS_FITTING_REPLICAS = 500
+"""The number of replicas that always fit: a host has at most 210 characters, three names of 63 and separators."""
 
 
 def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
-    """A warning about a list of hosts that no program can be started with; its length is about right.
+    """Yield a warning about a list of hosts too long for starting a program; the estimated length is about right.
 
-    `name` is that of the job, or as long as the one that it will get.
+    `name` is the job's, or has the length of its future name.
     """
     spec = job.spec
     counts = {
@@ -32,7 +32,7 @@ def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
         for key, replica in spec.tf_replica_specs.items()
         if replica is not None and (replica_type := parse_replica_type(key)) is not None
     }
-    if sum(counts.values()) <= _FEW:
+    if sum(counts.values()) <= _ALWAYS_FITTING_REPLICAS:
         return
     within = f".{job.metadata.namespace or 'default'}.svc:{DEFAULT_PORT}"
     if spec.network == Network.PER_JOB:
@@ -48,7 +48,7 @@ def validate_cluster_size(job: TFJob, name: str) -> Iterator[Problem]:
 
 
 def _digits(count: int) -> int:
-    """Of all indexes together."""
+    """Return the number of digits of all indexes together."""
     return count + sum(max(count - start, 0) for start in (10, 100, 1000))
 
 
@@ -56,7 +56,7 @@ _REPLICAS = "spec.tfReplicaSpecs"
 
 
 def validate_queue(job: TFJob) -> Iterator[Problem]:
-    """Warnings about a job with a queue's label or for MultiKueue; nothing for any other."""
+    """Yield warnings about a job with a queue's label or for MultiKueue; none for any other."""
     yield from validate_multikueue(job)
     queue = queue_name(job.metadata.labels)
     if not queue:
@@ -77,7 +77,7 @@ def validate_queue(job: TFJob) -> Iterator[Problem]:
 
 
 def validate_multikueue(job: TFJob) -> Iterator[Problem]:
-    """Warnings about what a job asks for that MultiKueue doesn't take along; nothing for any job that isn't its."""
+    """Yield warnings about a job's fields that MultiKueue doesn't copy; none for a job without MultiKueue."""
     if is_multikueue(job):
         for field in not_carried(job):
             yield warning(field, "is not copied to the cluster where MultiKueue has the job run")

@@ -65,7 +65,7 @@ def read_documents(
 ) -> Iterator[Document]:
     """Return the documents of a text, empty ones left out. Raises YamlError, which names `source`, line and column.
 
-    `max_bytes` bounds the text and what it expands to. Without `unique_keys` the last of two equal keys counts, as for
+    `max_bytes` bounds the text and its expansion. Without `unique_keys` the last of two equal keys counts, as for
     Kubernetes' own lenient readers; otherwise they are an error.
     """
     if len(data) > max_bytes:

@@ -1,7 +1,7 @@
 """Carries a plan out: the status first where it must be durable, then the phases, then the status and the events.
 
-The status is written even if an action failed (it says what was observed), unless the API server refuses the job's
-objects for good: then the plan's status describes a job that could be started, and the next plan reports the problem.
+The status is written even if an action failed (it has the observed state), unless the API server refuses the job's
+objects for good: then the plan's status is that of a job that could be started, and the next plan reports the problem.
 """
 
 from __future__ import annotations

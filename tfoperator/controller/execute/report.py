@@ -58,7 +58,7 @@ we do, and then has to write the usage: the replacement is often created before.
 
 
 class JobEvents:
-    """Words events about jobs and hands them to the recorder. Thread-safe."""
+    """Writes the messages of events about jobs and hands them to the recorder. Thread-safe."""
 
     def __init__(self, recorder: Recorder, memory: JobMemory) -> None:
         """Initialize; `memory` knows the events already sent about a job."""

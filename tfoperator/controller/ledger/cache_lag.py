@@ -8,9 +8,9 @@ hands them to the plan, which neither repeats nor misreads them. The status writ
 version at least as new (also by `look()`), so that a sync can't take back a restart count.
 
 *Writes of others* can't be known: those of the leader before this one, and pods that vanished because a watch lags.
-They are asked about (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
-and one per pod that has vanished. A job that a write did not find, or not as it was taken to be, is asked about, too,
-before more is made for it. Believing the cache would cost a restart that never was, run a finished job again, or take
+They are looked up (`verify()`), once per inherited job and whenever a plan rests on a pod's absence: a GET of the job
+and one per pod that has vanished. A job that a write did not find, or not as cached, is looked up, too, before more
+objects are created for it. Believing the cache would cost a restart that never was, run a finished job again, or take
 the pods from a running one.
 """
 

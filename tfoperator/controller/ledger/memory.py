@@ -126,7 +126,7 @@ class JobMemory:
             return True
 
     def no_room(self, uid: str, now: float) -> float:
-        """Note that a quota has no room for a pod of the job. Returns for how many seconds now; `now` is monotonic."""
+        """Note that a quota has no room for a pod of the job; return for how many seconds. `now` is monotonic."""
         with self._lock:
             entry = self._entries.get(uid)
             if entry is None:

@@ -84,7 +84,7 @@ class JobHandler:
 class OwnedObjectHandler(Generic[T]):
     """Queues the job that controls a pod or service, or that might adopt it.
 
-    Two changes are urgent, for a replica does not run until the job is looked at: a pod has failed, and the last of the
+    Two changes are urgent, for a replica does not run until the job is synced: a pod has failed, and the last of the
     objects whose deletion was awaited is gone, so that the names are free for the successors. An object with a grace
     period is not awaited any more once it is seen to terminate: neither that nor its end, which frees the name, is
     urgent.

@@ -167,7 +167,7 @@ class PlannedEvent(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """What to do about a job now.
+    """The actions and the status for a job now.
 
     1. `write_status_first`: `status` must be durable before anything is changed (it records a restart, a
        suspension or the job's end); if the write fails, stop here and retry.

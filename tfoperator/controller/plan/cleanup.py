@@ -1,25 +1,25 @@
 """Stops or deletes the objects of a job that has ended or is suspended, and deletes the job when its time is over.
 
-`cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active
-and the services that no finished pod is left behind, None nothing. But where a limit ended the job (a deadline,
-`backoffLimit`) None stops what runs, as below: a job whose time is over must not train on.
+`cleanPodPolicy` as in the Go operator: All deletes every pod and service, Running those pods that are still active and
+the services that belong to no finished pod, None nothing. But where a limit ended the job (a
+deadline, `backoffLimit`) None stops what runs, as below: a job whose time is over must not train on.
 
 Under each policy but All a pod is stopped whose container `tensorflow` has ended while others run on.
 
 Unset, it frees the machines and keeps the logs, unless an administrator set one of those as the default. A pod is
 *stopped*: its kubelet ends it, and its object and log stay. Services stay, too.
 
-- After a failure everything that runs is stopped: parameter servers, and workers that wait for one that failed for
-  good, would hold their nodes for ever.
-- After a success workers and evaluators finish in peace (an evaluator may have the last checkpoint before it).
-  One that has ended since, and that its kubelet starts again, has had that: it is stopped, or it would hold its node
-  for ever. Parameter servers, which never end by themselves, are stopped when nobody else of the job runs any more.
-  On a lost node nobody does.
-- What has not begun has nothing to finish. Without a node it is deleted, for a deadline counts from a kubelet's first
-  look at a pod, and without a kubelet nothing would ever end it; there is no log to lose. On a node it is stopped: it
-  may have begun since.
+- After a failure all running pods are stopped: parameter servers, and workers that wait for one that failed for good,
+  would hold their nodes for ever.
+- After a success workers and evaluators may finish (an evaluator may still have to process the last checkpoint).
+  One that has ended since, and that its kubelet restarts, has finished: it is stopped, or it would hold its node for
+  ever. Parameter servers, which never end by themselves, are stopped when no other replica of the job runs any more.
+  On a lost node none does.
+- Pods that have not begun have no work to finish. Without a node they are deleted, for a deadline counts from a
+  kubelet's first sight of a pod, and without a kubelet they would never end; they have no logs. On a node they are
+  stopped: they may have begun since.
 
-The PodGroup goes in any case, as there: nothing is scheduled any more.
+The PodGroup is deleted in any case, as in the Go operator: no more pods are scheduled.
 """
 
 from __future__ import annotations

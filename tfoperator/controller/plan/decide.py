@@ -112,7 +112,7 @@ def _as_started(observed: Observed, options: PlanOptions) -> PlanOptions:
 
 
 def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
-    """Return the problems that prevent any action on the spec: those that depend on options, and gaps in validation."""
+    """Return the problems that prevent any action on the spec: from options, or possibly missed by validation."""
     if job.decode_error:
         return tuple(job.decode_error.splitlines())
     problems = []

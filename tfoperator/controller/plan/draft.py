@@ -3,10 +3,10 @@
 Two kinds of actions are left for a later plan, which includes them because it is made from the whole observed state: a
 crash in between loses nothing.
 
-*What would act on stale caches.* A creation that no cache shows yet would be made a second time, and a pod that was
-deleted and is not seen so would be taken for alive.
+*Actions on stale caches.* A creation that no cache shows yet would be repeated, and a pod that was deleted and is not
+shown so would be taken for alive.
 
-*Deletions before logs.* A pod whose log is not in the archive yet stays for now, and its log is asked for, at most for
+*Deletions before logs.* A pod whose log is not in the archive yet stays for now, and its log is requested, at most for
 the archive's timeout: no worker thread waits for a log. A lost node doesn't answer, and a node that is gone has its
 pods' logs.
 """
@@ -69,8 +69,8 @@ class Draft:
         # A service before its pod, by their common name.
         self._replicas: defaultdict[str, list[Action]] = defaultdict(list)
         self._awaited = observed.unseen.awaited
-        self._unsure: set[PhaseName] = set()  # those of which a creation is not made because the like is awaited
-        self._awaits_pods = False  # whether that is a pod
+        self._unsure: set[PhaseName] = set()  # phases with a creation deferred while similar changes are awaited
+        self._awaits_pods = False  # whether such a creation is a pod's
         self._unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
         self._logs: set[str] = set()  # UIDs of pods that stay until their logs are kept
         self._deletions: dict[str, Delete] = {}  # by UID

@@ -183,8 +183,8 @@ def not_admitted(name: str, wanted: PodGroupSpec, current: PodGroup | None) -> s
 def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: str) -> str | None:
     """Return why too few of the gang's pods have a node; "" if no scheduler has said, None if enough have one.
 
-    `known` is the reason in the job's condition. A scheduler that tries again may say nothing for a moment but that it
-    tried; the reason that it gave before stands until it gives another.
+    `known` is the reason in the job's condition. A scheduler that tries again may briefly report only that; the reason
+    that it gave before stays until it gives another.
     """
     replicas = [replica for group in groups for replica in group.replicas]
     placed = sum(1 for replica in replicas if _is_placed(replica))

@@ -106,8 +106,8 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
     A replica's n-th restart comes `restart_delay_base * 2**(n-1)` after its program began, at most `restart_delay_cap`,
     and at once if that is over, or if the base is 0. A pod on a lost node is deleted by force `node_lost_margin` after
     the moment its graceful deletion should have been over. `default_clean_pod_policy` holds for jobs that leave theirs
-    unset; empty: what still runs when they have ended is stopped (see `cleanup`). For `first_status_period` a job's
-    first status waits for a second one to be written with it; a status with nothing new but counts is written
+    unset; empty: pods that still run when they have ended are stopped (see `cleanup`). For `first_status_period` a
+    job's first status waits for a second one to be written with it; a status with nothing new but counts is written
     `counts_period` after the last write at the earliest (see `status`).
     """
 

@@ -186,7 +186,7 @@ def has_record(status: ReplicaStatus) -> bool:
 
 def restarts_so_far(pod: Pod) -> int:
     """Return the number of restarts of the pod's replica, according to the pod."""
-    # One less than the most, so that the next restart can be told from one that is noted already.
+    # One less than the maximum, so that the next restart differs from one that is recorded already.
     restarts = restarts_before(pod) + restarts_in_place(pod)
     return restarts if restarts < MAX_RESTARTS else MAX_RESTARTS - 1
 

@@ -47,7 +47,7 @@ def _report_uncounted(draft: Draft) -> None:
 
 
 def report_suspension(draft: Draft) -> None:
-    """Report that the job is suspended: no pod runs or waits to run, until it is resumed and the old pods are gone."""
+    """Report that the job is suspended, or that it is resumed and waits for the end of its old pods."""
     report_created(draft)
     conditions = draft.conditions
     message = f"TFJob {draft.job.metadata.name} is suspended."

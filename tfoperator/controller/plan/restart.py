@@ -75,7 +75,7 @@ _GATE_REASON = "ReadinessGatesNotReady"
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How a pod ended. `exit_code` is None if no container says so; `infrastructure`: Kubernetes ended it.
+    """The end of a pod. `exit_code` is None if no container reports it; `infrastructure`: Kubernetes ended it.
 
     `container` is the name of the one whose exit code it is, unless it is `tensorflow`.
     """
@@ -124,7 +124,7 @@ def is_permanent(ending: Ending, policy: RestartPolicy) -> bool:
 
 
 def ended_by_deletion(pod: Pod) -> bool:
-    """Return whether a terminating pod's end (if it has ended) came after its deletion was asked for.
+    """Return whether a terminating pod's end (if it has ended) came after its deletion was requested.
 
     The exit of a process after SIGTERM says nothing about its job: a trainer that saves a checkpoint on SIGTERM and
     exits with 0 has not finished, one that exits with 1 has not failed. In doubt the deletion gets the blame, since a
@@ -167,7 +167,7 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """Return the kubelet's restarts of the pod's containers, init containers included as in the Go operator."""
+    """Return the number of container restarts by the kubelet, init containers included as in the Go operator."""
     restarts = 0
     for container in (*pod.status.container_statuses, *pod.status.init_container_statuses):
         if container.restart_count > 0:
@@ -208,8 +208,8 @@ def restart_wait(pod: Pod, restart: int, now: datetime, options: PlanOptions) ->
 def node_is_lost(pod: Pod) -> bool:
     """Return whether the cluster reports the pod's node as gone, so no kubelet will finish the pod's deletion.
 
-    That a taint has taken it is not enough, since a node that lives may have any taint: the node controller must have
-    given the node up, too, or nothing may run in the pod.
+    A deletion by taint is not enough, since a live node may have any taint: the node controller must have given the
+    node up, too, or no container may run in the pod.
     """
     status = pod.status
     if status.phase == "Unknown" or status.reason == "NodeLost":
@@ -236,7 +236,7 @@ def _runs(status: PodStatus) -> bool:
 def overdue_seconds(pod: Pod, now: datetime, options: PlanOptions) -> float | None:
     """Return the seconds since a terminating pod on a lost node may be deleted by force (negative: not yet).
 
-    None for every other pod, and for one whose forced deletion was already asked for (finalizers may still hold it).
+    None for every other pod, and for one whose forced deletion was already requested (finalizers may still hold it).
     """
     deletion = pod.metadata.deletion_timestamp
     if deletion is None or pod.metadata.deletion_grace_period_seconds == 0 or not node_is_lost(pod):

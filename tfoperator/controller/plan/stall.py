@@ -2,15 +2,15 @@
 
 The clock of `progressDeadlineSeconds` starts when all replicas run, and restarts when they do so again: after a
 restart, a suspension, or the loss of a pod. From then on any news resets it. News are reports of progress or, as long
-as a job has never sent one, lines in the logs of the replicas that train (a parameter server says nothing for days).
+as a job has never sent one, lines in the logs of the replicas that train (a parameter server logs nothing for days).
 
-*Logs* are not watched: somebody looks at the last lines, at half of the deadline and at its end, and only of jobs
-that have a deadline. A line's time is by its node's clock. So a line counts as new if that clock says so, or if it is
-not the one of the look before: with two looks in a deadline no wrong clock makes a stall of a job that goes on.
+*Logs* are not watched: the last lines are read at half of the deadline and at its end, and only for jobs that have a
+deadline. A line's time is by its node's clock. So a line counts as new by that clock, or if it differs from the one of
+the previous look: with two looks in a deadline no wrong clock makes a stall of a job that makes progress.
 
-*A stall that is to be ended* (`onStall`) is told first, in a status of its own. It waits for the stacks of all threads,
-where somebody takes them, and is ended through what there is: replicas are marked as lost, and the rules of restarting
-do the rest.
+*A stall that is to be ended* (`onStall`) is reported first, in its own status write. It waits for the stacks of all
+threads, where they are taken, and is ended by the existing means: replicas are marked as lost, and the rules of
+restarting apply.
 """
 
 from __future__ import annotations

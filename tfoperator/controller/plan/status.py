@@ -1,4 +1,4 @@
-"""The status that follows from what the replicas do, and whether it is worth a write.
+"""The status that follows from the replicas' states, and whether it is worth a write.
 
 A status write costs the API server more than anything else we ask of it, so news that matter only to the operator wait
 for the next write that is due anyway. The number of active replicas is the part that changes with every pod of a large

@@ -1,8 +1,8 @@
 """`spec.tensorBoard`: a deployment and a service beside the job, from its start until it is deleted. Pure.
 
-The job's end, its clean-up and its suspension leave a TensorBoard alone: it is there to look at what the job has
-written. A deployment keeps it alive, so nothing here watches its pod. Whatever goes wrong with a TensorBoard, the job
-trains on: none of its actions is required.
+The job's end, its clean-up and its suspension leave a TensorBoard alone: it shows the data that the job has written. A
+deployment keeps it alive, so this module does not watch its pod. If a TensorBoard fails, the job continues: none of its
+actions is required.
 
 Where a queue suspends the job, its room is for others, and no quota counts a TensorBoard: the deployment goes, and
 comes back when the job is admitted again. The service stays, and with it the address.

@@ -4,7 +4,7 @@
 knows where; users should not have to repeat it in every job.
 
 *The checkpoint's* directory goes by the job's namespace and name, not by its UID: a job that failed for good is
-submitted again under its name, and finding its last checkpoint then is what checkpoints are for.
+submitted again under its name, and must then find its last checkpoint.
 
 *Progress* is reported by means of three variables and two files. The authorities to trust come to a pod as an
 annotation of its own, which a volume shows as a file. A ConfigMap would need the right to write ConfigMaps in every

@@ -74,8 +74,8 @@ def naming_in_use(job: TFJob, objects: Iterable[HasMetadata], preferred: Naming)
 def is_service_of(job: TFJob, meta: ObjectMeta) -> bool:
     """Return whether a service with the job's labels has the name that the operator gives to such a service.
 
-    Whoever exposes a pod or a deployment by `kubectl expose` gives the new service its labels. Such a service is
-    somebody's own, whatever it looks like.
+    `kubectl expose` gives the new service the labels of the exposed pod or deployment. Such a service belongs to a
+    user, whatever its labels.
     """
     if names.LABEL_TENSORBOARD in meta.labels:
         return meta.name == names.tensorboard_name(job.metadata.name)

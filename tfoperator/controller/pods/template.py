@@ -1,7 +1,7 @@
 """One replica type's pod template as plain data, checked just enough that bodies can be made from it.
 
-Templates are decoded when something has to be created and at no other time. Whatever is built from one shares its
-parts, so nothing here or later changes them in place.
+Templates are decoded only when an object must be created. Objects built from one share its parts, so no code here or
+later changes them in place.
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     `config` is the path of the file that some of them were read from; empty if there is none. `accelerators` and
     `scheduling` can only be set there.
 
-    The lease is tried for every second, twice as often as Go controllers do, so that a standby notices in time that the
+    The lease is tried every second, twice as often as Go controllers do, so that a standby notices in time that the
     leader has stepped down: with its jitter, after 2.2 s at the latest.
     """
 
