@@ -119,7 +119,7 @@ def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
 
 
 def _load(files: list[str]) -> list[Manifest]:
-    """Return the checked objects to run, without those meaningless on this machine: these warn. Raises CliError."""
+    """Return the checked objects to run; leave out kinds unknown on this machine, with a warning. Raises CliError."""
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 
     usable: list[Manifest] = []
