@@ -57,7 +57,7 @@ class ListWatch(Generic[T]):
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Make current requests (waiting, connecting, reading) and to come raise ClientClosed; end watches."""
+        """Make current (waiting, connecting, reading) and future requests raise ClientClosed; end watches."""
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:

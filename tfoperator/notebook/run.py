@@ -22,7 +22,7 @@ from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
 from tfoperator.sdk.functions import function_script
 
-_PIP_SECONDS = 1800.0  # seconds limit for pip
+_PIP_SECONDS = 1800.0  # seconds, the limit for pip
 
 
 class EnvironmentFailed(Exception):
@@ -98,7 +98,7 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 
 
 class LocalRunFailed(Exception):
-    """A run that did not succeed. The message has the culprit's last lines; `result` is the result."""
+    """A run that did not succeed. The message has the culprit's last lines; `result` is the run's result."""
 
     def __init__(self, result: LocalRunResult, message: str) -> None:
         self.result = result

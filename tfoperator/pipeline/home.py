@@ -134,7 +134,7 @@ class Home:
         return self.path / "metadata.db"
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
-        """Return the metadata store; the caller closes it. To be only read it must exist. Raises StoreError."""
+        """Return the metadata store; the caller closes it. With `read_only` it must exist. Raises StoreError."""
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:

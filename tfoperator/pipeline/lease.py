@@ -39,7 +39,7 @@ class RunInProgress(LaunchInProgress):
 
 
 class RunLeaseRecord(msgspec.Struct, frozen=True):
-    """The lease as it is stored. `term` counts the holders; `holder` is "" if it has no holder.
+    """The lease as it is stored. `term` counts the holders; `holder` is "" if there is none.
 
     `stamp` makes each write unique. `kernel` identifies a machine since its last
     start.

@@ -76,7 +76,7 @@ class JobReader(JobLogReader):
     ) -> TFJob:
         """Watch the job until one of the conditions is true; return its state then.
 
-        `wait_timeout` is in seconds (None: for ever, 0: look once). `callback` gets every state of the job
+        `wait_timeout` is in seconds (None: for ever, 0: look once). `callback` gets every state of the job.
         A job that has succeeded counts as having been Running.
 
         Raises WaitTimeout (a TimeoutError), JobFailed if it fails and Failed isn't expected (with the last log lines of

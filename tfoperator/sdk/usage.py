@@ -1,7 +1,7 @@
 """The resource usage of pods, from the metrics API: metrics-server in a cluster, the control plane on one machine.
 
 Many clusters have no metrics API, and many users may not read it. So unavailable values are left out: that is no error,
-and costs one request.
+and the read costs one request.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
-    """Return the conditions as types, in any letter case. Raises ValueError for one that does not exist."""
+    """Return the conditions, given in any letter case, as types. Raises ValueError for one that does not exist."""
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
     if unknown or not conditions:

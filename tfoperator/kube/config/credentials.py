@@ -165,7 +165,7 @@ class IssuedCredentials:
     def __init__(self, issue: Callable[[], IssuedCredential], *, clock: Clock | None = None) -> None:
         self._issue = issue
         self._clock: Clock = clock or SystemClock()
-        self._changed = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the fields below
         self._current: IssuedCredential | None = None
         self._renew_at: datetime | None = None
         self._running = False

@@ -69,7 +69,7 @@ def load_in_cluster_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """Return the service account of the pod this process runs in; its token and CA are read again when they rotate."""
+    """Return the configuration of this process's pod, by its service account; rotated token and CA are read again."""
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 

@@ -1,7 +1,7 @@
 """The response to an HTTP/1.1 request, read from a socket in as few pieces as it arrives in, parsed by llhttp.
 
 llhttp is strict: a length beside chunks, two lengths, a bare line feed, a NUL, a space before a colon and a value that
-continued on the next line are errors. Memory and time are bounded here.
+is continued on the next line are errors. Memory and time are bounded here.
 """
 
 from __future__ import annotations

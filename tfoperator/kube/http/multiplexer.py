@@ -75,7 +75,7 @@ class Chain:
 class Multiplexer:
     """Sends calls of one session, at most `parallelism` concurrently. `run` may be called from any thread.
 
-    `close()` it before the session, or after: then what is under way fails with ClientClosed.
+    `close()` it before the session, or after: then current calls fail with ClientClosed.
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:

@@ -2,7 +2,7 @@
 
 A pure function that does what `k8s.io/apimachinery/pkg/util/strategicpatch` does, order and errors included;
 tests/unit/kube/patches/strategic_vectors.jsonl holds that library's results.
-answers. The one difference: it looks up every field in the Go types and refuses unknown
+The one difference: it looks up every field in the Go types and refuses unknown
 ones that hold objects or lists; here those are merged, or replaced, like any other.
 """
 

@@ -182,7 +182,7 @@ class Launch:
             self.context.log(line)
 
     def check_cancelled(self, what: str) -> None:
-        """Raise LaunchCancelled if the launch is cancelled: `what` names what will be stopped."""
+        """Raise LaunchCancelled if the launch is cancelled: `what` names the object to be stopped."""
         if self.cancelled.is_set():
             raise LaunchCancelled(f"component {self.component}: cancelled; {what} was stopped")
 

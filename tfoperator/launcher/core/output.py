@@ -193,7 +193,7 @@ class ExecutionVerdict(msgspec.Struct, frozen=True):
     message: str = ""
 
     def raise_failure(self, what: str) -> None:
-        """Raise PermanentFailure or RetryableFailure unless it is a success. the message begins with `what`."""
+        """Raise PermanentFailure or RetryableFailure unless it is a success. The message begins with `what`."""
         if self.kind is VerdictKind.PERMANENT:
             raise PermanentFailure(f"{what}: {self.message}")
         if self.kind is VerdictKind.RETRYABLE:

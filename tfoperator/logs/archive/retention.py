@@ -181,7 +181,7 @@ class Retention:
 
 
 def _giver(pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: Path | None, old: float) -> str | None:
-    """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None for no one."""
+    """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
     wanted = uses.get(namespace, 0) + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():

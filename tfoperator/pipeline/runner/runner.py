@@ -44,7 +44,7 @@ from tfoperator.pipeline.store import MetadataStore, RunRecord
 
 @contextmanager
 def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
-    """While entered, signals with Python's default handler call `cancel`. Only the main thread can do that."""
+    """Have signals with Python's default handler call `cancel` while entered. Only the main thread can do that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -83,7 +83,7 @@ class Connections:
         return True
 
     def bound_received(self) -> bool:
-        """If all bodies received exceed the limit, or one source's half of it, end a connection that still sends.
+        """End a connection that still sends if all bodies received exceed the limit, or one source's half of it.
 
         Returns whether one was ended.
         """

@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 VALIDITY = timedelta(days=365)
 
 _LOOK_SECONDS, _RETRY_SECONDS = 300.0, 2.0
-"""Between two reads of the Secret (another replica may have renewed it, or a user deleted it); and between
+"""Seconds between two reads of the Secret (another replica may have renewed it, or a user deleted it); and between
 two attempts while there is no certificate."""
 
 

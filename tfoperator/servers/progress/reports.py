@@ -27,7 +27,7 @@ class MalformedReport(ValueError):
 
 
 class InvalidReport(ValueError):
-    """A report with a wrong value. The message is `field: what the requirement`."""
+    """A report with a wrong value. The message is `field: what it must be`."""
 
 
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):

@@ -1,7 +1,7 @@
 """The HTTPS server to which training programs report.
 
 A job's pods may report for it. The token proves which pod reports, and its name which replica that is, so nothing in
-report must be trusted. A refusal discloses nothing that the client does not know: a token that is not for the job in
+a report must be trusted. A refusal discloses nothing that the client does not know: a token that is not for the job in
 the path is refused before the server looks up the job.
 """
 

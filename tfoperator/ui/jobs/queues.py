@@ -1,6 +1,6 @@
 """The states of jobs in Kueue's queues, read every few seconds while a page is open and a job is in a queue.
 
-No unusual rights are needed: read errors are shown in the job's line, and without jobs in
+No unusual rights are needed: read errors are shown in the job's line, and without jobs in a
 queue there are no requests.
 """
 

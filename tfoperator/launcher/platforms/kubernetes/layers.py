@@ -1,6 +1,6 @@
 """Lays pod specs over each other as in the TFX design: base, default config, component config.
 
-Each layer is a strategic merge patch, applied exactly as Kubernetes would, with these additions
+Each layer is a strategic merge patch, applied exactly as Kubernetes would, with some additions
 here: a volume's or variable's new source drops the old one (else the pod has both, and is refused), the order is
 that of the base followed by new items, and merges that lose an item silently (two ports of one number) are refused.
 The origin of every field is kept, since a user of three layers must see which one has set a value.
