@@ -1,5 +1,5 @@
-"""The `tfoperator` command. `__main__` is where it starts, and `app` puts the commands together.
+"""The `tfoperator` command. `__main__` is its entry point, and `app` assembles the commands.
 
-`commands` has one module per command; what several of them share stands beside this file. `views` says how jobs look,
-`terminal` how a command talks to whoever started it. Each of these rooms imports from the later ones only.
+`commands` has one module per command; modules shared by several are in this folder. `views` formats jobs,
+`terminal` handles streams, signals and errors. Each of these packages imports only from the later ones.
 """

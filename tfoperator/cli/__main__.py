@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command that the arguments (default: the process's) name; returns the exit code."""
+    """Run the command that the arguments (default: the process's) name; return the exit code."""
     arguments = sys.argv[1:] if arguments is None else arguments
     try:
         if arguments[:1] == ["operator"]:
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         return run_app(arguments)
     except KeyboardInterrupt:  # while modules are still being imported
-        return 130  # 128 + SIGINT, as shells have it
+        return 130  # 128 + SIGINT, as in shells
 
 
 if __name__ == "__main__":

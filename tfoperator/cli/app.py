@@ -1,4 +1,4 @@
-"""Puts the commands together and runs one, turning every way to fail into a message and an exit code."""
+"""Assembles the commands and runs one, converting every failure into a message and an exit code."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ _COMMANDS: Mapping[str, Callable[..., None]] = {
     "migrate": migrate,
     "crd": print_crd,
 }
-"""By name, in the order in which the help lists them."""
+"""Commands by name, in the order of the help."""
 
 _LOCAL_COMMANDS: Mapping[str, Callable[..., None]] = {"up": local.up, "down": local.down, "status": local.status}
-"""Those of `tfoperator local`."""
+"""The commands of `tfoperator local`."""
 
 _PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
     "run": pipeline.run,
@@ -69,11 +69,11 @@ _PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
     "step": pipeline.step,
     "finish": pipeline.finish,
 }
-"""Those of `tfoperator pipeline`."""
+"""The commands of `tfoperator pipeline`."""
 
 
 def make_app() -> typer.Typer:
-    """The application with every command registered."""
+    """Return the application with every command registered."""
     app = typer.Typer(
         name="tfoperator",
         help="Run distributed TensorFlow jobs (TFJob) on Kubernetes, or right here without a cluster.",
@@ -93,7 +93,7 @@ def make_app() -> typer.Typer:
     for name, command in _PIPELINE_COMMANDS.items():
         pipelines.command(name)(flat(command))
     app.add_typer(pipelines, name="pipeline")
-    # `tfoperator operator` itself never comes here (see __main__); this puts it into the help.
+    # `tfoperator operator` itself never gets here (see __main__); this adds it to the help.
     app.command(
         "operator",
         help="Run the controller, in a cluster or against a kubeconfig.",
@@ -103,10 +103,10 @@ def make_app() -> typer.Typer:
 
 
 def run_app(arguments: Sequence[str]) -> int:
-    """Run one command; returns the exit code. Never raises."""
+    """Run one command; return the exit code. Never raises."""
     prepare()
     try:
-        # Typer itself words usage errors, aborts and broken pipes, and ends all of them with SystemExit.
+        # Typer itself reports usage errors, aborts and broken pipes, and ends each of them with SystemExit.
         make_app()(list(arguments), prog_name="tfoperator")
     except SystemExit as done:
         if done.code == EXIT_USAGE:
@@ -114,14 +114,14 @@ def run_app(arguments: Sequence[str]) -> int:
         return done.code if isinstance(done.code, int) else 0
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except Exception as error:  # noqa: BLE001 - the last stop before a user would see a traceback
+    except Exception as error:  # noqa: BLE001 - the last handler before a user would see a traceback
         discard_unwritable()
         return complain(_about_arguments(error, arguments), debug="--debug" in arguments)
     return 0
 
 
 def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
-    """The error, or what was wrong with the command line if that is its cause."""
+    """Return the error, or the command-line error that caused it."""
     odd = [word for word in arguments if word != in_utf8(word)]
     if not isinstance(error, UnicodeEncodeError) or not odd:
         return error
@@ -131,7 +131,7 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 
 
 def _explain(arguments: Sequence[str]) -> None:
-    """A hint after a usage error that Typer has told."""
+    """Print a hint after a usage error that Typer has reported."""
     programs = [word for word in arguments if is_program(word)]
     if "run" in arguments and programs and "--" not in arguments:
         note(f"Options of {programs[0]} itself come after --: tfoperator run {programs[0]} --workers 2 -- --epochs 3")

@@ -1,4 +1,4 @@
-"""How the client commands reach a cluster: the options that they share with kubectl, and the client made of them."""
+"""The connection of client commands to a cluster: the options shared with kubectl, and the clients for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PANEL = "Cluster"
 
 
 class ClusterOptions(msgspec.Struct, frozen=True):
-    """The options that say which cluster is meant, and the clients made of them."""
+    """The options that select the cluster, and clients for it."""
 
     namespace: Annotated[
         str | None,
@@ -37,20 +37,20 @@ class ClusterOptions(msgspec.Struct, frozen=True):
     ] = None
 
     def connect(self, archive_dir: Path | None = None) -> TFJobClient:
-        """A client of jobs; use it as a context manager. Raises ConfigError."""
-        # Imported here because other commands need no cluster.
+        """Return a client of jobs; use it as a context manager. Raises ConfigError."""
+        # Imported here since other commands need no cluster.
         from tfoperator.sdk import TFJobClient
 
         return TFJobClient(self.kubeconfig, self.context, self.namespace, archive_dir=archive_dir)
 
     def api(self) -> Client:
-        """A client of the API server, for launchers. Raises ConfigError."""
+        """Return a client of the API server, for launchers. Raises ConfigError."""
         from tfoperator.launcher.core import connect
 
         return connect(self.kubeconfig, self.context)
 
     def place(self) -> dict[str, str]:
-        """How the cluster is reached, for the record of a pipeline's run."""
+        """Return the cluster's connection data, for the record of a pipeline's run."""
         kubeconfig = str(Path(self.kubeconfig).absolute()) if self.kubeconfig else ""
         place = {"namespace": self.namespace, "kubeconfig": kubeconfig, "context": self.context}
         return {name: value for name, value in place.items() if value}
@@ -78,5 +78,5 @@ ArchiveDir = Annotated[
 
 
 def plain(data: bytes) -> dict[str, Any]:
-    """Decode an object as it is, for commands that print all of it."""
+    """Decode an object without trimming, for commands that print it completely."""
     return msgspec.json.decode(data, type=dict[str, Any])

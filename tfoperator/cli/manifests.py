@@ -1,4 +1,4 @@
-"""Manifests that commands are given: which objects are TFJobs, older versions, the check before anything is done."""
+"""Manifests of commands: finding TFJobs, converting older versions, checking them before any action."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tfoperator.cli.terminal.output import note
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:
-    """Whether an object is meant to be a TFJob: its kind or its group says so, or it doesn't say what it is."""
+    """Return whether an object is meant to be a TFJob: by its kind or group, or because it has neither."""
     kind, version = obj.get("kind"), obj.get("apiVersion")
     group = version.rpartition("/")[0] if isinstance(version, str) else None
     meant = kind == TFJOBS.kind or group == TFJOBS.group or not isinstance(kind, str)
@@ -24,9 +24,9 @@ def is_tfjob(obj: dict[str, Any]) -> bool:
 
 
 def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str]:
-    """A line that says that the job was converted, and one for each note; none if it is v1 already.
+    """Yield a line about the job's conversion, and one for each note; none if it is v1 already.
 
-    A note on something that v1 doesn't do is called a warning.
+    A note on a feature that v1 lacks is called a warning.
     """
     version = older_version(manifest.obj)
     if version is None or conversion.obj is manifest.obj:
@@ -40,7 +40,7 @@ def conversion_lines(manifest: Manifest, conversion: Conversion) -> Iterator[str
 def checked_manifests(
     files: Sequence[str], *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """The objects of the files, in order, checked as by `checked`. Raises ManifestError besides."""
+    """Return the objects of the files, in order, checked as by `checked`. Also raises ManifestError."""
     # Every file is read before the first warning is printed.
     manifests = [manifest for file in files for manifest in load_manifests(file)]
     return checked(manifests, ", ".join(files), consequence=consequence, exit_code=exit_code, idle=idle)
@@ -49,7 +49,7 @@ def checked_manifests(
 def checked(
     manifests: Sequence[Manifest], source: str, *, consequence: str, exit_code: int, idle: Collection[str] = ()
 ) -> list[Manifest]:
-    """The objects, in order, TFJobs as v1; warnings about them go to standard error, but for `idle` ones.
+    """Return the objects, in order, TFJobs as v1; warnings about them go to standard error, except `idle` ones.
 
     Raises CliError with every problem, and with `exit_code`, if a TFJob is not valid; with EXIT_USAGE if there is none.
     `consequence` is the hint of either.
@@ -79,7 +79,7 @@ def checked(
 
 
 def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
-    """The namespace that an object goes to. Raises CliError if the manifest and the option say different things."""
+    """Return the namespace of an object. Raises CliError if the manifest and the option differ."""
     metadata = manifest.obj.get("metadata") or {}
     named = metadata.get("namespace")
     if named and asked and named != asked:
@@ -89,7 +89,7 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
 
 
 def title(manifest: Manifest) -> str:
-    """`TFJob mnist`."""
+    """Return `TFJob mnist`."""
     metadata = manifest.obj.get("metadata") or {}
     name = metadata.get("name") or metadata.get("generateName") or ""
     return f"{manifest.obj.get('kind', 'object')} {name}".strip()
@@ -99,7 +99,7 @@ _NAMESPACE = re.compile("[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 
 
 def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") -> None:
-    """Refuse jobs that never begin, so that nobody waits for their end, and objects that are there twice.
+    """Refuse jobs that never start, so that no command waits for their end, and duplicate objects.
 
     `manifests` are as `checked` returns them; `namespace` is for objects that don't name one. Raises CliError with
     every reason.
@@ -118,7 +118,7 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
 
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
-    """Objects that have the name of another one of their kind, or are in a namespace that there can't be."""
+    """Return objects with the name of another one of their kind, or in an invalid namespace."""
     from tfoperator.kube.resources import NAMESPACES
     from tfoperator.local.manifest_resources import resource_of
 
@@ -139,7 +139,7 @@ def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str
 
 
 def _obstacles(spec: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The fields that keep a job from its end, and how."""
+    """Return the fields that prevent a job's end, and how."""
     policy = spec.get("runPolicy") or {}
     if policy.get("suspend"):
         yield (

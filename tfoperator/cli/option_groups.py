@@ -10,7 +10,7 @@ import msgspec
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
-    """The command as Typer needs it: with the options themselves instead of groups of them."""
+    """Return the command as Typer needs it: with the options themselves instead of groups of them."""
     hints = get_type_hints(command, include_extras=True)
     groups: dict[str, type[msgspec.Struct]] = {}
     parameters: list[inspect.Parameter] = []
@@ -31,7 +31,7 @@ def flat(command: Callable[..., None]) -> Callable[..., None]:
 
     run.__name__, run.__doc__ = command.__name__, command.__doc__
     run.__annotations__ = {one.name: one.annotation for one in parameters}
-    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # what `inspect.signature` asks for
+    run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined] # read by `inspect.signature`
     return run
 
 

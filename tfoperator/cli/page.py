@@ -1,4 +1,4 @@
-"""Pages of this machine: of an embedded control plane, and of pipeline runs alone."""
+"""Pages on this machine: of an embedded control plane, or only of pipeline runs."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from tfoperator.ui import UiServer
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
-"""Where pipelines keep their records by default."""
+"""The default place of pipelines' records."""
 
 
 def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> UiServer:
     """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
-    # Who does not want it does not load it.
+    # Imported only if used.
     from tfoperator.ui import UiServer
 
     return UiServer(
@@ -28,7 +28,7 @@ def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Pat
 
 
 def checked_home(place: str) -> Path | str:
-    """A directory, or a URL that makes sense. Raises ComponentError."""
+    """Return a directory, or a valid URL. Raises ComponentError."""
     if "://" not in place:
         return Path(place).absolute()
     from tfoperator.pipeline import open_home

@@ -1,7 +1,7 @@
-"""The TFJob of a program that was given by its file instead of a manifest, as `torchrun` starts one. Pure.
+"""The TFJob of a program given by its file instead of a manifest, as with `torchrun`. No I/O.
 
-The process runtime starts the program where the user is, with the interpreter that runs tfoperator (`python` means that
-there). A cluster finds it in the image.
+The process runtime starts the program in the user's directory, with tfoperator's own interpreter (`python` means that
+there). In a cluster it must be in the image.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 from tfoperator.kube.pod_spec import GPU, verbatim
 
 LOCAL_IMAGE = "local/program"
-"""Where the programs of this machine are run, an image is only a name."""
+"""An image for programs on this machine, where it is only a name."""
 
 _LONGEST_NAME = 40
-"""Characters of a name made from a file's: with `-worker-9999` behind it, it still is the name of a service."""
+"""Characters of a name made from a file's: with the suffix `-worker-9999` it is still a valid service name."""
 
 
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What is to be run, on how many replicas. `command` are the words before the program's own `args`.
+    """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
-    Without `workers` there is one, unless a chief does the work. `gpus` are for each replica that trains; a parameter
+    Without `workers` there is one, unless a chief trains. `gpus` is per training replica; a parameter
     server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job.
     """
 
@@ -43,7 +43,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     max_restarts: int = 0
 
     def manifest(self) -> dict[str, Any]:
-        """The TFJob."""
+        """Return the TFJob."""
         workers = (0 if self.chief else 1) if self.workers is None else self.workers
         counts = {
             ReplicaType.CHIEF: int(self.chief),
@@ -77,11 +77,11 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_program(file: str) -> bool:
-    """Whether a file is meant as a Python program and not as a manifest: its name says so."""
+    """Return whether a file is a Python program and not a manifest, by its name."""
     return PurePath(file).suffix in (".py", ".pyc", ".pyw")
 
 
 def job_name(program: str) -> str:
-    """A name for the job of a program: what is left of its file's name. `job` if that is nothing."""
+    """Return a job name from the valid characters of a program's file name; `job` if there are none."""
     words = re.sub(r"[^a-z0-9]+", "-", PurePath(program).stem.lower())
     return re.sub(r"^[^a-z]+", "", words)[:_LONGEST_NAME].strip("-") or "job"

@@ -1,4 +1,4 @@
-"""The options of what pods run as, and of `run` for a program instead of a manifest; what these mean together."""
+"""The options of the pod runtime, and of `run` for a program instead of a manifest; and their combination."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from tfoperator.cli.terminal.errors import CliError
 
 
 class RuntimeChoice(StrEnum):
-    """What pods run as: the names of `tfoperator.local.runtime`, which takes time to import."""
+    """The pod runtimes: the names of `tfoperator.local.runtime`, whose import is slow."""
 
     PROCESS = "process"
     DOCKER = "docker"
 
 
 class LocalPodOptions(msgspec.Struct, frozen=True):
-    """The options of what pods run as, for the commands that run pods on this machine."""
+    """The options of the pod runtime, for the commands that run pods on this machine."""
 
     runtime: Annotated[
         RuntimeChoice,
@@ -58,7 +58,7 @@ def _option(name: str, text: str, **limits: Any) -> Any:
 
 
 class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the options say; the defaults are those of a command line without them."""
+    """The values of the options; the defaults are those of the command line."""
 
     workers: Annotated[int | None, _option("--workers", "Workers; 1 unless there is a chief.", min=0, max=_MOST)] = None
     ps: Annotated[int, _option("--ps", "Parameter servers.", min=0, max=_MOST)] = 0
@@ -79,7 +79,7 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     emit_yaml: Annotated[bool, _option("--emit-yaml", "Print the job for a cluster instead of running it.")] = False
 
     def given(self) -> list[str]:
-        """The options that are not at their defaults, as they are typed."""
+        """Return the options that are not at their defaults, as typed."""
         said, default = msgspec.structs.asdict(self), msgspec.structs.asdict(ProgramOptions())
         return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
 
@@ -91,9 +91,9 @@ def program_job(
     runtime: RuntimeChoice = RuntimeChoice.PROCESS,
     work_dir: Path | None = None,
 ) -> ProgramJob | None:
-    """The job of the program that the words name first, its own arguments behind it; None if they name manifests.
+    """Return the job of the program named first, with its own arguments; None if the words name manifests.
 
-    Where processes start in `work_dir`, the program is found all the same. Raises CliError.
+    The program is found even if processes start in `work_dir`. Raises CliError.
     """
     file, *args = words
     if not options.module and not is_program(file):

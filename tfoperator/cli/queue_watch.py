@@ -1,4 +1,4 @@
-"""Where a job stands in its queue, while somebody waits for it: what Kueue says changes without a change of the job."""
+"""A job's state in its queue during a wait: Kueue changes it without changing the job."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ logger = logging.getLogger(__name__)
 
 
 class QueueWatch:
-    """Tells how a job stands and how its queue does, whenever either changes. A context manager.
+    """Reports the state of a job and its queue, whenever either changes. A context manager.
 
-    A job without a queue costs nothing. For one with a queue a thread watches its Workload until the end of the block.
+    A job without a queue costs no request. For one with a queue a thread watches its Workload until the block's end.
     """
 
     def __init__(self, client: ApiClient, show: Callable[[TFJob, JobQueue | None], object]) -> None:
-        """`show` is called from the thread that calls `saw_job` and from one of its own, never at the same time."""
+        """`show` is called from the thread that calls `saw_job` and from a separate one, never concurrently."""
         self._client = client
         self._show = show
-        self._lock = threading.Lock()  # guards what follows, and calls of _show, which only sets a text
+        self._lock = threading.Lock()  # guards the fields below, and calls of _show, which only sets a text
         self._job: TFJob | None = None
         self._workloads: dict[str, Workload] = {}  # by UID
         self._known = False  # whether the Workloads have been listed
@@ -51,7 +51,7 @@ class QueueWatch:
             thread.join()
 
     def saw_job(self, job: TFJob) -> None:
-        """The job as it is now."""
+        """Record the job's present state."""
         with self._lock:
             self._job = job
             self._tell()

@@ -1,4 +1,4 @@
-"""The directory that a run leaves behind: logs, events, the result, the final TFJobs, and the operator's own log."""
+"""The directory of a run: logs, events, the result, the final TFJobs, and the operator's own log."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
     from tfoperator.local.run import JobRun, RunResult
 
 RUNS = Path(".tfoperator", "runs")
-"""Where run directories are made, in the current directory."""
+"""The parent of run directories, relative to the current directory."""
 
-_ELSEWHERE = "A run keeps its logs; choose a directory for them with --logs-dir."
+_DIRECTORY_HINT = "A run keeps its logs; choose a directory for them with --logs-dir."
 
 
 def make_run_dir(wanted: Path | None, job: str) -> Path:
-    """The directory `wanted`, or a fresh one named by time and job. Raises CliError.
+    """Return the directory `wanted`, or a new one named by time and job. Raises CliError.
 
-    What is made is closed to other users. One that is there already stays as it is: only its content will be closed.
+    A new one is closed to other users. An existing one keeps its mode: only its new content is closed.
     """
     try:
         if wanted is not None:
@@ -38,18 +38,18 @@ def make_run_dir(wanted: Path | None, job: str) -> Path:
             return wanted
         return _new_run_dir(job)
     except (FileExistsError, NotADirectoryError) as error:
-        raise CliError(f"{error.filename}: is not a directory", _ELSEWHERE) from None
+        raise CliError(f"{error.filename}: is not a directory", _DIRECTORY_HINT) from None
     except OSError as error:
-        raise CliError(f"{error.filename}: {error.strerror}", _ELSEWHERE, exit_code=EXIT_FAILED) from None
+        raise CliError(f"{error.filename}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
 
 
 def _new_run_dir(job: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     for folder in (RUNS.parent, RUNS):
-        folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask: nobody else may put something in a run's place
+        folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask: no other user may replace a run's directory
     ignore = RUNS.parent / ".gitignore"
     with suppress(FileExistsError), open(ignore, "x", opener=private_opener) as stream:
-        stream.write("*\n")  # logs don't belong into a repository
+        stream.write("*\n")  # logs don't belong in a repository
     for attempt in range(1, 1000):
         path = RUNS / (f"{stamp}-{job.rstrip('-')}" + (f"-{attempt}" if attempt > 1 else ""))
         try:
@@ -73,13 +73,13 @@ def _point_latest_to(path: Path) -> None:
 
 
 class _RunLog(logging.FileHandler):
-    """The log of a run. On a full disk its lines are lost without a message, which would cover the job's output."""
+    """The log of a run. On a full disk its lines are lost without a message, which would hide the job's output."""
 
     def _open(self) -> TextIOWrapper:
         return open(self.baseFilename, "a", encoding=self.encoding, opener=private_opener)
 
     def close(self) -> None:
-        """Close the file, whether or not its last lines find room."""
+        """Close the file, whether or not its last lines fit."""
         with suppress(OSError):
             super().close()
 
@@ -90,20 +90,20 @@ class _RunLog(logging.FileHandler):
 
 @contextmanager
 def logging_to(path: Path) -> Iterator[None]:
-    """The operator's own log goes to a file: on the terminal it would hide what the user's code prints.
+    """Send the operator's own log to a file: on the terminal it would hide the output of the user's code.
 
-    Raises CliError if another run has its log there.
+    Raises CliError if another run writes its log there.
     """
     from tfoperator.operator.logging import TextFormatter
 
     try:
         handler = _RunLog(path, encoding="utf-8")
     except OSError as error:
-        raise CliError(f"{path}: {error.strerror}", _ELSEWHERE, exit_code=EXIT_FAILED) from None
+        raise CliError(f"{path}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
     handler.setFormatter(TextFormatter())
     assert handler.stream is not None
     try:
-        # The file is open for as long as the run lasts, and so is the lock.
+        # The file, and with it the lock, stays open until the run ends.
         fcntl.flock(handler.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         handler.close()
@@ -121,7 +121,7 @@ def logging_to(path: Path) -> Iterator[None]:
 
 
 def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
-    """Write the final jobs, the events and the result; on a full disk as far as that goes."""
+    """Write the final jobs, the events and the result; on a full disk as far as possible."""
     try:
         _write_records(run_dir, engine, result)
     except OSError as error:  # the job has ended, and its result matters more
@@ -145,7 +145,7 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:
-    """The result as it is written, with the exit code."""
+    """Return the result in its file's form, with the exit code."""
     import msgspec
 
     plain: dict[str, Any] = msgspec.to_builtins(result)

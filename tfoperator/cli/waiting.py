@@ -1,4 +1,4 @@
-"""Waiting for jobs on behalf of a person: the same for `wait`, `submit --wait` and `delete --wait`."""
+"""Waiting for jobs with a display: the same for `wait`, `submit --wait` and `delete --wait`."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Deadline:
 
     @property
     def left(self) -> float | None:
-        """Seconds."""
+        """The remaining seconds."""
         return None if self._end is None else max(0.0, self._end - time.monotonic())
 
 
 def timeout_seconds(text: str, option: str = "--timeout") -> float:
-    """Seconds of `90`, `90s`, `1.5h` or `1h30m`, given with an option. Raises typer.BadParameter."""
+    """Return the seconds of `90`, `90s`, `1.5h` or `1h30m`, given with an option. Raises typer.BadParameter."""
     try:
         seconds = parse_duration(text.lower())
     except ValueError:
@@ -41,7 +41,7 @@ def timeout_seconds(text: str, option: str = "--timeout") -> float:
 
 
 def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
-    """What --wait and --timeout say together. Raises typer.BadParameter for a timeout of nothing."""
+    """Return the deadline of --wait and --timeout. Raises typer.BadParameter for a timeout of nothing."""
     if timeout and not wait:
         raise typer.BadParameter("is for --wait, which is not given", param_hint="--timeout")
     return Deadline(timeout_seconds(timeout) if timeout else None)
@@ -50,7 +50,7 @@ def optional_deadline(wait: bool, timeout: str | None) -> Deadline:
 def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
-    """The job once one of the conditions is true, showing meanwhile how it stands. Raises what the SDK raises."""
+    """Return the job once one of the conditions is true, showing its state meanwhile. Raises the SDK's errors."""
     from tfoperator.cli.queue_watch import QueueWatch
     from tfoperator.cli.views.jobs import state_message
     from tfoperator.sdk.states import job_state, ready_text
@@ -66,6 +66,6 @@ def await_conditions(
 
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:
-    """Return when the job is gone."""
+    """Return when the job is deleted."""
     with StatusLine(f"waiting until {name} is gone"):
         client.wait_for_job_deletion(name, namespace, deadline.left)

@@ -1,4 +1,4 @@
-"""A client of an API server over HTTP: the verbs on a session of its own, watches on others, and what pods offer."""
+"""A client of an API server over HTTP: the verbs on one session, watches on separate sessions, and pod subresources."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ REQUEST_TIMEOUT = 60.0
 WATCH_READ_DEADLINE = 90.0
 """Seconds without event or bookmark: API servers send bookmarks every 60 s, plus up to a quarter."""
 WATCH_GRACE = 30.0
-"""Seconds by which a watch may outlive its timeoutSeconds."""
+"""Seconds by which a watch may exceed its timeoutSeconds."""
 
 DEFAULT_PARALLELISM = 16
 """Chains of requests under way at a time."""
@@ -39,12 +39,12 @@ class Client(HttpVerbs):
     """An `tfoperator.kube.verbs.ApiClient` over HTTP; also a context manager. Thread-safe: one per process will do.
 
     There is no client-side rate limit, as in controller-runtime since 0.21: API servers have priority and fairness, and
-    when they ask for patience (429 with `Retry-After`) they get it. With a positive `qps` requests, watches apart, wait
-    for such a limit.
-    `request_timeout` is how long a request may go without a byte of an answer, and a fifth of what all of it may take:
-    leader election wants it short.
-    With a `watch_batch_period` (seconds) busy watches wake that often only, for all events that have come meanwhile.
-    `parallelism` is how many of the chains that `send` is given are under way at a time. Do not `send` after a fork.
+    a 429 with `Retry-After` is obeyed. With a positive `qps`, all requests except watches wait for
+    a client-side limit.
+    `request_timeout` bounds the time without a byte of a response; a whole request may take five times that: leader
+    election sets it short.
+    With a `watch_batch_period` (seconds) a busy watch wakes once per period, for all events received since.
+    `parallelism` is the maximum number of concurrent chains of requests in `send`. Do not `send` after a fork.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Client(HttpVerbs):
         self._request_timeout = request_timeout
         self.server = config.server
         self.namespace = config.namespace
-        """The namespace that the configuration names for when the user names none."""
+        """The namespace of the configuration, used when the user names none."""
 
     def __enter__(self) -> Self:
         return self
@@ -101,7 +101,7 @@ class Client(HttpVerbs):
     def __repr__(self) -> str:
         return f"Client({self.server!r})"
 
-    # Beyond ApiClient.
+    # Not part of ApiClient.
 
     def delete_collection(self, resource: Resource, namespace: str, *, label_selector: str) -> None:
         """DELETE every object that the (non-empty) selector matches."""
@@ -111,7 +111,7 @@ class Client(HttpVerbs):
         self._session.call(Call("DELETE", target, describe("delete all", resource, namespace)))
 
     def get_raw(self, path: str, *, accept: str = "application/json") -> bytes:
-        """GET any path, with its query, e.g. `/version` or `/readyz`; the answer as it came."""
+        """GET any path, with its query, e.g. `/version` or `/readyz`; return the body unparsed."""
         return self._session.call(Call("GET", path, f"get {path}", accept=accept)).body
 
     def pod_log(
@@ -127,11 +127,11 @@ class Client(HttpVerbs):
         since_seconds: int | None = None,
         timestamps: bool = False,
     ) -> LogStream:
-        """The log of a container (that of a pod's only one if not named), as far as it is there or, with `follow`, on.
+        """Return the log of a container (default: the pod's only one) up to now or, with `follow`, until it ends.
 
         `previous` is the log of the container's last run. `since_time` is in RFC 3339; instead of it `since_seconds`
-        is counted back by the server's clock.
-        With `timestamps` each line begins with the time at which it was written. Raises KubeError, e.g. 400 if the
+        is relative to the server's clock.
+        With `timestamps` each line begins with the time of writing. Raises KubeError, e.g. 400 if the
         container has not started.
         """
         query = query_string(
@@ -145,7 +145,7 @@ class Client(HttpVerbs):
         )
         target = object_path(PODS, namespace, name, "log") + query
         stream = self._session.stream(Call("GET", target, describe("get", PODS, namespace, name, "log"), accept="*/*"))
-        # A program may be silent for hours: with `follow`, only TCP keepalive tells that the server is gone.
+        # A program may be silent for hours: with `follow`, only TCP keepalive detects a dead server.
         return LogStream(stream, None if follow else self._request_timeout)
 
     def pod_exec(
@@ -158,9 +158,9 @@ class Client(HttpVerbs):
         timeout: float = 60.0,
         max_bytes: int = 16 << 20,
     ) -> Executed:
-        """Run a command in a container, and return what it wrote and how it ended. Raises KubeError.
+        """Run a command in a container, and return its output and exit code. Raises KubeError.
 
-        It has no input and no terminal. `timeout` (seconds) is for all of it, `max_bytes` for each of its two outputs.
+        It has no stdin and no terminal. `timeout` (seconds) bounds the whole run, `max_bytes` stdout and stderr each.
         """
         query = query_string(container=container, stdout="true", stderr="true")
         query += "".join(f"&command={quote(word, safe='')}" for word in command)
@@ -169,7 +169,7 @@ class Client(HttpVerbs):
         return self._session.execute(call, timeout=timeout, max_bytes=max_bytes)
 
     def pod_stacks(self, namespace: str, name: str, container: str) -> str:
-        """The stacks of a container's Python threads, from the control plane of `tfoperator local up`; others say 404.
+        """Return the stacks of a container's Python threads; only `tfoperator local up` serves them, others answer 404.
 
         Raises KubeError.
         """

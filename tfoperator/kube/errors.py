@@ -1,8 +1,8 @@
-"""Errors of talking to an API server: one hierarchy, one class per kind of answer that callers tell apart.
+"""Errors of requests to an API server: one hierarchy, one class per kind of response that callers distinguish.
 
 `KubeError` is the root. Below it `ConfigError` (no usable configuration or credentials), `TransportError` (no
-answer came, or none that can be used) and `ApiError` (the server answered with a status other than 2xx). Every message
-reads well to a user and names the object it is about; credentials are never part of one.
+complete or usable response) and `ApiError` (the server answered with a status other than 2xx). Every message
+is fit for users and names its object, but never contains credentials.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from __future__ import annotations
 import msgspec
 
 UNDECODABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What msgspec raises for bytes that it can't decode: not JSON or of other types, not UTF-8, nested too deeply."""
+"""The errors that msgspec raises for undecodable bytes: not JSON, wrong types, not UTF-8, nested too deeply."""
 
 
 class StatusCause(msgspec.Struct, frozen=True):
-    """One reason inside a Status: for a 422 the path of the bad field and what is wrong with it."""
+    """One reason inside a Status: for a 422 the path of the invalid field and the error."""
 
     reason: str = ""
     message: str = ""
@@ -31,7 +31,7 @@ class StatusDetails(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Status(msgspec.Struct, frozen=True):
-    """`meta/v1 Status`: how an API server says what went wrong, in an answer or in a watch's ERROR event."""
+    """`meta/v1 Status`: an API server's description of an error, in a response or in a watch's ERROR event."""
 
     code: int = 0
     reason: str = ""
@@ -48,34 +48,34 @@ class ConfigError(KubeError):
 
 
 class TransportError(KubeError):
-    """No complete answer came: reset, time-out, TLS failure. Whether the server acted is unknown."""
+    """There was no complete response: reset, time-out, TLS failure. Whether the server acted is unknown."""
 
 
 class ConnectionRefused(TransportError):
-    """Nobody listens at the server's address: the request was certainly not processed."""
+    """No process listens at the server's address: the request was certainly not processed."""
 
 
 class DeadlineExceeded(TransportError):
-    """The server was silent, or a stream went on, for longer than was agreed; the connection itself was sound."""
+    """The server sent nothing, or a stream lasted, for longer than its limit; the connection itself did not fail."""
 
 
 class MalformedResponse(TransportError):
-    """What came is not what was asked for: not JSON, of another shape, or larger than the limit."""
+    """The response is not of the requested form: not JSON, of another shape, or larger than the limit."""
 
 
 class AnswerTooLarge(MalformedResponse):
-    """The answer is larger than the client's limit: ask for less at a time."""
+    """The response exceeds the client's limit: request less at a time."""
 
 
 class ClientClosed(TransportError):
-    """`close()` was called before the answer came; unless it was sent before, the request was not processed."""
+    """`close()` was called before the response; a request that was not sent yet was not processed."""
 
 
 class ApiError(KubeError):
     """The server answered, but not with success."""
 
     def __init__(self, status: Status, context: str = "", retry_after: float | None = None) -> None:
-        """`context` says what was asked (`create pods ns/name`); `retry_after` is the server's wish in seconds."""
+        """`context` names the request (`create pods ns/name`); `retry_after` is the server's wait in seconds."""
         self.status = status
         self.context = context
         self.retry_after = retry_after
@@ -130,12 +130,12 @@ class InvalidError(ApiError):
 
     @property
     def causes(self) -> tuple[StatusCause, ...]:
-        """The single complaints, each with its field."""
+        """The causes, each with its field."""
         return self.status.details.causes if self.status.details else ()
 
 
 class TooManyRequestsError(ApiError):
-    """429: slow down; `retry_after` says for how long, when the server gave a time."""
+    """429: too many requests; `retry_after` is the wait that the server asks for, if it does."""
 
 
 class ServerError(ApiError):
@@ -156,7 +156,7 @@ _BY_CODE: dict[int, type[ApiError]] = {
 
 
 def error_from_status(status: Status, context: str = "", retry_after: float | None = None) -> ApiError:
-    """The error class that fits a Status, by code and, for 409, by reason."""
+    """Return the error class that fits a Status, by code and, for 409, by reason."""
     kind = _BY_CODE.get(status.code, ServerError if status.code >= 500 else ApiError)
     if status.code == 409 and status.reason == "AlreadyExists":
         kind = AlreadyExistsError
@@ -166,12 +166,12 @@ def error_from_status(status: Status, context: str = "", retry_after: float | No
 
 
 def exceeds_quota(error: KubeError) -> bool:
-    """Whether a creation was refused because a ResourceQuota has no room for it; API servers say so in words only."""
+    """Return whether a ResourceQuota refused a creation; API servers say so only in the message."""
     return isinstance(error, ForbiddenError) and "exceeded quota" in error.status.message
 
 
 def namespace_is_ending(error: KubeError) -> bool:
-    """Whether a write failed because its namespace is being deleted or gone: all in it will follow, no retry helps."""
+    """Return whether a write failed because its namespace is being deleted or gone: no retry helps."""
     if not isinstance(error, ApiError) or error.status.details is None:
         return False
     details = error.status.details
@@ -181,14 +181,14 @@ def namespace_is_ending(error: KubeError) -> bool:
 
 
 def is_expired(error: BaseException) -> bool:
-    """Tell whether a version or continue token is too old: 410, or an ERROR event that only gives the reason."""
+    """Return whether a version or continue token is too old: 410, or an ERROR event with only the reason."""
     return isinstance(error, GoneError) or (isinstance(error, ApiError) and error.reason in ("Expired", "Gone"))
 
 
 def is_unavailable_version(error: BaseException) -> bool:
-    """Tell whether it is expired, or the server does not know it *yet*, or never will (restored from a backup).
+    """Return whether it is expired, or the server does not know it *yet*, or never will (restored from a backup).
 
-    A cause with a reason of its own since Kubernetes 1.18.6; before, a cause with only this message; before 1.17,
+    A cause with a specific reason since Kubernetes 1.18.6; before, a cause with only this message; before 1.17,
     the message of the status itself. All are time-outs (504).
     """
     if is_expired(error) or not isinstance(error, ApiError):
@@ -203,5 +203,5 @@ def is_unavailable_version(error: BaseException) -> bool:
 
 
 def is_outage(error: BaseException) -> bool:
-    """Tell whether the server, or a gateway before it, has failed, which is not to say that it refuses."""
+    """Return whether the server, or a gateway in front of it, failed, as opposed to refusing the request."""
     return isinstance(error, TransportError | ServerError)

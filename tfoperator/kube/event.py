@@ -1,4 +1,4 @@
-"""A core/v1 Event as a typed view. Reporters write its times in an old and in a new way; either is read."""
+"""A core/v1 Event as a typed view. Reporters set its times in an old and a new form; both are read."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import msgspec
 
 from tfoperator.kube.objects import HasMetadata
 
-_LONG_AGO = datetime.min.replace(tzinfo=UTC)
+_OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
 class InvolvedObject(msgspec.Struct, frozen=True):
-    """What an event is about."""
+    """The object that an event is about."""
 
     kind: str = ""
     namespace: str = ""
@@ -21,13 +21,13 @@ class InvolvedObject(msgspec.Struct, frozen=True):
 
 
 class EventSource(msgspec.Struct, frozen=True):
-    """Who says it."""
+    """The component that reports it."""
 
     component: str = ""
 
 
 class EventSeries(msgspec.Struct, frozen=True, rename="camel"):
-    """How often, as newer reporters write it."""
+    """The number of occurrences, as newer reporters write it."""
 
     count: int = 0
     last_observed_time: datetime | None = None
@@ -50,24 +50,24 @@ class Event(HasMetadata, frozen=True, rename="camel"):
 
     @property
     def last_seen(self) -> datetime:
-        """When it happened (last)."""
+        """The time of the (last) occurrence."""
         newest = self.series.last_observed_time if self.series is not None else None
         created = self.metadata.creation_timestamp
-        return newest or self.last_timestamp or self.event_time or created or _LONG_AGO
+        return newest or self.last_timestamp or self.event_time or created or _OLDEST_TIME
 
     @property
     def times(self) -> int:
-        """How often it happened."""
+        """The number of occurrences."""
         return (self.series.count if self.series is not None else 0) or self.count or 1
 
     @property
     def subject(self) -> str:
-        """`kind/name` of what it is about, the kind in lower case as kubectl writes it."""
+        """`kind/name` of the object, the kind in lower case as kubectl writes it."""
         return f"{self.involved_object.kind.lower()}/{self.involved_object.name}"
 
     @property
     def reporter(self) -> str:
-        """The component that says it."""
+        """The component that reports it."""
         return self.reporting_component or (self.source.component if self.source is not None else "")
 
 

@@ -1,6 +1,6 @@
-"""List, then watch, until a deadline: the base of everything here that waits.
+"""List, then watch, until a deadline: the base of everything in this package that waits.
 
-A follower reports each state of an object once, whatever the reflector below it has to read again.
+A follower reports each state of an object once, even if its reflector reads it again.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Follower(Generic[T]):
 
     Iteration ends normally at `deadline` (on the clock's `monotonic()`; None: never) or when closed. It raises
     KubeError if the first list fails, and later only if the server refuses for good: broken connections, server errors
-    and expired versions are retried, with backoff. Who leaves the iteration early closes the iterator.
+    and expired versions are retried, with backoff. A caller that leaves the iteration early closes the iterator.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Follower(Generic[T]):
         self._reflector.stop()
 
     def __iter__(self) -> Generator[Change[T], None, None]:
-        """Yield what is there, then what changes."""
+        """Yield the existing objects, then the changes."""
         timer: threading.Timer | None = None
         try:
             for news in self._reflector:
@@ -80,7 +80,7 @@ class Follower(Generic[T]):
                     yield from self._listed(news.objects)
                 else:
                     yield from self._happened(news)
-                # Not before the first list: a wait of zero seconds reports the present state.
+                # The deadline holds only after the first list: a wait of zero seconds reports the present state.
                 if timer is None and self._deadline is not None:
                     timer = self._closing_timer(self._deadline)
         finally:
@@ -90,7 +90,7 @@ class Follower(Generic[T]):
                 timer.join()
 
     def _closing_timer(self, deadline: float) -> threading.Timer:
-        # The server ends a watch at whole seconds at best.
+        # A watch timeout has a resolution of whole seconds.
         left = min(max(0.0, deadline - self._clock.monotonic()), threading.TIMEOUT_MAX)
         timer = threading.Timer(left, self.close)
         timer.name, timer.daemon = "follower-deadline", True
@@ -128,7 +128,7 @@ class Follower(Generic[T]):
         yield Change(WatchEventType.ADDED if before is None else WatchEventType.MODIFIED, item)
 
     def _judge(self, error: Exception, delay: float) -> None:
-        """Go on after this many seconds, or raise what no waiting helps against."""
+        """Retry after this many seconds, or raise an error that no waiting resolves."""
         passes = is_outage(error) or is_expired(error) or isinstance(error, TooManyRequestsError)
         refused = isinstance(error, ApiError) and not passes
         if refused or not self._synced or isinstance(error, ClientClosed) or not isinstance(error, KubeError):

@@ -1,6 +1,6 @@
-"""Objects seen through who they are and at which version, and nothing else: for comparisons of large collections.
+"""Objects reduced to their identity and version: for comparisons of large collections.
 
-Decoding one takes half the time of a `PartialObject`, and nothing in it is kept for a cache.
+Decoding one takes half the time of a `PartialObject`, and its values are not shared for a cache.
 """
 
 from __future__ import annotations
@@ -42,4 +42,4 @@ class Identity(msgspec.Struct, frozen=True, gc=False):
 
 
 decode_identity: Decoder[Identity] = decoder(Identity)
-"""Decode who an object is. Raises msgspec.DecodeError."""
+"""Decode an object's identity. Raises msgspec.DecodeError."""

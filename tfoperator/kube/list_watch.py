@@ -1,8 +1,8 @@
-"""Lists and watches of one selection, and its whole list, page after page, so that no answer gets too large.
+"""Lists and watches of one selection; a whole list is read in pages, to bound the size of a response.
 
-All pages of a snapshot are of the version that the first one names, and a watch goes on from there: from an older
+All pages of a snapshot have the version of the first one, and a watch continues from it: from an older
 version it would repeat events, from a newer one than the data lose some. A continue token dies with etcd's compaction
-(5 minutes by default). So a list that expires half-way is asked for again in one piece, as client-go's pager does,
+(5 minutes by default). So a list that expires half-way is requested again as a whole, as client-go's pager does,
 instead of from the start in pages, which could fail for ever.
 """
 
@@ -46,9 +46,9 @@ class ListWatch(Generic[T]):
         metadata_only: bool = False,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cancel` ends everything that `client` is doing, and is to be used for this selection alone.
+        """`cancel` ends all requests of `client`, which must serve this selection only.
 
-        Lists that are `metadata_only` have PartialObjectMetadata items.
+        `metadata_only` lists have PartialObjectMetadata items.
         """
         self._client = client
         self._objects = (resource, namespace, decode)
@@ -57,7 +57,7 @@ class ListWatch(Generic[T]):
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Make requests under way (waiting, connecting, reading) and to come raise ClientClosed; end watches."""
+        """Make current (waiting, connecting, reading) and future requests raise ClientClosed; end watches."""
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:

@@ -1,4 +1,4 @@
-"""The log of a pod's container, as bytes that arrive while they are written."""
+"""The log of a pod's container, as bytes that arrive while it is written."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class LogStream:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:
-        """Yield pieces as they come."""
+        """Yield pieces as they arrive."""
         try:
             while data := self._stream.read(self._timeout):
                 yield data

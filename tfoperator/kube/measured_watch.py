@@ -1,4 +1,4 @@
-"""One watch from acceptance to end, and what a reflector reports about lists and watches.
+"""One watch from acceptance to end, and the measurements of a reflector's lists and watches.
 
 The questions that the metrics answer: is the cache fresh (age of the last event), is the server coping (relists,
 failures, durations).
@@ -18,10 +18,10 @@ from tfoperator.kube.verbs import WatchEvent, WatchEventType, WatchStream
 
 T = TypeVar("T", bound=HasMetadata)
 
-_SHORT = 1.0
-"""Seconds. A watch that ends sooner and without an event is a fault of the server, however cleanly it ended."""
+_FRUITLESS_SECONDS = 1.0
+"""Seconds. A watch that ends sooner and without an event is a server fault, even if it ended cleanly."""
 
-_COUNTED = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED, WatchEventType.BOOKMARK)
+_COUNTED_TYPES = (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED, WatchEventType.BOOKMARK)
 
 
 class ReflectorMetrics:
@@ -32,24 +32,24 @@ class ReflectorMetrics:
     """
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:
-        """The whole state was read, by LIST or by a watch's initial events; the first time is the initial sync."""
+        """Record a read of the whole state, by LIST or a watch's initial events; the first one is the initial sync."""
 
     def list_failed(self, informer: str, reason: str) -> None:
-        """A LIST failed; `reason` is the server's, or the name of the error's class (bounded in number)."""
+        """Record a failed LIST; `reason` is the server's, or the name of the error's class (bounded in number)."""
 
     def watch_started(self, informer: str) -> None:
-        """A server accepted a watch."""
+        """Record that a server accepted a watch."""
 
     def watch_finished(self, informer: str, seconds: float, events: int) -> None:
-        """A watch ended, for whatever reason, having delivered that many events (bookmarks included)."""
+        """Record the end of a watch, for any reason, and the number of events it delivered (bookmarks included)."""
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """A watch was refused or broke; `reason` as for `list_failed`."""
+        """Record that a watch was refused or broke; `reason` as for `list_failed`."""
 
     def events_received(self, informer: str, event_type: str, count: int) -> None:
-        """Watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK) arrived: the cache is as fresh as this moment.
+        """Record watch events of a type (ADDED, MODIFIED, DELETED or BOOKMARK): the cache is fresh as of this moment.
 
-        Called once for those of the type that came together.
+        Called once per type and batch.
         """
 
 
@@ -59,7 +59,7 @@ def reason_of(error: KubeError) -> str:
 
 
 class InitialState(msgspec.Struct, Generic[T], frozen=True):
-    """What a watch began with, up to a version, and what came in one batch with the end of that."""
+    """The initial state of a watch, up to a version, and the events in the same batch after its end."""
 
     objects: list[T]
     resource_version: str
@@ -78,14 +78,14 @@ class MeasuredWatch(Generic[T]):
         self._count = 0
         self._finished = False
         self.batches = self._counted()
-        """What `WatchStream.batches` gives, in one iterator for the whole life: several loops may go on with it."""
+        """The iterator of `WatchStream.batches`, one for the whole life: several loops may continue it."""
         metrics.watch_started(name)
 
     def _counted(self) -> Iterator[Sequence[WatchEvent[T]]]:
         for batch in self._stream.batches():
             self._count += len(batch)
             types = [event.type for event in batch]
-            for kind in _COUNTED:
+            for kind in _COUNTED_TYPES:
                 if count := types.count(kind):
                     self._metrics.events_received(self._name, kind, count)
             yield batch
@@ -107,8 +107,8 @@ class MeasuredWatch(Generic[T]):
 
     @property
     def fruitless(self) -> bool:
-        """Whether it has been open for less than a second and brought nothing."""
-        return self._count == 0 and self.age < _SHORT
+        """Whether it has been open for less than a second and delivered no event."""
+        return self._count == 0 and self.age < _FRUITLESS_SECONDS
 
     @property
     def age(self) -> float:
@@ -120,7 +120,7 @@ class MeasuredWatch(Generic[T]):
         self._stream.close()
 
     def finish(self) -> None:
-        """Close it, for the reader, and report it, once."""
+        """Close it, on behalf of the reader, and report its end, once."""
         self.close()
         if not self._finished:
             self._finished = True

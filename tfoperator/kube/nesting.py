@@ -1,9 +1,9 @@
-"""Objects of others that are nested deeper than this Python can follow.
+"""Objects of other clients that are nested deeper than this Python can decode.
 
-API servers take objects of 10,000 levels, and lists and watches put them into two more. How many levels a decoder
-follows differs: what `sys.setrecursionlimit` says up to Python 3.11, some 1500 in 3.12 and 9998 in 3.13 whatever that
-says, and what the stack has room for later. A list or a watch is about the objects of many: one of them must not keep
-anybody from reading the others.
+API servers accept objects of 10,000 levels, and lists and watches put them into two more. How many levels a decoder
+follows differs: `sys.setrecursionlimit` up to Python 3.11, about 1500 in 3.12 and 9998 in 3.13 regardless of that
+setting, and the stack's capacity later. A list or a watch holds objects of many users: one of them must not keep
+clients from reading the others.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tfoperator.kube.verbs import Decoder
 T = TypeVar("T")
 
 LEVELS = 200
-"""How deep an object stays readable that can't be read as a whole. Nothing in Kubernetes is a quarter of it."""
+"""How deep an object stays readable that can't be read as a whole. Nothing in Kubernetes is a quarter as deep."""
 
-# A string without an end goes to the end of the text, or each quotation mark in it would be looked at as a beginning.
+# A string without an end goes to the end of the text, else each quotation mark in it would be tried as a beginning.
 _TOKENS = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
-    """`decode(data)`, and if that is nested too deeply, what is left of it without what lies deeper than `LEVELS`.
+    """Return `decode(data)` or, if that is nested too deeply, the value without the parts deeper than `LEVELS`.
 
-    For readers only: an object that was read like this must not be written back. Raises what `decode` raises.
+    For readers only: an object that was read like this must not be written back. Raises the errors of `decode`.
     """
     try:
         return decode(data)
@@ -34,7 +34,7 @@ def decode_what_can_be_followed(decode: Decoder[T], data: bytes) -> T:
 
 
 def reaches(value: Any, levels: int) -> bool:
-    """Whether lists and objects are nested so deep in a decoded value, itself included. Any number can be followed."""
+    """Return whether lists and objects in a decoded value, itself included, are nested this deep. Handles any depth."""
     level = [value]
     for _ in range(levels):
         level = [one for one in level if isinstance(one, dict | list)]
@@ -45,7 +45,7 @@ def reaches(value: Any, levels: int) -> bool:
 
 
 def cut_off(data: bytes, levels: int = LEVELS) -> bytes:
-    """JSON in which lists and objects that begin below so many others are null. Follows any number of levels."""
+    """Return JSON with null for lists and objects nested deeper than `levels`. Handles any depth."""
     kept: list[bytes] = []
     depth = begin = 0
     for token in _TOKENS.finditer(data):
@@ -59,5 +59,5 @@ def cut_off(data: bytes, levels: int = LEVELS) -> bytes:
             if depth == levels:
                 begin = token.end()
     if depth != 0:
-        return data  # this is no JSON, and must not become any
+        return data  # this is not JSON, and must not become JSON
     return b"".join((*kept, data[begin:]))

@@ -1,6 +1,6 @@
 """Typed, trimmed views of the Kubernetes objects that the operator reads.
 
-A view holds only the fields that somebody here reads: msgspec skips the rest while decoding, which makes a
+A view holds only the fields that this package's users read: msgspec skips the rest while decoding, which makes a
 cached pod about 3.5 KB instead of 28 KB of dictionaries and a watch event 5 us instead of 15. Two thirds of that
 is the same in many pods; `decode_pod` shares it, for 4 us more and 1 KB in all. Views are frozen and use tuples,
 so sharing one between threads needs no copy; `gc=False` is sound because none can form a cycle.
@@ -19,12 +19,12 @@ from msgspec.structs import force_setattr
 
 
 def timestamp(moment: datetime) -> str:
-    """A `metav1.Time`: RFC 3339 in UTC, whole seconds."""
+    """Return a `metav1.Time`: RFC 3339 in UTC, whole seconds."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """Who owns an object; the one with `controller` true is in charge of it."""
+    """An owner of an object; the one with `controller` true manages it."""
 
     api_version: str = ""
     kind: str = ""
@@ -58,16 +58,16 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When somebody asked for its deletion: the API server's timestamp is that plus the grace period.
+        """When deletion was requested: the API server's timestamp is that time plus the grace period.
 
-        Long ago, if that is before the first year.
+        The minimum time, if that is before the year 1.
         """
         if self.deletion_timestamp is None:
             return None
         try:
             return self.deletion_timestamp - timedelta(seconds=self.deletion_grace_period_seconds or 0)
         except OverflowError:
-            # Whoever deletes an object chooses the period, which no calendar need have room for.
+            # The client that deletes an object chooses the period, which may exceed the range of dates.
             return datetime.min.replace(tzinfo=UTC)
 
     @property
@@ -79,7 +79,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
         return None
 
     def is_controlled_by(self, uid: str) -> bool:
-        """Whether the owner with this UID is in charge of the object."""
+        """Return whether the owner with this UID controls the object."""
         controller = self.controller
         return controller is not None and controller.uid == uid
 
@@ -90,7 +90,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
 
 class HasMetadata(msgspec.Struct, frozen=True, gc=False):
-    """Base of every view: anything that can be kept in a store."""
+    """Base of every view: any object that a store can hold."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
@@ -120,7 +120,7 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
 
 
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """At most one member is set; none means the API server knows nothing yet. `running` is presence only."""
+    """At most one member is set; none means that the state is unknown yet. `running` only tells presence."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
@@ -146,7 +146,7 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the operator reads of a pod's spec."""
+    """The fields of a pod's spec that the operator reads."""
 
     node_name: str = ""
     restart_policy: str = ""
@@ -155,7 +155,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the controller reads of a pod's status."""
+    """The fields of a pod's status that the controller reads."""
 
     phase: str = ""
     reason: str = ""
@@ -181,7 +181,7 @@ class ServicePort(msgspec.Struct, frozen=True, gc=False):
 
 
 class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the controller reads of a service's spec."""
+    """The fields of a service's spec that the controller reads."""
 
     ports: tuple[ServicePort, ...] = ()
 
@@ -193,7 +193,7 @@ class Service(HasMetadata, frozen=True, gc=False):
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """What the controller reads of a deployment's status."""
+    """The fields of a deployment's status that the controller reads."""
 
     available_replicas: int = 0
 
@@ -204,20 +204,20 @@ class Deployment(HasMetadata, frozen=True, gc=False):
     status: DeploymentStatus = msgspec.field(default_factory=DeploymentStatus)
 
 
-# Decoding for caches. Pods and services of one job, and of one operator, say the same things: label keys, owner,
-# conditions, container states. They share them, and keep only the annotations that somebody here reads.
+# Decoding for caches. Pods and services of one job, and of one operator, have equal values: label keys, owner,
+# conditions, container states. They share these, and keep only the annotations in use.
 
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the PodGroup that it is a member of, for Volcano."""
 
 _KEPT_ANNOTATIONS = ("training.kubeflow.org/", GROUP_NAME_ANNOTATION)
 
-# Equal values seen before. They stay alive until the table is full and starts anew; views keep what they refer to.
-# It needs no lock, since each step is one atomic dict operation. Of an event's cost these steps are a good part: so
+# Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
+# It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost: so
 # there is no function around them, room is made once for all values of an object, and () is left alone, as there is
 # but one.
 _SHARED_MAX = 4096
-_VALUES_OF_ONE = 8  # more than an object has to share
+_VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}
 
 _NO_STRINGS: dict[str, str] = {}
@@ -240,7 +240,7 @@ def _compacting(view: type[V]) -> Callable[[bytes], V]:
         decoded = decode(data)
         if len(_shared) > _SHARED_MAX - _VALUES_OF_ONE:
             _shared.clear()
-        # Changing a frozen struct is sound here: no other code has seen it yet.
+        # Changing a frozen struct is sound here: no other code has a reference yet.
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
         force_setattr(meta, "labels", _interned(meta.labels))
@@ -258,22 +258,22 @@ _decode_pod = _compacting(Pod)
 _decode_service = _compacting(Service)
 
 decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
-"""Decode any object's metadata for keeping: shared, only annotations that are read. Raises msgspec.DecodeError."""
+"""Decode any object's metadata for a cache: shared, only annotations in use. Raises msgspec.DecodeError."""
 
 
 decode_deployment: Callable[[bytes], Deployment] = _compacting(Deployment)
-"""Decode a deployment for keeping: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+"""Decode a deployment for a cache: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
 
 
 def decode_nothing(_: bytes) -> None:
-    """For answers to writes that nobody reads: the watch brings what was written.
+    """Decode nothing: for responses to writes that no caller reads, since the watch delivers the object.
 
-    A client that is given this asks the server for no more than the object's metadata.
+    A client given this decoder requests only the object's metadata.
     """
 
 
 def decode_pod(data: bytes) -> Pod:
-    """Decode a pod for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
+    """Decode a pod for a cache: trimmed, shared, only annotations in use. Raises msgspec.DecodeError."""
     pod = _decode_pod(data)
     force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
     status = pod.status
@@ -290,7 +290,7 @@ def decode_pod(data: bytes) -> Pod:
 
 
 def decode_service(data: bytes) -> Service:
-    """Decode a service for keeping: trimmed, shared, only annotations that are read. Raises msgspec.DecodeError."""
+    """Decode a service for a cache: trimmed, shared, only annotations in use. Raises msgspec.DecodeError."""
     service = _decode_service(data)
     force_setattr(service, "spec", _shared.setdefault(service.spec, service.spec))
     return service

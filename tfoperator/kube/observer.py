@@ -1,4 +1,4 @@
-"""What the client reports about itself: for metrics, of whose library this package knows nothing."""
+"""What the client reports about itself, for metrics; this package does not depend on a metrics library."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ class RequestObserver:
     """
 
     def request(self, method: str, host: str, code: str, seconds: float) -> None:
-        """One attempt is over after `seconds`: `code` is the HTTP status, or `<error>` if no answer came.
+        """Record one attempt that took `seconds`: `code` is the HTTP status, or `<error>` without a response.
 
-        A watch counts when the server has accepted or refused it, not when it ends.
+        A watch counts when the server accepts or refuses it, not when it ends.
         """
 
     def rate_limiter_wait(self, method: str, host: str, seconds: float) -> None:
-        """The client's own rate limiter, if it has one, held a request back for `seconds` (0 most of the time)."""
+        """Record that the client's rate limiter, if it has one, delayed a request by `seconds` (mostly 0)."""
 
     def retry(self, method: str, host: str, code: str) -> None:
-        """The request will be repeated because the server, answering `code`, asked for that."""
+        """Record a retry that the server asked for with the status `code`."""

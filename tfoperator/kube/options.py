@@ -1,4 +1,4 @@
-"""What a list or a watch asks for, as values: `ListOptions` of the Kubernetes API, split into its two uses."""
+"""The options of a list or a watch, as values: `ListOptions` of the Kubernetes API, split into its two uses."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EVERYTHING: Final = Selection()
 
 
 class ListOptions(Selection, frozen=True, kw_only=True):
-    """One page of a list, or all of it with `limit` 0. Each default leaves the matter to the server."""
+    """One page of a list, or all of it with `limit` 0. Each default leaves the choice to the server."""
 
     resource_version: str = ""
     resource_version_match: str = ""
@@ -29,8 +29,8 @@ class ListOptions(Selection, frozen=True, kw_only=True):
 class WatchOptions(Selection, frozen=True, kw_only=True):
     """A watch that the server ends after `timeout_seconds`.
 
-    `send_initial_events` (with `resource_version_match` "NotOlderThan") makes it begin with what there is, as ADDED
-    events up to a bookmark that says so.
+    `send_initial_events` (with `resource_version_match` "NotOlderThan") begins with the existing objects, as ADDED
+    events up to a bookmark that marks their end.
     """
 
     resource_version: str = ""
@@ -47,12 +47,12 @@ Options = TypeVar("Options", ListOptions, WatchOptions)
 
 
 def by_name(name: str) -> Selection:
-    """The one object of this name, if there is one."""
+    """Return the selection of the one object of this name."""
     return Selection(field_selector=f"metadata.name={name}")
 
 
 def select(options: Options, selection: Selection) -> Options:
-    """The options with this selection instead of their own."""
+    """Return the options with this selection instead of their own."""
     return msgspec.structs.replace(
         options, label_selector=selection.label_selector, field_selector=selection.field_selector
     )

@@ -1,11 +1,11 @@
-"""A pod's spec as typed values: the one description of what anybody here reads of it, checks or runs.
+"""A pod's spec as typed values: every field that this project reads, checks or runs.
 
 The node agent decodes pods with it, the embedded API server and `tfoperator.api` find wrong types with it
 (`api.structure.type_problems`). The controller reads far less of a pod: `objects.Pod`, which these types extend.
-Every member has a default: what must be there is a question of validation, not of types.
+Every member has a default: required members are a matter of validation, not of types.
 
-Fields that no local runtime can honour (probes, lifecycle hooks, affinity) are left out on purpose: docs/local.md lists
-them, and those that only containers can have, so nobody has to guess from silence.
+Fields that no local runtime supports (probes, lifecycle hooks, affinity) are left out on purpose: docs/local.md lists
+them, and those that only containers can have, so that their absence is documented.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ GPU = "nvidia.com/gpu"
 
 
 def verbatim(text: str) -> str:
-    """The text for a container's command, argument or variable, so that it arrives there as it is.
+    """Return the text escaped for a container's command, argument or variable, so that it arrives unchanged.
 
     A kubelet replaces `$(NAME)` in those, and writes `$` for `$$`.
     """
@@ -43,7 +43,7 @@ class FieldRef(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceRef(msgspec.Struct, frozen=True, rename="camel"):
-    """A limit or request of a container, by default of the same one: `limits.cpu`, in units of the divisor."""
+    """A limit or request of a container, by default of the same container: `limits.cpu`, in units of the divisor."""
 
     container_name: str = ""
     resource: str = ""
@@ -92,7 +92,7 @@ class VolumeMount(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
-    """A port that a container listens on; with `hostPort` it is wanted on this machine, too."""
+    """A port that a container listens on; with `hostPort` on the host, too."""
 
     container_port: int = 0
     name: str = ""
@@ -102,14 +102,14 @@ class ContainerPort(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Capabilities(msgspec.Struct, frozen=True):
-    """Linux capabilities beside (or without some of) the engine's own choice."""
+    """Linux capabilities added to or dropped from the engine's default."""
 
     add: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
 
 
 class SecurityContext(msgspec.Struct, frozen=True, rename="camel"):
-    """Who a container runs as, and what it may do. Of a pod, `fs_group` and `supplemental_groups` are set, too."""
+    """The user a container runs as, and its privileges. `fs_group` and `supplemental_groups` are a pod's only."""
 
     run_as_user: int | None = None
     run_as_group: int | None = None
@@ -129,7 +129,7 @@ class Resources(msgspec.Struct, frozen=True):
 
 
 class Container(msgspec.Struct, frozen=True, rename="camel"):
-    """One container. `command` is None when the image's own entry point is meant.
+    """One container. `command` is None for the image's entry point.
 
     `restart_policy` is that of an init container: with `Always` it is a sidecar, which runs beside the others.
     """
@@ -184,7 +184,7 @@ class DownwardSource(msgspec.Struct, frozen=True):
 
 
 class HostPathSource(msgspec.Struct, frozen=True):
-    """A path of this machine. `type` is Kubernetes' check on it, e.g. `DirectoryOrCreate`."""
+    """A path of this machine. `type` is Kubernetes' check of it, e.g. `DirectoryOrCreate`."""
 
     path: str = ""
     type: str = ""
@@ -205,7 +205,7 @@ class TokenSource(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Projection(msgspec.Struct, frozen=True, rename="camel"):
-    """Files made from objects of the API: a volume of its own, or one source of a projected volume."""
+    """Files made from objects of the API: a separate volume, or one source of a projected volume."""
 
     config_map: ObjectSource | None = None
     secret: ObjectSource | None = None
@@ -213,7 +213,7 @@ class Projection(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PartialSource(Projection, frozen=True, rename="camel"):
-    """One source of a projected volume: besides what a volume can be, a token."""
+    """One source of a projected volume: a source of a volume, or a token."""
 
     service_account_token: TokenSource | None = None
 
@@ -225,7 +225,7 @@ class ProjectedSource(msgspec.Struct, frozen=True):
 
 
 class Volume(Projection, frozen=True, rename="camel"):
-    """One volume of a pod; one of the sources is set, unless it is of a kind that no local runtime knows."""
+    """One volume of a pod; one of the sources is set, unless no local runtime supports its kind."""
 
     name: str = ""
     empty_dir: dict[str, Any] | None = None
@@ -236,7 +236,7 @@ class Volume(Projection, frozen=True, rename="camel"):
 
 
 class FullPodSpec(PodSpec, frozen=True, rename="camel"):
-    """How to run a pod."""
+    """The spec of a pod."""
 
     restart_policy: str = "Always"
     containers: tuple[Container, ...] = ()
@@ -263,7 +263,7 @@ class TemplateMetadata(msgspec.Struct, frozen=True):
 
 
 class FullPodTemplate(msgspec.Struct, frozen=True):
-    """What a Deployment or a replica type makes its pods from."""
+    """The template of a Deployment's or a replica type's pods."""
 
     metadata: TemplateMetadata | None = None
     spec: FullPodSpec = msgspec.field(default_factory=FullPodSpec)

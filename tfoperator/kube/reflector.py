@@ -1,7 +1,7 @@
-"""Lists a collection of the API server, then watches it, for ever: the base of every cache and of all that waits.
+"""Lists a collection of the API server, then watches it, for ever: the base of every cache and every wait.
 
-As client-go's reflector it misses nothing: every watch starts at the version that its reader has reached, and whenever
-continuity can't be had (expired version, strange error) the whole state is read again. Every way of failing ends in a
+Like client-go's reflector it misses no change: every watch starts at the version its reader has reached, and whenever
+continuity is lost (expired version, unknown error) the whole state is read again. Every failure ends in a
 jittered wait, so that many reflectors can't overload a server that is just starting.
 """
 
@@ -38,32 +38,32 @@ logger = logging.getLogger(__name__)
 MIN_WATCH_TIMEOUT = 300
 """Seconds; a watch is asked to last between this and twice this, so that watches don't all end at once."""
 
-_HELD = 10.0
-"""Seconds. A watch that lasted longer shows that no outage goes on, however it ended: load balancers cut those in which
-nothing happens, often within a minute, and a cache that is blind for 8 s after each is late for all that happens."""
+_HEALTHY_WATCH_SECONDS = 10.0
+"""Seconds. A watch that lasted longer shows that there is no outage, however it ended: load balancers cut idle
+watches, often within a minute, and a cache that is stale for 8 s after each is late for every change."""
 
-_BUSY = (ConnectionRefused, TooManyRequestsError)
-"""Errors of a server that is overloaded or just starting: it is asked the same again."""
+_OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
+"""Errors of an overloaded or starting server: the same request is repeated."""
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """The server holds exactly these objects."""
+    """The server has exactly these objects."""
 
     objects: Sequence[T]
 
 
 News = Listed[T] | Sequence[WatchEvent[T]]
-"""The whole state, or events (bookmarks among them) that came together, in order."""
+"""The whole state, or events (bookmarks included) of one batch, in order."""
 
 
 class _FruitlessWatch(KubeError):
-    """A watch ended at once and empty, which would otherwise be repeated in a tight loop."""
+    """A watch ended at once without events; without a wait it would be repeated in a tight loop."""
 
 
 class Reflector(Generic[T]):
-    """Iterate over it in one thread, once, to get a `Listed`, then what happens; each gap is closed by a `Listed`.
+    """Iterate over it in one thread, once, to get a `Listed`, then changes; a `Listed` closes each gap.
 
-    `stop()` ends it from any thread; nothing that a server does, unless `on_failure` raises.
+    `stop()` ends it from any thread; no behaviour of a server does, unless `on_failure` raises.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Reflector(Generic[T]):
         rng: random.Random | None = None,
         metrics: ReflectorMetrics | None = None,
     ) -> None:
-        """`name` stands in logs and metrics. `use_watch_list` False goes straight to LIST, and so does `newest`.
+        """`name` is used in logs and metrics. `use_watch_list` False goes straight to LIST, and so does `newest`.
 
-        With `newest` a list is never of an older state than the server has at that moment, which costs the server more.
-        `on_failure` gets what failed and the seconds until the next attempt (by default both are logged).
+        With `newest` a list is never older than the server's state at that moment, which costs the server more.
+        `on_failure` gets the error and the seconds until the next attempt (by default both are logged).
         """
         self._list_watch = list_watch
         self._name = name
@@ -103,7 +103,7 @@ class Reflector(Generic[T]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version up to which everything has been taken by the iterating thread; empty before the first list."""
+        """The version up to which the iterating thread has read everything; empty before the first list."""
         return self._last_version
 
     def stop(self) -> None:
@@ -119,18 +119,18 @@ class Reflector(Generic[T]):
         self._close_watch()
 
     def __iter__(self) -> Iterator[News[T]]:
-        """Yield the whole state, then what changes."""
+        """Yield the whole state, then the changes."""
         while not self._stop.is_set():
             try:
                 yield from self._list_and_watch()
             except KubeError as error:
                 self._pause(error)
-            except Exception as error:  # not even this may end what keeps a cache true
+            except Exception as error:  # no error may end what keeps a cache current
                 logger.exception("%s: unexpected error while following the server", self._name)
                 self._pause(error)
 
     def _list_and_watch(self) -> Generator[News[T], None, None]:
-        """Do one cycle. Returns when stopped or asked to relist; raises what calls for another cycle after a wait."""
+        """Do one cycle. Return when stopped or asked to relist; raise errors that need another cycle after a wait."""
         try:
             watch = (yield from self._initial_events()) if self._use_watch_list else None
             if watch is None and not self._stop.is_set():
@@ -150,7 +150,7 @@ class Reflector(Generic[T]):
             except KubeError as error:
                 ended = error
             fruitless = watch is None or watch.fruitless
-            if watch is not None and watch.age >= _HELD:
+            if watch is not None and watch.age >= _HEALTHY_WATCH_SECONDS:
                 self._backoff.forget_outage()
             watch = None
             self._forget_watch()
@@ -160,10 +160,10 @@ class Reflector(Generic[T]):
                 if fruitless:
                     raise _FruitlessWatch(f"watch of {self._name} ended at once without an event")
                 continue
-            if not isinstance(ended, _BUSY) and (fruitless or not isinstance(ended, TransportError)):
-                # What breaks a watch at the very start may be an event that can't be read, and breaks the next one too.
+            if not isinstance(ended, _OVERLOAD_ERRORS) and (fruitless or not isinstance(ended, TransportError)):
+                # An undecodable event may break a watch at its start, and the next one too.
                 raise ended
-            # Nothing was missed yet: the same version will do, and a list may be too much for the server.
+            # No event was missed yet: the same version still works, and a list may overload the server.
             self._pause(ended)
 
     def _reach(self, events: Sequence[WatchEvent[T]]) -> Iterator[Sequence[WatchEvent[T]]]:
@@ -180,7 +180,7 @@ class Reflector(Generic[T]):
     def _take_relist_request(self) -> None:
         with self._watch_lock:
             if self._relist_wanted and self._last_version:
-                # Not at the last version: the server may answer that from the very cache that missed something.
+                # Not at the last version: the server may answer that from the watch cache that missed an event.
                 self._version_unavailable = True
             self._relist_wanted = False
 
@@ -188,7 +188,7 @@ class Reflector(Generic[T]):
         while True:
             self._take_relist_request()
             version = "" if self._version_unavailable or self._newest else self._last_version or "0"
-            # A limit would make a server read etcd instead of its watch cache, save at versions "0" and "".
+            # A limit would make a server read etcd instead of its watch cache, except at versions "0" and "".
             limit = None if self._server_pages_from_cache or version in ("", "0") else 0
             started = self._clock.monotonic()
             try:
@@ -198,7 +198,7 @@ class Reflector(Generic[T]):
                 self._metrics.list_failed(self._name, reason_of(error))
                 if not version or not (is_unavailable_version(error) or isinstance(error, AnswerTooLarge)):
                     raise
-                # "" asks for the newest state, which is always to be had, and comes in pages: at a version the server
+                # "" asks for the newest state, which is always available, and is paged: at a version the server
                 # answers in one piece, from its watch cache.
                 logger.info("%s: no list at version %s (%s), listing the newest state", self._name, version, error)
                 self._version_unavailable = True
@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
         yield from self._fill(listing.items, listing.resource_version, started)
 
     def _initial_events(self) -> Generator[News[T], None, MeasuredWatch[T] | None]:
-        """Fill from a watch's initial events. Returns that watch, to go on with; None to use LIST instead."""
+        """Fill from a watch's initial events. Return that watch, to continue with; None to use LIST instead."""
         broken = False  # a watch before its initial events were complete
         while not self._stop.is_set():
             self._take_relist_request()
@@ -227,7 +227,7 @@ class Reflector(Generic[T]):
             self._forget_watch()
             if self._interrupted():
                 continue
-            if isinstance(error, _BUSY):
+            if isinstance(error, _OVERLOAD_ERRORS):
                 self._pause(error)
             elif version and is_unavailable_version(error):
                 self._version_unavailable = True
@@ -280,7 +280,7 @@ class Reflector(Generic[T]):
             watch.finish()
 
     def _pause(self, error: Exception) -> None:
-        """Wait before the next attempt, for as long as the kind of failure (and the server) asks; stop() cuts it."""
+        """Wait before the next attempt, as long as the kind of failure (and the server) requires; stop() ends it."""
         if self._stop.is_set():
             return
         delay = self._backoff.after(error)

@@ -6,13 +6,13 @@ from urllib.parse import quote
 
 import msgspec
 
-_DOTS = frozenset((".", ".."))
-_PLAIN = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
+_DOT_SEGMENTS = frozenset((".", ".."))
+_UNQUOTED_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789-.")
 
 
 def _quoted(name: str) -> str:
-    """Percent-encoded, of which the names that Kubernetes allows need nothing."""
-    return name if _PLAIN.issuperset(name) else quote(name, safe="")
+    """Return the text percent-encoded; the names that Kubernetes allows stay unchanged."""
+    return name if _UNQUOTED_CHARACTERS.issuperset(name) else quote(name, safe="")
 
 
 class Resource(msgspec.Struct, frozen=True):
@@ -30,13 +30,13 @@ class Resource(msgspec.Struct, frozen=True):
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The URL path of the collection, of one object or of its subresource.
+        """Return the URL path of the collection, of one object or of its subresource.
 
         An empty namespace on a namespaced resource means all namespaces. Every part is percent-encoded, and
         `.` and `..`, which a proxy may resolve, raise ValueError: no name can reach another path.
         """
-        if namespace in _DOTS or name in _DOTS:
-            raise ValueError(f"{(name if name in _DOTS else namespace)!r} is no name of an object")
+        if namespace in _DOT_SEGMENTS or name in _DOT_SEGMENTS:
+            raise ValueError(f"{(name if name in _DOT_SEGMENTS else namespace)!r} is no name of an object")
         parts = ["/apis", self.group, self.version] if self.group else ["/api", self.version]
         if self.namespaced and namespace:
             parts += ["namespaces", _quoted(namespace)]

@@ -1,4 +1,4 @@
-"""When to try again: a jittered backoff for what never gives up, and a few tries of a read-modify-write."""
+"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ JITTER = 1.0
 RESET_AFTER = 120.0
 
 ANSWERED_CAP = 30.0
-"""Seconds, before jitter, between attempts that a healthy server turns down (403, 404, 410, 422, 429 ...)."""
+"""Seconds, before jitter, between attempts that a healthy server refuses (403, 404, 410, 422, 429 ...)."""
 
 OUTAGE_CAP = 4.0
-"""Seconds, before jitter, between attempts on a server that is not there (no connection, broken streams, 5xx).
+"""Seconds, before jitter, between attempts on an unreachable server (no connection, broken streams, 5xx).
 
-Deliberately not client-go's 30 s, which jitter can make 60: a change that happened during an outage is to be seen
+Deliberately not client-go's 30 s, which jitter can make 60: a change during an outage must be seen
 within 15 s of the server's return, and the last wait before the return may have only just begun. With this cap it
-lasts less than 8 s, which leaves room for two more tries while the server warms up (at most 1.6 + 3.2 s, since
-rejections back off on a count of their own). One attempt per 4 to 8 s and watch is no load for an API server.
+lasts less than 8 s, which leaves time for two more attempts while the server warms up (at most 1.6 + 3.2 s, since
+rejections have a separate backoff). One attempt per 4 to 8 s and watch is no load for an API server.
 """
 
 LONGEST_WISH = 60.0
-"""Seconds; a server that asks to be left alone for longer is asked again all the same. Load balancers do so for hours
-of maintenance, and say to no client when it is over sooner: no cache must be blind for that.
+"""Seconds; the longest `Retry-After` that is obeyed. Load balancers ask for hours during maintenance, and do not
+notify clients when it ends sooner: no cache may be stale that long.
 """
 
-_ATTEMPTS = 5
-_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts are short races, not outages
+_MAX_ATTEMPTS = 5
+_RETRY_DELAY = 0.010  # seconds; both as in client-go's DefaultRetry: conflicts are short races, not outages
 
 
 class Backoff:
@@ -55,7 +55,7 @@ class Backoff:
         self._asked_at: float | None = None
 
     def forget(self) -> None:
-        """Begin with the shortest delay again: what went wrong before is over."""
+        """Begin with the shortest delay again: the failure before is over."""
         self._current = BASE
 
     def next(self) -> float:
@@ -70,16 +70,16 @@ class Backoff:
 
 
 class FailureBackoff:
-    """How long to wait after a failure, by its kind and by what the server asks for. For one thread."""
+    """How long to wait after a failure, by its kind and the server's `Retry-After`. For one thread."""
 
     def __init__(self, *, clock: Clock, rng: random.Random) -> None:
-        # Counted apart: a server that comes back from an outage and turns the first requests down (403 before its
-        # roles are loaded, 429) is not made to wait for what the outage has run up.
+        # Counted apart: a server that comes back from an outage and refuses the first requests (403 before its
+        # roles are loaded, 429) does not inherit the backoff of the outage.
         self._outage = Backoff(cap=OUTAGE_CAP, clock=clock, rng=rng)
         self._answered = Backoff(cap=ANSWERED_CAP, clock=clock, rng=rng)
 
     def forget_outage(self) -> None:
-        """Begin with the shortest delay again: the server is there."""
+        """Begin with the shortest delay again: the server is reachable."""
         self._outage.forget()
 
     def after(self, error: Exception) -> float:
@@ -97,8 +97,8 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
     any other error ends it at once.
     """
     retrying = Retrying(
-        stop=stop_after_attempt(_ATTEMPTS),
-        wait=wait_fixed(_DELAY) + wait_random(0, _DELAY * 0.1),
+        stop=stop_after_attempt(_MAX_ATTEMPTS),
+        wait=wait_fixed(_RETRY_DELAY) + wait_random(0, _RETRY_DELAY * 0.1),
         retry=retry_if_exception(_is_conflict),
         reraise=True,
     )

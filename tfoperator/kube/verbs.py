@@ -1,4 +1,4 @@
-"""The verbs of an API server as the rest of the house sees them: protocols and values, no I/O.
+"""The verbs of an API server as other packages see them: protocols and values, no I/O.
 
 Components depend on these protocols, so tests hand them a fake and the transport can be replaced.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
@@ -20,14 +20,14 @@ from tfoperator.kube.resources import Resource
 T = TypeVar("T")
 
 Body = bytes | Mapping[str, Any]
-"""What a write sends: ready JSON, or a mapping that is encoded as JSON."""
+"""The body of a write: encoded JSON, or a mapping that is encoded as JSON."""
 
 Decoder = Callable[[bytes], T]
 """Turns the JSON of one object into a typed view; raises msgspec.DecodeError (or its subclass) if it can't."""
 
 
 def decoder(view: type[T]) -> Decoder[T]:
-    """A reusable decoder for a msgspec Struct type (building one is costly: keep it, don't rebuild it)."""
+    """Return a reusable decoder for a msgspec Struct type (building one is expensive: reuse it)."""
     return msgspec.json.Decoder(view).decode
 
 
@@ -75,7 +75,7 @@ class WatchStream(Protocol[T]):
 
     Iteration ends normally when the server closes the stream cleanly or when `close()` was called. It raises
     `TransportError` when the connection breaks, a read deadline passes (no event or bookmark for too long), or
-    a line can't be decoded, and the `ApiError` that the server sends as an ERROR event (410, say).
+    a line can't be decoded, and the `ApiError` of an ERROR event (e.g. 410).
     """
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
@@ -83,9 +83,9 @@ class WatchStream(Protocol[T]):
         ...
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """The same events, those together that came together, some hundred at most.
+        """Yield the same events in batches, those received together, about a hundred at most.
 
-        An error comes after what came before it.
+        An error is raised after the events before it.
         """
         ...
 
@@ -95,7 +95,7 @@ class WatchStream(Protocol[T]):
 
 
 class ListerWatcher(Protocol[T]):
-    """What a reflector needs of one resource, whose namespace and selection are chosen: that of options is ignored."""
+    """What a reflector needs of one resource, with namespace and selection fixed: the options' selection is ignored."""
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
         """GET one page of the collection. Raises KubeError."""
@@ -106,7 +106,7 @@ class ListerWatcher(Protocol[T]):
         ...
 
     def cancel(self) -> None:
-        """Make requests under way and to come raise ClientClosed, if it can. Idempotent, thread-safe, never blocks.
+        """Make current and future requests raise ClientClosed, if it can. Idempotent, thread-safe, never blocks.
 
         Where it can't, stopping a reflector takes effect at the latest by the transport's own deadline.
         """
@@ -146,7 +146,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object's metadata; the last of its chain."""
+    """The GET of an object's metadata; only as the last request of a chain."""
 
     resource: Resource
     namespace: str
@@ -156,7 +156,7 @@ class Lookup(msgspec.Struct, frozen=True):
 Request = Creation | Deletion | Change | Lookup
 
 Answer = ObjectMeta | None | KubeError
-"""What became of a request: the metadata that was looked up, None if a write has succeeded, or why it failed."""
+"""The result of a request: the metadata that was looked up, None for a successful write, or the error."""
 
 
 class ApiClient(Protocol):
@@ -169,14 +169,14 @@ class ApiClient(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many chains of requests are under way at a time, of all callers of `send`."""
+        """The maximum number of concurrent chains of requests, over all callers of `send`."""
         ...
 
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain one after the other up to its first failure; the chains beside each other.
+        """Make the requests of each chain in order up to its first failure; the chains concurrently.
 
-        Returns for each chain the answers to what was sent; raises no KubeError. A chain has at least one request. A
-        lone chain is sent by the caller's own thread.
+        Returns for each chain the results of its requests; raises no KubeError. A chain has at least one request. A
+        single chain is sent by the caller's own thread.
         """
         ...
 
@@ -258,5 +258,5 @@ class ApiClient(Protocol):
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
     ) -> ListerWatcher[T]:
-        """A ListerWatcher for one selection of a resource, for a reflector."""
+        """Return a ListerWatcher for one selection of a resource, for a reflector."""
         ...

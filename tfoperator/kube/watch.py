@@ -1,7 +1,7 @@
-"""A watch: events from an answer that goes on, one JSON document per line.
+"""A watch: events from a streaming response, one JSON document per line.
 
-What makes watches hang for ever in practice is a connection that broke unnoticed. So a watch has two
-deadlines: for the next event or bookmark (API servers send a bookmark about once a minute), and for the whole.
+In practice watches hang for ever when a connection breaks unnoticed. So a watch has two
+deadlines: for the next event or bookmark (API servers send a bookmark about once a minute), and for the whole watch.
 """
 
 from __future__ import annotations
@@ -32,16 +32,16 @@ MAX_LINE_BYTES = 16 << 20
 """etcd takes 1.5 MB per object by default, an API server 3 MB: more than this is no event."""
 
 _BATCH_BYTES = 1 << 20
-"""What is read at once, about: some hundred events. (One that is longer comes in pieces, as ever.)"""
+"""Approximate bytes per read: some hundred events. (A longer event arrives in pieces.)"""
 
 _BATCH_EVENTS = 100
-"""So many events of one read are decoded at a time: who reads the watch has the first before the last is decoded."""
+"""Events of one read that are decoded at a time: the reader gets the first before the last is decoded."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class _Line(msgspec.Struct):
-    """One line of a watch. Raw still refers to the line: decode a copy, or the view may keep all of it alive."""
+    """One line of a watch. Raw still refers to the line: decode a copy, or the view may keep the whole line alive."""
 
     type: str
     object: msgspec.Raw
@@ -63,11 +63,11 @@ _decode_status = msgspec.json.Decoder(Status).decode
 _OBJECT_EVENTS = {kind.value: kind for kind in (WatchEventType.ADDED, WatchEventType.MODIFIED, WatchEventType.DELETED)}
 
 _HEADS = {b'{"type":"%b","object":' % name.encode(): kind for name, kind in _OBJECT_EVENTS.items()}
-"""How API servers begin a line, to the byte: then where the object ends need not be searched for in all of it."""
+"""How API servers begin a line, byte for byte: then the end of the object is found without parsing the whole line."""
 
 
 class LineSplitter:
-    """Cuts a stream of bytes into lines, each once, in time linear to its length."""
+    """Cuts a stream of bytes into lines, each once, in linear time."""
 
     def __init__(self, limit: int) -> None:
         """Lines longer than `limit` bytes raise MalformedResponse."""
@@ -76,7 +76,7 @@ class LineSplitter:
         self._size = 0
 
     def feed(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes, without their ends; empty lines are left out."""
+        """Return the lines that `data` completes, without line ends; empty lines are left out."""
         first, *rest = data.split(b"\n")
         lines = []
         if rest:
@@ -93,7 +93,7 @@ class LineSplitter:
 
     @property
     def pending(self) -> int:
-        """How many bytes of an unfinished line there are."""
+        """The number of bytes of an unfinished line."""
         return self._size
 
 
@@ -118,9 +118,9 @@ class HttpWatch(Generic[T]):
         batch_period: float = 0.0,
         begins_with_state: bool = False,
     ) -> None:
-        """With a `batch_period` (seconds) it reads about once per period, and then all that has come.
+        """With a `batch_period` (seconds) it reads about once per period, and then everything received.
 
-        With `begins_with_state` not before the bookmark that ends the initial events: those are read as they come.
+        With `begins_with_state` this starts after the bookmark that ends the initial events, which are read at once.
         """
         self._stream = stream
         self._decode = decode
@@ -155,7 +155,7 @@ class HttpWatch(Generic[T]):
                 yield event
 
     def batches(self) -> Iterator[Sequence[WatchEvent[T]]]:
-        """The same events, those together that one read has brought, a hundred at most."""
+        """Yield the same events in batches: those of one read, a hundred at most."""
         try:
             while data := self._read():
                 lines = self._lines.feed(data)
@@ -177,7 +177,7 @@ class HttpWatch(Generic[T]):
 
     def _read(self) -> bytes:
         if self._batch_period and not self._lines.pending:
-            # Waking for each event by itself costs more than all that is done about it.
+            # Waking for each event costs more than handling it.
             self._stop.wait(self._clock, self._next_read - self._clock.monotonic())
         left = self._ends_at - self._clock.monotonic()
         if left <= 0:
@@ -192,7 +192,7 @@ class HttpWatch(Generic[T]):
         return data
 
     def _decoded(self, lines: Sequence[bytes]) -> Iterator[Sequence[WatchEvent[T]]]:
-        """What the lines say, at once. If one makes no sense: what those before it say, and then the error."""
+        """Decode the lines, all at once. If one is invalid: yield the events before it, and then raise the error."""
         events: list[WatchEvent[T]] = []
         try:
             for line in lines:
@@ -209,7 +209,7 @@ class HttpWatch(Generic[T]):
             try:
                 return WatchEvent(kind, self._decode(line[len(head) : -1]))
             except UNDECODABLE:
-                pass  # perhaps something follows the object; if not, the other way says what is wrong with it
+                pass  # bytes may follow the object; if not, the general decoder names the error
         try:
             raw = decode_what_can_be_followed(_decode_line, line)
             if kind := _OBJECT_EVENTS.get(raw.type):

@@ -1,6 +1,6 @@
-"""Runs one containerised component of a pipeline anywhere: as a Docker container, a Kubernetes pod, a TFJob, or here.
+"""Runs one containerised component of a pipeline: as a Docker container, a Kubernetes pod, a TFJob, or in this process.
 
-A component says what runs, platform configs say where and how, a launcher runs it, and a new launcher goes on after a
+A component defines the program, platform configs where and how it runs; a launcher runs it, and another resumes after a
 crash of the first. The design is the TFX RFC 20190829 (container component execution).
 
 >>> from tfoperator.launcher import Artifact, Component, ExecutorContainerSpec

@@ -10,7 +10,7 @@
       kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
       tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
 
-Everything unknown is an error: a misspelt field that is ignored is a run that does something else.
+Every unknown field is an error: ignoring a misspelt one would change the run.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class ComponentFile(msgspec.Struct, frozen=True):
-    """What a file says. `inputs`, `outputs` and `parameters` are names with their defaults, None for none."""
+    """The content of a file. `inputs`, `outputs` and `parameters` are names with their defaults, None for none."""
 
     source: str
     name: str
@@ -88,7 +88,7 @@ class ComponentFile(msgspec.Struct, frozen=True):
         outputs: Mapping[str, Sequence[str]] | None = None,
         parameters: Mapping[str, str] | None = None,
     ) -> Component:
-        """The component with URIs and parameters given as text; ComponentError lists what is missing or unknown.
+        """Return the component with URIs and parameters given as text; ComponentError lists what is missing or unknown.
 
         A parameter is text, unless its default is of another type: then it is JSON of that type.
         """
@@ -134,7 +134,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
         _named(document.parameters),
         tuple(_configs(document.platforms)),
     )
-    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # is the name one, and so on
+    Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # checks the name and so on
     return file
 
 
@@ -185,7 +185,7 @@ def _artifacts(
 
 
 def parameter_values(known: Mapping[str, Any], given: Mapping[str, str], problems: list[str]) -> Json:
-    """Parameters that were given as text: as they are, or JSON of the type that the default has. Adds to `problems`."""
+    """Return parameters given as text: unchanged, or JSON of the default's type. Adds errors to `problems`."""
     _check_names("parameter", known, given, problems)
     values: Json = {}
     for name, default in known.items():

@@ -1,1 +1,1 @@
-"""Logs of containers: read line by line, kept as files, and the stacks that processes write into them."""
+"""Logs of containers: read line by line, kept as files; and the stacks that processes print into them."""

@@ -1,7 +1,7 @@
-"""What a pod answers that is asked for the stacks of its Python threads, by a command in its container. Pure.
+"""The result of a command in a pod's container that prints the stacks of its Python threads. No I/O.
 
-The command is the users' library (`tfoperator.progress.stacks`): it sends a signal to the programs that have registered
-for it, and prints what they wrote.
+The command is the users' library (`tfoperator.progress.stacks`): it sends a signal to the programs that registered
+for it, and prints their output.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
 
 STACKS_COMMAND = ("python3", "-m", "tfoperator.progress.stacks")
-"""To be run in the container that trains."""
+"""The command for the container that trains."""
 
 _NO_STACKS = "No stacks: "
-_MISSING = "No module named"
+_NO_MODULE = "No module named"
 _NO_LIBRARY = (
     "its image has no tfoperator.progress, by which a program can be asked for its stacks: "
     "add the package tfoperator to it"
@@ -27,21 +27,21 @@ _NO_LIBRARY = (
 
 
 class PodStacks(msgspec.Struct, frozen=True):
-    """The stacks of a pod's threads, or in one sentence why there are none."""
+    """The stacks of a pod's threads, or one sentence with the reason for none."""
 
     text: str = ""
     problem: str = ""
 
 
 def stacks_printed(ran: Executed) -> PodStacks:
-    """What the command has found."""
-    if ran.exit_code and _MISSING in ran.errors:
+    """Return the stacks in the command's output."""
+    if ran.exit_code and _NO_MODULE in ran.errors:
         return PodStacks(problem=_NO_LIBRARY)
     return stacks_told(ran.output, failed=bool(ran.exit_code), errors=ran.errors)
 
 
 def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStacks:
-    """What somebody says who was asked for stacks: them, or a sentence that begins with `No stacks: `."""
+    """Return the stacks in another component's answer, or the reason after `No stacks: `."""
     if not failed and not text.startswith(_NO_STACKS):
         return PodStacks(text)
     lines = (errors or text).strip().removeprefix(_NO_STACKS).splitlines()
@@ -49,7 +49,7 @@ def stacks_told(text: str, *, failed: bool = False, errors: str = "") -> PodStac
 
 
 def stacks_refused(error: KubeError, who: str) -> PodStacks:
-    """What it means that the command was not run for `who` ("you")."""
+    """Return the meaning of a refusal to run the command for `who` ("you")."""
     if isinstance(error, ForbiddenError):
         return PodStacks(problem=f"{who} may not run a command in its pod (pods/exec): {error.status.message}")
     said = error.status.message if isinstance(error, ApiError) else ""

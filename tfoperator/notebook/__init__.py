@@ -3,7 +3,7 @@
 >>> from tfoperator.notebook import run_locally
 >>> run_locally(train, num_workers=2)  # doctest: +SKIP
 
-What is printed goes to `sys.stdout`, which a notebook shows in the cell.
+Output goes to `sys.stdout`, which a notebook shows in the cell.
 """
 
 from tfoperator.notebook.run import EnvironmentFailed, LocalRunFailed, LocalRunResult, run_locally

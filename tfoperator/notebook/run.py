@@ -22,23 +22,23 @@ from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
 from tfoperator.sdk.functions import function_script
 
-_TIMEOUT = 1800.0  # seconds that pip may take
+_PIP_SECONDS = 1800.0  # seconds, the limit for pip
 
 
 class EnvironmentFailed(Exception):
-    """The packages can't be installed; the message has pip's last words."""
+    """The packages can't be installed; the message has pip's last lines."""
 
 
 def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | None = None) -> Path:
-    """Make an environment of what this process can import and these packages; returns the path of its Python.
+    """Make an environment with the packages of this process and these packages; return the path of its Python.
 
-    The user's own stays as it is: pip installs into the new one, and takes from ours what is good enough.
+    The user's own stays unchanged: pip installs into the new one, and reuses suitable packages of this one.
     Raises EnvironmentFailed.
     """
     venv.create(folder, with_pip=False, symlinks=True)
     python = folder / "bin" / "python"
     site_packages = folder / "lib" / f"python{sys.version_info[0]}.{sys.version_info[1]}" / "site-packages"
-    # Behind the packages of its own, so that those go first. Ours may be an environment itself, hence not
+    # After its own packages, so that those take precedence. This process may run in an environment itself, hence not
     # system_site_packages, which would be those of the Python that it was made from.
     ours = [path for path in sys.path if path and Path(path).is_dir() and "site-packages" in Path(path).parts]
     (site_packages / "tfoperator-parent.pth").write_text("".join(f"{path}\n" for path in ours))
@@ -51,11 +51,11 @@ def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | 
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
-            timeout=_TIMEOUT,
+            timeout=_PIP_SECONDS,
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise EnvironmentFailed(f"pip took more than {_TIMEOUT:.0f} s to install {', '.join(packages)}") from None
+        raise EnvironmentFailed(f"pip took more than {_PIP_SECONDS:.0f} s to install {', '.join(packages)}") from None
     if done.returncode:
         words = "\n".join((done.stderr or done.stdout).strip().splitlines()[-10:])
         raise EnvironmentFailed(f"can't install {', '.join(packages)}:\n{words}")
@@ -63,7 +63,7 @@ def make_environment(folder: Path, packages: Sequence[str], *, index_url: str | 
 
 
 def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
-    """What programs of the environment need, so that the programs that they start find it, too."""
+    """Return the variables that programs of the environment need, and pass on to programs that they start."""
     return {
         "VIRTUAL_ENV": str(python.parent.parent),
         "PATH": os.pathsep.join([str(python.parent), environ.get("PATH", os.defpath)]),
@@ -71,22 +71,22 @@ def variables(python: Path, environ: Mapping[str, str]) -> dict[str, str]:
 
 
 class LocalRunResult(msgspec.Struct, frozen=True):
-    """How a run ended. In a notebook it is shown as a table."""
+    """The result of a run. A notebook shows it as a table."""
 
     run: RunResult
 
     @property
     def job(self) -> JobResult:
-        """What became of the job."""
+        """The result of the job."""
         return self.run.jobs[0]
 
     @property
     def run_directory(self) -> Path:
-        """Where logs, events and the final TFJob are."""
+        """The directory of logs, events and the final TFJob."""
         return Path(self.run.run_directory)
 
     def log(self, replica: str = "worker-0") -> str:
-        """What a replica has printed in its last attempt. Raises KeyError if there was no such replica."""
+        """Return the output of a replica's last attempt. Raises KeyError if there was no such replica."""
         logs = {one.name: one.logs for one in self.job.replicas}[replica]
         return Path(logs[-1]).read_text(errors="replace") if logs else ""
 
@@ -98,7 +98,7 @@ class LocalRunResult(msgspec.Struct, frozen=True):
 
 
 class LocalRunFailed(Exception):
-    """A run that did not succeed. The message has the culprit's last words; `result` is how it ended."""
+    """A run that did not succeed. The message has the culprit's last lines; `result` is the run's result."""
 
     def __init__(self, result: LocalRunResult, message: str) -> None:
         self.result = result
@@ -121,15 +121,15 @@ def run_locally(
     name: str | None = None,
     logs_dir: str | os.PathLike[str] | None = None,
 ) -> LocalRunResult:
-    """Run a function on several processes of this machine, which find each other by TF_CONFIG; returns how it ended.
+    """Run a function on several processes of this machine, which find each other by TF_CONFIG; return the result.
 
-    `train_func` stands alone: it imports what it needs inside, and is called with `parameters`, a dictionary, as its
+    `train_func` is self-contained: it imports its modules inside, and is called with `parameters`, a dictionary, as its
     one argument (without: none at all). Its processes start in the current directory. `packages_to_install` go into an
     environment of this run, never into yours. `timeout` is in seconds. Logs are kept in `logs_dir`, by default in
     `.tfoperator/runs`.
 
     Raises LocalRunFailed if it fails, is interrupted or not in time; FunctionSourceError if the function can't be sent;
-    EnvironmentFailed if a package can't be installed; ValueError if the arguments make no sense; KeyboardInterrupt when
+    EnvironmentFailed if a package can't be installed; ValueError for invalid arguments; KeyboardInterrupt when
     it is interrupted by the notebook. Nothing is left running in any case. For the main thread or any other.
     """
     script = function_script(train_func, parameters)

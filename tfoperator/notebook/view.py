@@ -1,4 +1,4 @@
-"""What a notebook's cell shows of a run: the lines of all replicas, and a table of them that is kept up to date."""
+"""The display of a run in a notebook's cell: the lines of all replicas, and a live table of them."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from tfoperator.local.run import RunOutcome, RunResult
 
 
 def make_cell_view() -> View:
-    """A view for the cell that runs now; plain lines where there is no notebook, as in IPython on a terminal."""
+    """Return a view for the current cell; plain lines without a notebook, as in IPython on a terminal."""
     display = _display()
     return PlainView(sys.stdout) if display is None else CellView(display)
 
 
 class CellView(View):
-    """Lines on `sys.stdout`, and a table that `display` (IPython's) has put above them."""
+    """Lines on `sys.stdout`, and a table that `display` (IPython's) shows above them."""
 
     def __init__(self, display: Any) -> None:
         super().__init__()
@@ -32,22 +32,22 @@ class CellView(View):
         self._handle = display(_Html(self._shown), display_id=True)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Print; the notebook takes it from there."""
+        """Print; the notebook shows it."""
         sys.stdout.write("".join([harmless(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         sys.stdout.flush()
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """From now on pods go because the run is over: the table keeps them."""
+        """Keep pods in the table from now on: they are deleted because the run is over."""
         self._stopping = True
         super().stopping(outcome)
 
     def pod_gone(self, pod: Pod) -> None:
-        """Take a pod off the table while the job goes on."""
+        """Remove a pod from the table while the job continues."""
         if not self._stopping:
             super().pod_gone(pod)
 
     def tick(self) -> None:
-        """Draw the table anew if it has changed."""
+        """Redraw the table if it has changed."""
         rows = sorted(self._rows.items(), key=lambda item: (item[1][0], item[1][1].name))
         table = rows_table(self._with_bar(uid, row) for uid, (_, row) in rows)
         if table != self._shown:
@@ -64,7 +64,7 @@ class CellView(View):
 
 
 class _Html:
-    """What IPython displays as HTML: IPython itself is not needed for it."""
+    """An object that IPython displays as HTML, without importing IPython."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -77,13 +77,13 @@ class _Html:
 
 
 def rows_table(rows: Iterable[ReplicaRow]) -> str:
-    """Replicas as an HTML table."""
+    """Return replicas as an HTML table."""
     cells = [[row.name, row.state, "yes" if row.ready else "no", str(row.restarts), row.detail] for row in rows]
     return html_table(("replica", "state", "ready", "restarts", ""), cells)
 
 
 def result_table(result: RunResult) -> str:
-    """How a run ended as HTML: a line per job, and its replicas."""
+    """Return a run's result as HTML: a line per job, and its replicas."""
     parts = []
     for job in result.jobs:
         word = job.condition or str(result.outcome)
@@ -100,7 +100,7 @@ def result_table(result: RunResult) -> str:
 
 
 def _display() -> Any:
-    """IPython's `display` where a notebook shows what it is given, else None."""
+    """Return IPython's `display` where a notebook shows its output, else None."""
     module = sys.modules.get("IPython")  # imported by the notebook, if this is one
     shell = module.get_ipython() if module is not None else None
     if shell is None or not hasattr(shell, "kernel"):

@@ -1,7 +1,7 @@
-"""Pipelines: components with channels between them, run in order, each once, with a record of what came from what.
+"""Pipelines: components connected by channels, run in order, each once, with a record of the lineage of artifacts.
 
-`dsl` is how one is written, `graph` what it is as plain values, `runner` runs it; `driver` and `store` know what
-every run has read and made. The design is the TFX RFC 20190829.
+`dsl` defines pipelines, `graph` has them as plain values, `runner` runs them; `driver` and `store` record the inputs
+and outputs of every run. The design is the TFX RFC 20190829.
 """
 
 from tfoperator.pipeline.dsl import (

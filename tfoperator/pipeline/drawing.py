@@ -1,6 +1,6 @@
-"""A pipeline, or a run of it, as a picture: boxes in columns, each right of what it reads from; and in words. Pure.
+"""A pipeline, or a run of it, as a picture: boxes in columns, right of their inputs' steps; and as text. No I/O.
 
-`arrange` says where everything stands, whoever draws it; `draw` makes an SVG of it.
+`arrange` computes the positions, for any drawing; `draw` makes an SVG of them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tfoperator.base.durations import human_duration
 from tfoperator.pipeline.store import ExecutionRecord, ExecutionState, RunRecord
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 46, 60, 22, 16
-_TITLE = 24
-_SHOWN = 26  # characters of a line that fit into a box
+_TITLE_HEIGHT = 24
+_MAX_SHOWN = 26  # characters of a line that fit into a box
 
 _COLOURS = {
     "succeeded": "#2e7d32",
@@ -26,11 +26,11 @@ _COLOURS = {
     "running": "#0277bd",
     "cancelled": "#6d4c41",
 }
-_PLAIN = "#546e7a"
+_DEFAULT_COLOUR = "#546e7a"
 
 
 class Box(msgspec.Struct, frozen=True):
-    """A step, by its left upper corner."""
+    """A step, with its upper left corner."""
 
     name: str
     x: int
@@ -38,7 +38,7 @@ class Box(msgspec.Struct, frozen=True):
 
 
 class Picture(msgspec.Struct, frozen=True):
-    """Where the steps stand, in pixels; each box is `box_width` by `box_height`. `lines` are paths of SVG."""
+    """The positions of the steps, in pixels; each box is `box_width` by `box_height`. `lines` are paths of SVG."""
 
     width: int
     height: int
@@ -49,7 +49,7 @@ class Picture(msgspec.Struct, frozen=True):
 
 
 def columns(steps: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """The steps by column; `steps` has those that each comes after, which stand before it."""
+    """Return the steps by column; `steps` has the predecessors of each, which come before it."""
     level: dict[str, int] = {}
     for name, after in steps.items():
         level[name] = 1 + max((level.get(one, -1) for one in after), default=-1)
@@ -60,7 +60,7 @@ def columns(steps: Mapping[str, Sequence[str]]) -> list[list[str]]:
 
 
 def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
-    """Where each step stands; `top` pixels are left above them."""
+    """Return the position of each step, leaving `top` pixels free above them."""
     places = columns(steps)
     rows = max((len(column) for column in places), default=0)
     width = 2 * _MARGIN + len(places) * _WIDTH + max(0, len(places) - 1) * _GAP_X
@@ -79,8 +79,8 @@ def draw(
     states: Mapping[str, str] | None = None,
     notes: Mapping[str, str] | None = None,
 ) -> str:
-    """An SVG. `states` colour the boxes of a run, `notes` stand in them."""
-    picture = arrange(steps, top=_TITLE)
+    """Return an SVG. `states` colour the boxes of a run, `notes` are text in them."""
+    picture = arrange(steps, top=_TITLE_HEIGHT)
     width, height = picture.width, picture.height
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" '
@@ -91,7 +91,7 @@ def draw(
     ]
     for box in picture.boxes:
         state = (states or {}).get(box.name, "")
-        lines += _box(box, (notes or {}).get(box.name, state), _COLOURS.get(state, _PLAIN))
+        lines += _box(box, (notes or {}).get(box.name, state), _COLOURS.get(state, _DEFAULT_COLOUR))
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -114,7 +114,7 @@ def _box(box: Box, note: str, colour: str) -> list[str]:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= _SHOWN else f"{text[: _SHOWN - 1]}…"
+    return text if len(text) <= _MAX_SHOWN else f"{text[: _MAX_SHOWN - 1]}…"
 
 
 def _text(text: str) -> str:
@@ -131,7 +131,7 @@ _STATES = {
 
 
 def states_of(run: RunRecord, known: Mapping[str, ExecutionState]) -> dict[str, str]:
-    """The state of each step, by those of its executions."""
+    """Return the state of each step, from those of its executions."""
     found = {}
     for name in run.steps:
         not_begun = "waiting" if run.state == "running" else "not run"
@@ -141,18 +141,18 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionState]) -> dict[str, 
 
 
 def step_states(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """The same, by its executions."""
+    """Return the same, from its executions."""
     return states_of(run, {name: execution.state for name, execution in known.items()})
 
 
 def step_notes(run: RunRecord, known: Mapping[str, ExecutionRecord]) -> dict[str, str]:
-    """The state of each step, and how long it took."""
+    """Return the state of each step, and its duration."""
     states = step_states(run, known)
     return {name: " ".join([state, _took(known.get(name))]).strip() for name, state in states.items()}
 
 
 def steps_done(known: Mapping[str, ExecutionState]) -> int:
-    """How many steps have succeeded, or were used again."""
+    """Return the number of steps that succeeded or were reused."""
     return sum(state in ("COMPLETE", "CACHED") for state in known.values())
 
 

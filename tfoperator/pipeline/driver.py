@@ -1,4 +1,4 @@
-"""The driver and publisher of pipelines: resolves inputs and allocates outputs by the metadata store, and records."""
+"""The driver and publisher of pipelines: resolve inputs, allocate outputs and record both in the metadata store."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class MetadataDriver:
         self._run = run
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`: inputs are what the steps before have put out, outputs are at URIs of this run."""
+        """See `Driver`: inputs are the outputs of earlier steps, outputs get URIs of this run."""
         step = self._graph.step(component.name)
         before = self._store.executions(self._run.id)
         known = before.get(step.name)
@@ -82,7 +82,7 @@ class MetadataDriver:
         return live[0].type, live
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """What runs on what. Of data that no step has made, this machine's own files count by version."""
+        """Return the cache key of executor and inputs. Files of this machine made by no step count by version."""
         if not identity:
             return ""
         outside = [source for source in step.inputs.values() if isinstance(source, FromOutside)]
@@ -90,7 +90,7 @@ class MetadataDriver:
         return fingerprint(step.name, cache_key(resolved, identity), versions)
 
     def _make_folders(self, uris: list[str]) -> None:
-        """The folders around outputs; the output itself, a file or a folder, is the component's to make."""
+        """Make the folders around outputs; the component itself makes the output, a file or a folder."""
         for uri in uris:
             path = local_path(uri)
             if path is not None:
@@ -103,7 +103,7 @@ class MetadataDriver:
 
 
 def publish(store: MetadataStore, execution: Execution, run: RunRecord) -> None:
-    """Record what has become of an execution."""
+    """Record the outcome of an execution."""
     outputs = {
         name: tuple([(one.uri, one.properties, exists(one.uri)) for one in artifacts])
         for name, artifacts in execution.outputs.items()
@@ -142,6 +142,6 @@ def _execution(record: ExecutionRecord, state: str) -> Execution:
 
 
 def _still_there(earlier: ExecutionRecord) -> bool:
-    """Whether its outputs can be used: not removed, and what was made on this machine is still there."""
+    """Return whether its outputs are usable: not removed, and still present if they were made on this machine."""
     known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
     return all(one.state == "LIVE" and (exists(one.uri) or not one.made) for one in known)

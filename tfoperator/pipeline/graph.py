@@ -1,4 +1,4 @@
-"""A pipeline as plain values: steps, where their inputs come from, and what can run when. Pure."""
+"""A pipeline as plain values: steps, the origin of their inputs, and the order of execution. No I/O."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from tfoperator.launcher.core import fingerprint
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True):
-    """Artifacts that no step has made."""
+    """Artifacts made by no step."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]
 
 
 class FromStep(msgspec.Struct, frozen=True, tag=True):
-    """What a step has put out."""
+    """The output of a step."""
 
     step: str
     output: str
@@ -41,36 +41,36 @@ class Step(msgspec.Struct, frozen=True):
 
     @property
     def after(self) -> frozenset[str]:
-        """The steps whose outputs it reads."""
+        """The steps of its inputs."""
         return frozenset(source.step for source in self.inputs.values() if isinstance(source, FromStep))
 
 
 class Graph(msgspec.Struct, frozen=True):
-    """All steps, in an order in which they can run one after the other."""
+    """All steps, in an order in which they can run."""
 
     name: str
     root: str
     steps: tuple[Step, ...]
 
     def step(self, name: str) -> Step:
-        """The step of this name."""
+        """Return the step of this name."""
         return next(step for step in self.steps if step.name == name)
 
     def output_uri(self, step: str, output: str, run_id: str) -> str:
-        """Where an output of a run goes: `pipeline_root/component/output/run`."""
+        """Return the URI of an output of a run: `pipeline_root/component/output/run`."""
         return f"{self.root}/{step}/{output}/{run_id}"
 
     def component(self, step: Step, run_id: str) -> Component:
-        """What a launcher launches, as far as it is known before anything has run.
+        """Return the component to launch, as far as known before the run.
 
-        Inputs are where the steps before are told to put them; the driver knows what has become of them.
+        Inputs have their planned URIs; the driver resolves them.
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
         return Component(step.name, step.executor_spec, inputs, outputs, dict(step.exec_properties))
 
     def fingerprint(self) -> str:
-        """A hash of everything that a run does: a run goes on only with a pipeline of the same."""
+        """Return a hash of everything that a run does: a run is resumed only with a pipeline of the same hash."""
         return fingerprint(self.name, self.root, [_described(step) for step in self.steps])
 
     def _expected(self, source: Source, run_id: str) -> tuple[Artifact, ...]:
@@ -80,7 +80,7 @@ class Graph(msgspec.Struct, frozen=True):
 
 
 def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps, each behind those that it reads from; else as they are given. Raises ComponentError for a circle."""
+    """Return the steps, each after its inputs' steps, else in the given order. Raises ComponentError for a cycle."""
     by_name = {step.name: step for step in steps}
     try:
         order = TopologicalSorter({name: sorted(step.after) for name, step in by_name.items()}).static_order()
@@ -92,7 +92,7 @@ def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
 
 
 def ready(graph: Graph, done: Collection[str], begun: Collection[str]) -> list[Step]:
-    """The steps that can begin: not begun, and everything that they read from is done."""
+    """Return the steps that can start: not started, and all their inputs' steps are done."""
     return [step for step in graph.steps if step.name not in begun and step.after <= frozenset(done)]
 
 

@@ -1,4 +1,4 @@
-"""Where pipelines keep what they know: the metadata store, and for each run its lease, records and logs."""
+"""The data of pipelines: the metadata store, and for each run its lease, records and logs."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ from tfoperator.pipeline.store import MetadataStore, RunRecord, change_counter
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
 LAST = "last"
-"""In place of a run's id: the newest one."""
+"""Stands for the id of the newest run."""
 
 ORCHESTRATOR = "orchestrator"
-"""In the place of a run: what decides the order of its steps (argo, airflow). Each has a process of its own."""
+"""The key in a run's `place` for the system that orders its steps (argo, airflow), each in its own process."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
 
 
 def log_folder(run_id: str, step: str) -> str:
-    """Where the pieces of a step's log are among objects."""
+    """Return the prefix of a step's log pieces in an object store."""
     return f"runs/{run_id}/logs/{step}"
 
 
@@ -70,9 +70,9 @@ class NoSuchRun(ComponentError):
 
 
 _LOCK = "lock"
-_LOOKS = 1000
-_LOOK_SECONDS = 0.001
-"""Whoever looks whether a lock is held has it for two system calls: so often, and so long between, its taker tries."""
+_LOCK_TRIES = 1000
+_LOCK_PAUSE = 0.001
+"""A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
 
 
 def _lease_key(run_id: str) -> str:
@@ -80,7 +80,7 @@ def _lease_key(run_id: str) -> str:
 
 
 def has_runner(folder: Path) -> bool:
-    """Whether a runner holds the lock of a run's folder. Writes nothing, and keeps no runner away."""
+    """Return whether a runner holds the lock of a run's folder. Writes nothing, and does not block a runner."""
     try:
         handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
     except OSError:
@@ -92,17 +92,17 @@ def has_runner(folder: Path) -> bool:
 
 
 def _kernel_lock(folder: Path, run_id: str) -> IO[bytes]:
-    """Closed, it is given back. Raises RunInProgress."""
+    """Return a file that holds the lock until it is closed. Raises RunInProgress."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(_LOOKS):
+    for _ in range(_LOCK_TRIES):
         if _flock(handle, fcntl.LOCK_EX):
             return os.fdopen(handle, "rb")
-        # A runner keeps others from sharing the lock, too; who only looks (`has_runner`) shares it for a moment.
+        # A runner's lock also excludes shared ones; a mere check (`has_runner`) shares it for a moment.
         if not _flock(handle, fcntl.LOCK_SH):
             break
         fcntl.flock(handle, fcntl.LOCK_UN)
-        time.sleep(_LOOK_SECONDS)
+        time.sleep(_LOCK_PAUSE)
     os.close(handle)
     raise RunInProgress(f"run {run_id} is under way: its runner holds {folder / _LOCK}")
 
@@ -116,7 +116,7 @@ def _flock(handle: int, how: int) -> bool:
 
 
 class Home:
-    """A directory. Several processes may use it; each run is one runner's at a time."""
+    """A directory. Several processes may use it; each run has one runner at a time."""
 
     def __init__(self, path: Path = DEFAULT_HOME) -> None:
         self.path = path.absolute()
@@ -126,7 +126,7 @@ class Home:
         return str(self.path)
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
 
     @property
     def database(self) -> Path:
@@ -134,62 +134,62 @@ class Home:
         return self.path / "metadata.db"
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
-        """The metadata store; the caller closes it. For reading only it has to be there. Raises StoreError."""
+        """Return the metadata store; the caller closes it. With `read_only` it must exist. Raises StoreError."""
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:
-        """Whether anything was ever run here."""
+        """Return whether there are any runs."""
         return self.database.exists()
 
-    # For who looks at it again and again.
+    # For repeated reads.
 
     look_seconds = 1.0
-    """How long to wait between two looks at what goes on."""
+    """Seconds between two checks of an unfinished run."""
 
     def reading(self) -> AbstractContextManager[MetadataStore]:
-        """The metadata store, to be read only. Raises StoreError."""
+        """Return the metadata store, to be read only. Raises StoreError."""
         return self.store(read_only=True)
 
     def changes(self) -> int:
-        """A number that is another one after each write; -1 where nothing was run yet. Raises StoreError."""
+        """Return a number that changes with each write; -1 before the first run. Raises StoreError."""
         return change_counter(self.database)
 
     def launch_record(self, run_id: str, step: str) -> LaunchRecord | None:
-        """The record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
+        """Return the record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
         return WorkDirectory(self.step_folder(run_id, step)).load()
 
     def known_launch(self, run_id: str, step: str) -> LaunchRecord | None:
-        """The same; None, too, if it can't be read. Both names may be a stranger's, who has written the store."""
+        """Return the same; None, too, if it can't be read. Both names are untrusted: a writer of the store set them."""
         try:
             return self.launch_record(run_id, step) if names_files(run_id, step) else None
         except LauncherError:
             return None
 
-    # The rest of a run.
+    # The other parts of a run.
 
     def folder(self, run_id: str) -> Path:
-        """What belongs to a run."""
+        """Return the folder of a run."""
         return self.path / "runs" / run_id
 
     def step_folder(self, run_id: str, step: str) -> Path:
-        """The working directory of a step's launch."""
+        """Return the working directory of a step's launch."""
         return self.folder(run_id) / "steps" / step
 
     def step_log(self, run_id: str, step: str) -> Path:
-        """What a step has logged."""
+        """Return the log file of a step."""
         return self.folder(run_id) / "logs" / f"{step}.log"
 
     def keeper(self, run_id: str, step: str) -> RecordKeeper | None:
-        """Where a step's launch is recorded, if not in its working directory. While the run is locked."""
+        """Return the keeper of a step's launch record, if not the working directory. While the run is locked."""
         del run_id, step
         return None
 
     def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """Takes the lines that a step logs. While the run is locked."""
+        """Return the receiver of a step's log lines. While the run is locked."""
         return StepLog(self.step_log(run_id, step)).add
 
     def log_lines(self, run_id: str, step: str) -> Iterator[str]:
-        """What a step has logged. Raises FileNotFoundError if there is nothing."""
+        """Yield the lines of a step's log. Raises FileNotFoundError if there is none."""
         with self.step_log(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
             for line in lines:
                 yield line.rstrip("\n")
@@ -204,7 +204,7 @@ class Home:
         stop: StopSignal | None = None,
         seconds: float = LEASE_SECONDS,
     ) -> Ownership:
-        """Be the only one who works on a run; for use as a context manager.
+        """Be the only runner of a run; for use as a context manager.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress,
         ObjectStoreError.
@@ -218,14 +218,14 @@ class Home:
             return Ownership(lease, clock, held.pop_all(), seconds)
 
     def owner(self, run: RunRecord) -> SeenRunLease | None:
-        """The lease of a run that is not over, None if it is or if nobody holds one."""
+        """Return the lease of an unfinished run, None if it is finished or has no holder."""
         if run.state not in ("running", "interrupted") or not is_run_id(run.id):
             return None
         seen = RunLease(self._objects, _lease_key(run.id), SystemClock()).look()
         return seen if seen.record.holder else None
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
-        """A run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
+        """Return a run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
         found = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
         if found is None:
             of = f" of {pipeline}" if pipeline else ""
@@ -233,28 +233,28 @@ class Home:
         return self.seen(found)
 
     def seen(self, run: RunRecord) -> RunRecord:
-        """The run as it is now: one that is recorded as running, but has no runner any more, is interrupted."""
+        """Return the present run: one that is recorded as running, but has no runner any more, is interrupted."""
         if run.state != "running" or orchestrated(run) or (is_run_id(run.id) and self._alive(run)):
             return run
         return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
 
     def _alive(self, run: RunRecord) -> bool:
-        """Whether it may have a runner."""
+        """Return whether it may have a runner."""
         if has_runner(self.folder(run.id)):
             return True
         owner = self.owner(run)
         return owner is not None and owner.left > 0 and not self._gone(owner.record)
 
     def _enter(self, run_id: str, clock: Clock, held: ExitStack) -> None:
-        """Before the lease: the kernel gives its lock back however the process ends, so on one machine nobody waits."""
+        """Take the kernel's lock before the lease: it is released at any end of the process: no wait on one machine."""
         del clock
         held.enter_context(_kernel_lock(self.folder(run_id), run_id))
 
     def _entered(self, run_id: str, clock: Clock, lease: RunLease, held: ExitStack) -> None:
-        """With the lease."""
+        """Do more with the lease held; here nothing."""
 
     def _gone(self, record: RunLeaseRecord) -> bool:
-        """Whether a holder can't be alive, while this process holds the kernel's lock, or could."""
+        """Return whether a holder can't be alive, while this process holds the kernel's lock, or could."""
         return record.kernel == kernel_id()
 
     def remove(self, run_id: str) -> None:
@@ -263,26 +263,26 @@ class Home:
 
 
 def orchestrated(run: RunRecord) -> bool:
-    """Whether something else than a runner of ours decides the order of its steps, and resumes them."""
+    """Return whether an orchestrator, not a runner, decides the order of its steps, and resumes them."""
     return ORCHESTRATOR in run.place
 
 
 def is_run_id(text: str) -> bool:
-    """Whether this can be a run's id, which is a part of paths and URIs."""
+    """Return whether this is valid as a run's id, a part of paths and URIs."""
     return _RUN_ID.fullmatch(text) is not None and text != LAST
 
 
 def names_files(run_id: str, step: str) -> bool:
-    """Whether both are names of files, and no ways out of the home."""
+    """Return whether both are names of files, and don't lead out of the home."""
     return is_run_id(run_id) and step not in ("", ".", "..") and not {os.sep, "\0"} & set(step)
 
 
 def check_run_id(run_id: str) -> None:
-    """Raise ComponentError for what can't be a run's id."""
+    """Raise ComponentError for an invalid run id."""
     if not is_run_id(run_id):
         raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
 
 
 def new_run_id(now: datetime, random: Random) -> str:
-    """The time in UTC, so that ids sort by the second, and four random hexadecimal digits."""
+    """Return the time in UTC, so that ids sort by the second, and four random hexadecimal digits."""
     return f"{now:%Y%m%d-%H%M%S}-{random.getrandbits(16):04x}"

@@ -1,10 +1,10 @@
-"""Who works on a run, and until when: a lease that its holder renews, and that runs out if the holder is gone.
+"""The ownership of a run: a lease that its holder renews, and that expires if the holder is gone.
 
-No clock of another machine is believed. A holder counts the lease from *before* its last successful renewal, by its own
-clocks, and does nothing once it has run out by one of them. Another runner takes it over when it has seen it unchanged
+No clock of another machine is trusted. A holder counts the lease from *before* its last successful renewal, by its own
+clocks, and stops once it has expired by one of them. Another runner takes it over when it has seen it unchanged
 for longer than that on its own clock, or when it is older than that, by a margin, in the store's own time. Every write
-is conditional on the version that was read: of two that take it over, or of a holder that renews it late and one that
-takes it over, one succeeds.
+is conditional on the version read: of two that take it over, or of a late renewal and a takeover,
+one succeeds.
 """
 
 from __future__ import annotations
@@ -25,24 +25,24 @@ from tfoperator.launcher.core import OwnershipLost
 from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError, Stored
 
 LEASE_SECONDS = 30.0
-"""How long a lease is good without a renewal: long enough for an outage of the store, short enough to wait for."""
+"""How long a lease is valid without a renewal: long enough for an outage of the store, short enough to wait for."""
 _RATE_MARGIN = 1.05
-"""By how much the clocks of two machines may differ in speed."""
+"""The maximum ratio of the speeds of two machines' clocks."""
 _STORE_MARGIN = 15.0
-"""Seconds by which the servers of one store may disagree about the time."""
-_LOOK_SECONDS = 2.0
+"""Maximum seconds between the clocks of one store's servers."""
+_CHECK_SECONDS = 2.0
 _TRIES = 5
 
 
 class RunInProgress(LaunchInProgress):
-    """A runner is at work on this run."""
+    """The run has a runner."""
 
 
 class RunLeaseRecord(msgspec.Struct, frozen=True):
-    """The lease as it is stored. `term` counts the holders; `holder` is "" if nobody holds it.
+    """The lease as it is stored. `term` counts the holders; `holder` is "" if there is none.
 
-    `stamp` makes each write unlike every other. `kernel` tells machines apart, and a machine from itself before it was
-    started again.
+    `stamp` makes each write unique. `kernel` identifies a machine since its last
+    start.
     """
 
     holder: str
@@ -55,7 +55,7 @@ class RunLeaseRecord(msgspec.Struct, frozen=True):
 
 
 class SeenRunLease(msgspec.Struct, frozen=True):
-    """A lease as it was read, when that was (locally, monotonic), and since when it has been so."""
+    """A lease as read, the time of the read (local, monotonic), and since when it is unchanged."""
 
     record: RunLeaseRecord
     version: str
@@ -66,7 +66,7 @@ class SeenRunLease(msgspec.Struct, frozen=True):
 
     @property
     def left(self) -> float:
-        """Seconds for which it must still be taken for good; at most 0 if it has run out."""
+        """The seconds for which it must still be considered valid; at most 0 if it has expired."""
         if not self.record.holder:
             return 0.0
         seconds = self.record.seconds * _RATE_MARGIN
@@ -74,12 +74,12 @@ class SeenRunLease(msgspec.Struct, frozen=True):
 
     @property
     def overdue(self) -> bool:
-        """Whether its holder has not renewed it in time: it hangs, is gone, or can't reach the store."""
+        """Whether its holder is late to renew it: it hangs, is gone, or can't reach the store."""
         return bool(self.record.holder) and self.age > self.record.seconds
 
     @property
     def until(self) -> datetime | None:
-        """When it runs out, in the store's time, unless it is renewed; None if nobody holds it."""
+        """When it expires, in the store's time, unless it is renewed; None if it has no holder."""
         if not self.record.holder or self.modified is None:
             return None
         return self.modified + timedelta(seconds=self.record.seconds)
@@ -89,7 +89,7 @@ _NOBODY = RunLeaseRecord("", 0, 0.0)
 
 
 class RunLease:
-    """One runner's side of the lease of one run. `acquire` first, from one thread; after that all is thread-safe."""
+    """One runner's side of the lease of one run. Call `acquire` first, in one thread; the rest is thread-safe."""
 
     def __init__(self, objects: ObjectStore, key: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
         self._objects = objects
@@ -97,12 +97,12 @@ class RunLease:
         self._clock = clock
         self._seconds = seconds
         self._identity = secrets.token_hex(8)
-        # Replaced whole, by whoever renews; two renewals at once are told apart by the store.
+        # Replaced as a whole by each renewal; the store resolves two concurrent renewals.
         self._held: tuple[RunLeaseRecord, str, Elapsed] | None = None
 
     @property
     def holder(self) -> str:
-        """What this runner is called in the lease: unique."""
+        """The unique name of this runner in the lease."""
         return self._identity
 
     @property
@@ -111,7 +111,7 @@ class RunLease:
         return self._held[0].term if self._held else 0
 
     def look(self, before: SeenRunLease | None = None) -> SeenRunLease:
-        """The lease as it is now. `before` is what was seen of it last. Raises ObjectStoreError."""
+        """Return the lease as it is now. `before` is its last observed state. Raises ObjectStoreError."""
         stored = self._objects.get(self._key)
         now = self._clock.monotonic()
         version = stored.version if stored else ABSENT
@@ -121,13 +121,13 @@ class RunLease:
         return SeenRunLease(_decoded(stored), version, stored.age, stored.modified, now, since)
 
     def take(self, seen: SeenRunLease) -> bool:
-        """Take it over as it was seen, if it has run out; whether it is ours. Raises ObjectStoreError."""
+        """Take it over in the state seen, if it has expired; return whether it is ours. Raises ObjectStoreError."""
         if seen.left > 0:
             return False
         return self._write(self._record(seen.record.term + 1), seen.version)
 
     def renew(self) -> None:
-        """Renew it. Raises OwnershipLost if somebody else has taken it over, ObjectStoreError."""
+        """Renew it. Raises OwnershipLost if another runner has taken it over, ObjectStoreError."""
         for _ in range(_TRIES):
             held = self._held
             if held is None:
@@ -138,18 +138,18 @@ class RunLease:
             seen = self.look()
             if seen.record.holder != self._identity:
                 break
-            # Another thread of ours was faster. From when its renewal counts is not known here: from before it.
+            # Another thread of this runner was faster. The start of its renewal is unknown here: count from before it.
             self._held = (seen.record, seen.version, since)
         self._held = None
         raise OwnershipLost("another runner has taken the run over: it goes on there")
 
     def held(self) -> bool:
-        """Whether it is ours, by each of our clocks. One that stands still while the machine sleeps is not enough."""
+        """Return whether it is ours, by each of our clocks: one that stops while the machine sleeps is not enough."""
         held = self._held
         return held is not None and held[2].seconds < self._seconds
 
     def check(self) -> None:
-        """Return if it is ours, renewing it if it has run out and nobody else has it.
+        """Return if it is ours, renewing it if it has expired and has no other holder.
 
         Raises OwnershipLost, ObjectStoreError.
         """
@@ -159,7 +159,7 @@ class RunLease:
             raise ObjectStoreError(f"{self._objects} answers too late: the lease had run out before it was renewed")
 
     def release(self) -> None:
-        """Let others have it at once. Raises ObjectStoreError: it then runs out by itself."""
+        """Release it at once. Raises ObjectStoreError: it then expires by itself."""
         held, self._held = self._held, None
         if held is None:
             return
@@ -167,7 +167,7 @@ class RunLease:
         try:
             self._objects.put(self._key, msgspec.json.encode(record), held[1])
         except ObjectConflict:
-            return  # it is somebody else's already
+            return  # it has another holder already
 
     def _record(self, term: int) -> RunLeaseRecord:
         stamp, host = secrets.token_hex(8), socket.gethostname()
@@ -193,9 +193,9 @@ def acquire(
     stop: StopSignal | None = None,
     gone: Callable[[RunLeaseRecord], bool] = lambda _: False,
 ) -> None:
-    """Get the lease; with `wait`, wait until the holder's has run out. `gone` says of a holder that it can't be alive.
+    """Get the lease; with `wait`, wait until the holder's has expired. `gone` tells whether a holder can't be alive.
 
-    Raises RunInProgress if somebody else holds it: without `wait` at once, else as soon as it is seen to be renewed.
+    Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
     """
     stop = stop or StopSignal()
     seen = lease.look()
@@ -210,12 +210,12 @@ def acquire(
         if seen.left > 0:
             if seen.since == seen.at:
                 tell(f"{what} was {owner_words(seen)}: waiting for {seen.left:.0f} s until it has run out")
-            stop.wait(clock, min(seen.left + 0.1, _LOOK_SECONDS))
+            stop.wait(clock, min(seen.left + 0.1, _CHECK_SECONDS))
         seen = lease.look(seen)
 
 
 def owner_words(seen: SeenRunLease) -> str:
-    """Who holds a lease, and until when, for people."""
+    """Return the holder of a lease, and its expiry, for users."""
     if not seen.record.holder:
         return "held by nobody"
     until = f", until {seen.until:%Y-%m-%dT%H:%M:%SZ} unless renewed" if seen.until is not None else ""
@@ -223,7 +223,7 @@ def owner_words(seen: SeenRunLease) -> str:
 
 
 def kernel_id() -> str:
-    """What tells this running kernel from every other; "" where the system does not say."""
+    """Return an identifier of this running kernel; "" where the system has none."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:

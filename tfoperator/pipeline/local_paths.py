@@ -1,4 +1,4 @@
-"""URIs that are paths of this machine: what is there, and which version of it."""
+"""URIs that are paths of this machine: existence and version."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-_MOST = 10_000
-"""Files below a directory that are looked at."""
+_MAX_FILES = 10_000
+"""Maximum number of files checked below a directory."""
 
 
 def local_path(uri: str) -> Path | None:
-    """The path that a URI means on this machine; None for one elsewhere (`gs://bucket/x`)."""
+    """Return the path of a URI on this machine; None for one elsewhere (`gs://bucket/x`)."""
     parts = urlsplit(uri)
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
@@ -20,13 +20,13 @@ def local_path(uri: str) -> Path | None:
 
 
 def exists(uri: str) -> bool:
-    """Whether there is something at a URI that is a path of this machine."""
+    """Return whether a URI is an existing path of this machine."""
     path = local_path(uri)
     return path is not None and os.path.lexists(path)
 
 
 def version(uri: str) -> str:
-    """What changes when the file, or a file below the directory, is written: names, sizes and times; "" elsewhere."""
+    """Return a digest of the file, or the files below the directory: names, sizes and times; "" for other URIs."""
     path = local_path(uri)
     if path is None:
         return ""
@@ -46,7 +46,7 @@ def _described(path: Path) -> Iterator[str]:
         folders.sort()
         for name in sorted(files):
             seen += 1
-            if seen > _MOST:
+            if seen > _MAX_FILES:
                 return
             try:
                 one = os.lstat(os.path.join(folder, name))

@@ -1,4 +1,4 @@
-"""Where pipelines keep what they know if no local disk is to outlive their runner: all of it in an object store."""
+"""The data of pipelines without a local disk that outlives their runner: all of it in an object store."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ObjectHome(Home):
 
     def __init__(self, objects: ObjectStore) -> None:
         """Make no request."""
-        # The name is part of what containers are told (`tmp_path`), and others must not be able to guess it.
+        # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
         self._scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
         super().__init__(Path(self._scratch.name))
         self._objects = objects
@@ -38,13 +38,13 @@ class ObjectHome(Home):
         return str(self._objects)
 
     def close(self) -> None:
-        """Remove what may be lost."""
+        """Remove the temporary directory."""
         if self._copy is not None:
             self._copy.close()
         self._scratch.cleanup()
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
-        """See `Home`. The copy is this process's own in any case."""
+        """See `Home`. The copy belongs to this process in any case."""
         del read_only
         if isinstance(self._objects, FileObjects):
             self._objects.begin()
@@ -56,10 +56,10 @@ class ObjectHome(Home):
             return False
         return next(self._objects.keys(_METADATA), None) is not None
 
-    look_seconds = 5.0  # each look is some requests, and logs are written as often
+    look_seconds = 5.0  # each check is several requests, and logs are written as often
 
     def reading(self) -> AbstractContextManager[MetadataStore]:
-        """See `Home`. One copy for all, until this is closed: each read applies what was written since the last."""
+        """See `Home`. One copy for all readers, until this is closed: each read applies the writes since the last."""
         return nullcontext(MetadataStore(self._reader()))
 
     def changes(self) -> int:
@@ -73,11 +73,11 @@ class ObjectHome(Home):
         return kept_record(self._objects, launch_prefix(run_id, step))
 
     def log_pieces(self, run_id: str, step: str, after: str = "") -> Iterator[str]:
-        """The keys of what a step has logged, in order: those behind `after`. Raises ObjectStoreError."""
+        """Yield the keys of a step's log pieces, in order, those after `after`. Raises ObjectStoreError."""
         return self._objects.keys(f"{log_folder(run_id, step)}/", after)
 
     def log_piece(self, key: str) -> bytes:
-        """A piece of a log. Raises ObjectStoreError."""
+        """Return a piece of a log. Raises ObjectStoreError."""
         stored = self._objects.get(key)
         return b"" if stored is None else stored.data
 
@@ -128,5 +128,5 @@ class ObjectHome(Home):
 
 
 def open_home(place: str | Path = DEFAULT_HOME) -> Home:
-    """A directory, or what a URL means. Raises ComponentError for one that makes no sense, ObjectStoreError."""
+    """Return the home of a directory or URL. Raises ComponentError for an invalid one, ObjectStoreError."""
     return ObjectHome(open_objects(str(place))) if is_url(str(place)) else Home(Path(place))

@@ -17,19 +17,19 @@ _TRIES = 10
 
 
 class _Envelope(msgspec.Struct):
-    """A file and who wrote it; `stamp` makes each write unlike every other, which a version may be a digest of."""
+    """A file and its writer; `stamp` makes each write unique, since a version may be a digest of it."""
 
     stamp: str
     data: Any = None
 
 
 def launch_prefix(run_id: str, step: str) -> str:
-    """Where the files of a step's launch are."""
+    """Return the prefix of the files of a step's launch."""
     return f"runs/{run_id}/steps/{step}/"
 
 
 def kept_record(objects: ObjectStore, prefix: str, record: str = "launch.json") -> LaunchRecord | None:
-    """A launch's record as it is now, whoever writes it. Raises WorkDirectoryError, ObjectStoreError."""
+    """Return a launch's present record, of any writer. Raises WorkDirectoryError, ObjectStoreError."""
     stored = objects.get(prefix + record)
     try:
         there = None if stored is None else msgspec.json.decode(stored.data, type=_Envelope).data
@@ -50,7 +50,7 @@ class ObjectKeeper:
         self._known: bytes | None = None
 
     def claim(self) -> None:
-        """See `RecordKeeper`: also a record that is not there is claimed, so that nobody before can make it."""
+        """See `RecordKeeper`: a missing record is claimed, too, so that no earlier claimant can make it."""
         for _ in range(_TRIES):
             stored = self._objects.get(self._key)
             try:
@@ -73,7 +73,7 @@ class ObjectKeeper:
         return None if stored is None else stored.data
 
     def write(self, name: str, data: bytes) -> None:
-        """See `RecordKeeper`; only the record is written so."""
+        """See `RecordKeeper`; only the record is written this way."""
         assert name == self._record
         try:
             self._version = self._put(msgspec.json.decode(data), self._version)

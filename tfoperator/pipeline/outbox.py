@@ -1,4 +1,4 @@
-"""What goes to an object store within seconds: lines of logs, which can't be appended there, and logs' positions."""
+"""Delayed writes to an object store: lines of logs, which can't be appended there, and logs' positions."""
 
 from __future__ import annotations
 
@@ -12,42 +12,42 @@ from tfoperator.pipeline.objects import ObjectStore, ObjectStoreError
 
 logger = logging.getLogger(__name__)
 
-_SECONDS = 5.0
-_MOST_BYTES = 4 << 20
-"""Of one log, while the store can't be reached; beyond that lines are lost."""
+_WRITE_PERIOD = 5.0
+_MAX_LOG_BYTES = 4 << 20
+"""Bytes of one log that are kept while the store can't be reached; beyond that lines are lost."""
 
 
 class Outbox:
     """Collects, and writes every few seconds. `start` and `stop` once each; the others from any thread.
 
-    Lines go to a new object each time, before the files: whoever reads a log's position finds the lines up to it.
+    Lines go to a new object each time, before the files: a reader of a log's position finds the lines up to it.
     """
 
     def __init__(self, objects: ObjectStore, clock: Clock, prefix: str) -> None:
-        """`prefix` is part of the names of logs' pieces: that of a later runner sorts behind an earlier one's."""
+        """`prefix` is part of the names of logs' pieces: that of a later runner sorts after an earlier one's."""
         self._objects = objects
         self._prefix = prefix
         self._lock = threading.Lock()  # guards the three below
         self._lines: dict[str, list[str]] = defaultdict(list)
         self._sizes: dict[str, int] = defaultdict(int)
         self._files: dict[str, bytes] = {}
-        self._pieces = 0  # only the thread that writes
-        self._repetition = Repetition(self._write, seconds=_SECONDS, clock=clock, name="outbox")
+        self._pieces = 0  # used only by the writing thread
+        self._repetition = Repetition(self._write, seconds=_WRITE_PERIOD, clock=clock, name="outbox")
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._repetition.start()
 
     def stop(self) -> None:
-        """Write what is left, and end."""
+        """Write the rest, and end."""
         self._repetition.stop()
         self._write()
 
     def add(self, log: str, line: str) -> None:
-        """Add a line to a log, whose pieces are under this key; without control characters."""
+        """Add a line to a log, whose pieces have this key as prefix; without control characters."""
         text = without_controls(line)
         with self._lock:
-            if self._sizes[log] < _MOST_BYTES:
+            if self._sizes[log] < _MAX_LOG_BYTES:
                 self._sizes[log] += len(text) + 1
                 self._lines[log].append(text)
 

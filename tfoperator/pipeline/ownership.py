@@ -1,4 +1,4 @@
-"""To be the one runner of a run: its lease, renewed by a thread, and whatever else has to be held with it."""
+"""Ownership of a run: its lease, renewed by a thread, and further resources that are held with it."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from tfoperator.pipeline.objects import ObjectStoreError
 
 logger = logging.getLogger(__name__)
 
-_RENEWED_AFTER = 0.25
-"""Of the lease's time: three renewals may fail."""
+_RENEWAL_SHARE = 0.25
+"""The renewal period as a share of the lease's time: three renewals may fail."""
 
 
 class Ownership:
-    """Held while entered; on the way out the lease is given back, and then `held`, what else belongs to it, closed.
+    """Held while entered; at the exit the lease is released, and then `held`, the other resources, closed.
 
     `check` from any thread. `when_lost` is called once, by the renewing thread, if another has taken the run over.
     """
 
     def __init__(self, lease: RunLease, clock: Clock, held: ExitStack, seconds: float) -> None:
-        """The lease, of so many seconds, is taken already."""
+        """The lease, of this many seconds, is taken already."""
         self.term = lease.term
         self._lease = lease
         self._held = held
-        self._renewal = Repetition(self._renew, seconds=seconds * _RENEWED_AFTER, clock=clock, name="lease")
+        self._renewal = Repetition(self._renew, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost = False
         self.when_lost: Callable[[], object] = lambda: None
 
@@ -45,7 +45,7 @@ class Ownership:
                 logger.warning("the lease is not given back, and runs out by itself: %s", error)
 
     def check(self) -> None:
-        """Raise OwnershipLost if the run is another runner's, ObjectStoreError if that can't be found out."""
+        """Raise OwnershipLost if the run is another runner's, ObjectStoreError if that is unknown."""
         self._lease.check()
 
     def _renew(self) -> None:

@@ -4,8 +4,8 @@
 
     PLATFORMS = {"docker": {"default": [DockerPlatformConfig(...)]}, "kubernetes": {...}}
 
-A default says of which type a parameter is; `None`, that it may be left out. `PLATFORMS` has platform configs by
-component, for each platform that the pipeline is used on; it may be left out, and so may any platform in it.
+A default determines a parameter's type; `None` makes it optional. `PLATFORMS` has platform configs by
+component, for each platform that the pipeline uses; it is optional, and so is any platform in it.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Platforms = Mapping[str, Mapping[str, Sequence[PlatformConfig]]]
 
 
 class LoadedPipeline(msgspec.Struct, frozen=True):
-    """What a file says, with the parameters that it was made with. `left_out` are those that need not be given."""
+    """The content of a file, and the parameters that it was called with. `left_out` are the omitted optional ones."""
 
     pipeline: Pipeline
     parameters: dict[str, Any]
@@ -39,7 +39,7 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
     left_out: tuple[str, ...] = ()
 
     def platform_configs(self, wanted: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
-        """The configs of a platform; without `wanted` those of the only one. Raises ComponentError."""
+        """Return the configs of a platform; without `wanted` those of the only platform. Raises ComponentError."""
         known = ", ".join(self.platforms)
         if wanted:
             if wanted not in self.platforms:
@@ -53,11 +53,11 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 def load_pipeline_file(
     path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
 ) -> LoadedPipeline:
-    """Run the file, and make its pipeline with parameters given as text.
+    """Run the file, and create its pipeline with parameters given as text.
 
-    With `blank_is_left_out` a parameter that may be left out is, if its text is empty: for who can't give fewer.
+    With `blank_is_left_out` an optional parameter with empty text is left out: for callers that must pass all.
 
-    Raises ComponentError, which names the file and, for an error of its code, the line; OSError if it isn't there.
+    Raises ComponentError, which names the file and, for an error of its code, the line; OSError if it doesn't exist.
     """
     module = _import(Path(path))
     make = getattr(module, _FUNCTION, None)
@@ -74,9 +74,9 @@ def load_pipeline_file(
 
 
 def _import(path: Path) -> ModuleType:
-    """The file as a module of its own name: its classes can be found again under it, and its neighbours imported."""
+    """Import the file as a module of its own name, by which its classes are found; its folder can be imported from."""
     with path.open("rb"):
-        pass  # raises OSError as nothing else does
+        pass  # raises OSError only for the file itself
     name = path.stem
     spec = importlib.util.spec_from_file_location(name, path.absolute())
     if spec is None or spec.loader is None or path.suffix != ".py":
@@ -98,7 +98,7 @@ def _import(path: Path) -> ModuleType:
 
 
 def _called(path: str, call: Callable[[], Any]) -> Any:
-    """What the file's code returns; its errors, with the line of the file where they happened."""
+    """Return the result of the file's code; convert its errors, with the line of the file where they happened."""
     try:
         return call()
     except ComponentError as error:
@@ -116,7 +116,7 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
 
 
 def _known_parameters(make: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
-    """The parameters with their defaults, None for one that has none; and those that may be left out."""
+    """Return the parameters with their defaults, None for one without; and the optional ones."""
     known: dict[str, Any] = {}
     optional: list[str] = []
     for name, parameter in inspect.signature(make).parameters.items():

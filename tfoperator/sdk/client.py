@@ -1,4 +1,4 @@
-"""`TFJobClient`: what programs do with TFJobs, with the method names of the Go operator's TrainingClient."""
+"""`TFJobClient`: operations on TFJobs for programs, with the method names of the Go operator's TrainingClient."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ class TFJobClient(JobReader):
     """A client for TFJobs; also a context manager. Thread-safe: one per process will do.
 
     `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
-    KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods that are given
-    none (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
+    KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods called without
+    one (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
     `archive_dir` is where the operator's log archive is mounted, if it is (default: `$TFOPERATOR_ARCHIVE_DIR`).
 
-    Errors that have to do with a job are `TFJobError`s that name it; others (no connection, no rights) are
+    Errors about a job are `TFJobError`s that name it; others (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
     """
 
@@ -37,10 +37,10 @@ class TFJobClient(JobReader):
     def local(
         cls, run_dir: str | os.PathLike[str] | None = None, *, work_dir: str | os.PathLike[str] | None = None
     ) -> TFJobClient:
-        """A client with a control plane of its own in this process: jobs run as processes of this machine.
+        """Return a client with its own control plane in this process: jobs run as processes of this machine.
 
-        No cluster and no kubeconfig are needed. `run_dir` keeps logs and volumes; without it they are gone after
-        `close()`, which stops what still runs. Processes start in `work_dir`, by default the current directory.
+        No cluster and no kubeconfig are needed. `run_dir` keeps logs and volumes; without it they are deleted by
+        `close()`, which stops running jobs. Processes start in `work_dir`, by default the current directory.
         Raises OSError.
         """
         from tfoperator.sdk.local import LocalPlane
@@ -51,7 +51,7 @@ class TFJobClient(JobReader):
         return client
 
     def close(self) -> None:
-        """As for any client; one made by `local` stops its jobs and its control plane."""
+        """Close the client; one made by `local` stops its jobs and its control plane."""
         super().close()
         if self._local is not None:
             self._local.stop()
@@ -80,18 +80,18 @@ class TFJobClient(JobReader):
         env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
         dry_run: bool = False,
     ) -> TFJob:
-        """Create a job, from a manifest or from a function; returns it as the API server has it.
+        """Create a job, from a manifest or from a function; return it as stored by the API server.
 
-        `job` is a mapping, a TFJob, a path or YAML text. `namespace` goes before the one in it, which goes before the
-        client's. With `dry_run` the server checks everything but keeps nothing.
+        `job` is a mapping, a TFJob, a path or YAML text. `namespace` overrides the one in it, which overrides the
+        client's. With `dry_run` the server checks everything but stores nothing.
 
-        `train_func` instead is a function that stands alone: it imports what it needs inside. Each replica runs its
+        `train_func` instead is a self-contained function: it imports its modules inside. Each replica runs its
         source in `base_image` and calls it with `parameters`, a dictionary, as its one argument (without: none at all).
         `resources_per_worker` is like `{"cpu": 2, "memory": "4Gi", "gpu": 1}`; `env_vars` a mapping, or entries as a
         container has them. `packages_to_install` are installed by pip first. One worker unless numbers are given.
 
         Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError,
-        `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError if the arguments make no sense.
+        `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError for invalid arguments.
         """
         if (job is None) == (train_func is None):
             raise ValueError("give either a job or a train_func: the function (train), not what it returns (train())")
@@ -125,9 +125,9 @@ class TFJobClient(JobReader):
             return self._client.create(TFJOBS, where, manifest, decode_tfjob, dry_run=dry_run)
 
     def update_job(self, job: JobSource, name: str | None = None, namespace: str | None = None) -> TFJob:
-        """Change a job to what `job` says (labels, annotations, spec); what it doesn't mention stays as it is.
+        """Change a job's labels, annotations and spec to those in `job`; fields that it doesn't contain stay unchanged.
 
-        The name is the one in `job` unless it is given. Raises JobNotFound, JobInvalid.
+        `name` defaults to the one in `job`. Raises JobNotFound, JobInvalid.
         """
         manifest = job_manifest(job, name)
         metadata = manifest["metadata"]
@@ -142,7 +142,7 @@ class TFJobClient(JobReader):
             return self._client.patch(TFJOBS, where, name, patch, decode_tfjob)
 
     def delete_job(self, name: str, namespace: str | None = None, *, propagation_policy: str = "Background") -> None:
-        """Delete the job; its pods and services go after it. Raises JobNotFound. See `wait_for_job_deletion`."""
+        """Delete the job, then its pods and services. Raises JobNotFound. See `wait_for_job_deletion`."""
         where = self._where(namespace)
         with job_errors(where, name):
             self._client.delete(TFJOBS, where, name, propagation_policy=propagation_policy)
@@ -150,18 +150,18 @@ class TFJobClient(JobReader):
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
         """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded, JobQueued.
 
-        Kueue would undo it: a job in one of its queues is stopped through its Workload, which JobQueued names.
+        Kueue would revert it: a job in one of its queues is stopped through its Workload, which JobQueued names.
         """
         return self._set_suspend(name, namespace, True)
 
     def resume_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """Have a suspended job run. Raises JobNotFound, JobEnded, JobQueued as above."""
+        """Resume a suspended job. Raises JobNotFound, JobEnded, JobQueued as above."""
         return self._set_suspend(name, namespace, False)
 
     def scale_job(self, name: str, replicas: int | Mapping[str, int], namespace: str | None = None) -> TFJob:
-        """Set how many replicas there are: of workers, or by type. Raises JobNotFound, NoSuchReplica, JobEnded.
+        """Set the number of replicas: of workers, or by type. Raises JobNotFound, NoSuchReplica, JobEnded.
 
-        TensorFlow processes that run learn of others only if the job has `enableDynamicWorker`.
+        Running TensorFlow processes learn about others only if the job has `enableDynamicWorker`.
         """
         wanted = {"Worker": replicas} if isinstance(replicas, int) else dict(replicas)
 
@@ -184,7 +184,7 @@ class TFJobClient(JobReader):
     def _set_suspend(self, name: str, namespace: str | None, suspend: bool) -> TFJob:
         def change(job: TFJob) -> dict[str, Any]:
             queue = job_queue(self._client, job)
-            # Without Kueue a queue's name is but a label.
+            # Without Kueue a queue's name is only a label.
             if queue is not None and queue.state is not QueueState.NO_KUEUE:
                 raise JobQueued(job, queue, active=not suspend)
             return {"runPolicy": {"suspend": suspend}}
@@ -192,7 +192,7 @@ class TFJobClient(JobReader):
         return self._change_spec(name, namespace, change)
 
     def _change_spec(self, name: str, namespace: str | None, change: Callable[[TFJob], Mapping[str, Any]]) -> TFJob:
-        """Patch the spec of a job that has not ended; read and patch again if it was changed in between."""
+        """Patch the spec of a job that has not ended; retry if it was changed in between."""
 
         def attempt() -> TFJob:
             job = self.get_job(name, namespace)

@@ -1,8 +1,8 @@
-"""What can go wrong for somebody who works with jobs, each with the job's name and namespace in its message.
+"""The errors of operations on jobs, each with the job's name and namespace in its message.
 
 An API server answers 404 for a missing job, a missing namespace and a missing CustomResourceDefinition alike; a user
-has to do something else about each. What has nothing to do with jobs (no connection, no rights) stays the `KubeError`
-that it is.
+must react to each differently. Errors unrelated to jobs (no connection, no rights) stay the `KubeError`
+that they are.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class NamespaceNotFound(TFJobError):
 
 
 class FunctionSourceError(TFJobError):
-    """A training function can't be sent to a cluster: no source, or it needs what is outside of it."""
+    """A training function can't be sent to a cluster: no source, or it depends on code outside of it."""
 
 
 class _AboutJob(TFJobError):
@@ -49,7 +49,7 @@ class _AboutJob(TFJobError):
 
 
 class JobNotFound(_AboutJob):
-    """There is no such job; `archived` are the replicas (`worker-0`) of a deleted one that have logs in the archive."""
+    """There is no such job; `archived` are the replicas (`worker-0`) of a deleted job with logs in the archive."""
 
     def __init__(self, namespace: str, name: str, message: str = "", archived: Sequence[str] = ()) -> None:
         self.archived = tuple(archived)
@@ -57,14 +57,14 @@ class JobNotFound(_AboutJob):
 
 
 class JobDeleted(JobNotFound):
-    """Somebody deleted the job while it was waited for."""
+    """The job was deleted while it was waited for."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(namespace, name, f"TFJob {name} in namespace {namespace} was deleted in the meantime")
 
 
 class JobAlreadyExists(_AboutJob):
-    """A job of that name is there already."""
+    """A job of that name exists."""
 
     def __init__(self, namespace: str, name: str) -> None:
         super().__init__(namespace, name, f"there is already a TFJob {name} in namespace {namespace}")
@@ -81,11 +81,11 @@ class JobInvalid(_AboutJob):
 
 
 class NoSuchReplica(_AboutJob):
-    """The job has no replicas of the type or index that was asked for."""
+    """The job has no replicas of the requested type or index."""
 
 
 class JobEnded(_AboutJob):
-    """The job has ended, so what was asked for or waited for can't be any more. `job` is how it was then."""
+    """The job has ended, so the requested change or state is impossible. `job` is its last state."""
 
     def __init__(self, job: TFJob, message: str) -> None:
         self.job = job
@@ -93,9 +93,9 @@ class JobEnded(_AboutJob):
 
 
 class JobQueued(_AboutJob):
-    """The job is in a queue of Kueue, which alone suspends and resumes it. `queue` is how it stands there.
+    """The job is in a queue of Kueue, which alone suspends and resumes it. `queue` is its state there.
 
-    `active` is what has to become of its Workload's member of that name for what was asked for.
+    `active` is the value that the Workload's member of that name needs for the requested change.
     """
 
     def __init__(self, job: TFJob, queue: JobQueue, *, active: bool) -> None:
@@ -109,9 +109,9 @@ class JobQueued(_AboutJob):
 
 
 class JobElsewhere(_AboutJob):
-    """MultiKueue has the job run on another cluster, and what was asked for is there.
+    """MultiKueue runs the job on another cluster; the requested data is there.
 
-    `cluster` is the name by which Kueue knows that cluster; empty while none is chosen, or where it can't be read.
+    `cluster` is Kueue's name for that cluster; empty while none is chosen, or if it can't be read.
     """
 
     def __init__(self, job: TFJob, cluster: str) -> None:
@@ -130,9 +130,9 @@ class JobElsewhere(_AboutJob):
 
 
 class JobFailed(JobEnded):
-    """The job has failed while something else was waited for; `condition` says why.
+    """The job has failed while another condition was waited for; `condition` has the reason.
 
-    `culprit` is the replica whose failure came first, with its last log lines, where they can still be had.
+    `culprit` is the replica whose failure came first, with its last log lines, if they are still available.
     """
 
     def __init__(self, job: TFJob, condition: JobCondition, culprit: Culprit | None = None) -> None:
@@ -147,7 +147,7 @@ class JobFailed(JobEnded):
 
 
 class WaitTimeout(_AboutJob, TimeoutError):
-    """The job was not in time; `job` is its last known state."""
+    """The job did not reach the condition in time; `job` is its last known state."""
 
     def __init__(self, namespace: str, name: str, message: str, job: TFJob | None = None) -> None:
         self.job = job
@@ -156,7 +156,7 @@ class WaitTimeout(_AboutJob, TimeoutError):
 
 @contextmanager
 def job_errors(namespace: str, name: str = "") -> Iterator[None]:
-    """Turn the API server's answers about TFJobs inside the block into the errors above."""
+    """Convert the API server's errors about TFJobs inside the block into the errors above."""
     try:
         yield
     except NotFoundError as error:

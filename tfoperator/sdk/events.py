@@ -1,4 +1,4 @@
-"""Events about a job: its own, and those of the pods, services and pod group that belong to it."""
+"""Events about a job: its own, and those of its pods, services and pod group."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _PARTS = "|".join(replica_type.lower() for replica_type in ReplicaType)
 
 
 class EventFilter:
-    """Tells whether an event is about a job or a part of it. The parts are known by name: they may be gone already."""
+    """Tells whether an event is about a job or a part of it. Parts are identified by name: they may be deleted."""
 
     def __init__(self, job: TFJob) -> None:
         self._job = job
         self._part = re.compile(rf"{re.escape(job.metadata.name)}-(?:{_PARTS})-\d+(?:-[0-9a-z]+)?")
 
     def __call__(self, event: JobEvent) -> bool:
-        """Whether it is."""
+        """Return whether the event is."""
         meta, about = self._job.metadata, event.involved_object
-        # An earlier job of this name had parts of the same names.
+        # An earlier job of this name had parts with the same names.
         if meta.creation_timestamp is not None and event.last_seen < meta.creation_timestamp:
             return False
         if about.kind == "TFJob":
@@ -34,5 +34,5 @@ class EventFilter:
 
 
 def events_of(job: TFJob, events: Iterable[JobEvent]) -> list[JobEvent]:
-    """Those that are about the job or its parts, the oldest first."""
+    """Return the events about the job or its parts, the oldest first."""
     return sorted(filter(EventFilter(job), events), key=lambda event: event.last_seen)

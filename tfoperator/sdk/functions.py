@@ -1,7 +1,7 @@
 """Turns a Python function into a TFJob: the function's source becomes a script that every replica runs.
 
-Only source text travels, no objects: a pickle would need the same Python and the same libraries on both sides. So the
-function has to stand alone, and whatever it takes from its surroundings is found here, not by a crash in the cluster.
+Only source text is sent, no objects: a pickle would need the same Python and the same libraries on both sides. So the
+function must be self-contained, and names from outside are detected here, not by a crash in the cluster.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from tfoperator.kube.pod_spec import GPU, verbatim
 from tfoperator.sdk.errors import FunctionSourceError
 
 DEFAULT_BASE_IMAGE = "tensorflow/tensorflow:2.18.0"
-"""What a function runs in unless the caller says otherwise."""
+"""The default image that a function runs in."""
 
 _RESOURCES = {"gpu": GPU, "storage": "ephemeral-storage"}
-"""Short names for resources, as TrainingClient has them."""
+"""Short names for resources, as in TrainingClient."""
 
 # A file, because tracebacks and child processes need one. Backquotes, because $( ) is the kubelet's.
-_START = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
+_START_SCRIPT = 'folder=`mktemp -d`\nprintf "%s" "$1" > "$folder/{name}.py"\nexec python3 -u "$folder/{name}.py"'
 
 
 def function_job(
@@ -49,7 +49,7 @@ def function_job(
     pip_index_url: str | None = None,
     env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The manifest of a TFJob whose replicas all call `train_func`; see `TFJobClient.create_job`."""
+    """Return the manifest of a TFJob whose replicas all call `train_func`; see `TFJobClient.create_job`."""
     script = function_script(train_func, parameters)
     install = ""
     if packages_to_install:
@@ -59,7 +59,7 @@ def function_job(
     container: dict[str, Any] = {
         "name": DEFAULT_CONTAINER_NAME,
         "image": base_image,
-        "command": ["sh", "-ec", verbatim(install + _START.format(name=train_func.__name__)), "sh"],
+        "command": ["sh", "-ec", verbatim(install + _START_SCRIPT.format(name=train_func.__name__)), "sh"],
         "args": [verbatim(script)],
     }
     if env_vars:
@@ -67,7 +67,7 @@ def function_job(
     if resources_per_worker:
         quantities = {_RESOURCES.get(key.lower(), key): value for key, value in resources_per_worker.items()}
         container["resources"] = {"requests": quantities, "limits": quantities}
-    # A proxy that Istio puts beside the container would run on for ever, and the pod with it.
+    # A proxy that Istio adds to the pod would run for ever, and the pod with it.
     template = {
         "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
         "spec": {"containers": [container]},
@@ -89,9 +89,9 @@ def function_job(
 
 
 def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any] | None = None) -> str:
-    """A program that calls the function, with `parameters` as its one argument if they are given.
+    """Return a program that calls the function, with `parameters` as its one argument if they are given.
 
-    Raises FunctionSourceError if there is no source, or the function can't stand alone.
+    Raises FunctionSourceError if there is no source, or the function is not self-contained.
     """
     if not callable(train_func):
         raise FunctionSourceError(
@@ -108,7 +108,7 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     source, node = _source(train_func)
     _check_stands_alone(train_func, node)
     argument = "" if parameters is None else _literal(name, parameters)
-    # Annotations may name types that only the caller's module knows; so they are not evaluated.
+    # Annotations may name types that only the caller's module defines; so they are not evaluated.
     return f"from __future__ import annotations\n\n{source}\n\n{name}({argument})\n"
 
 
@@ -120,12 +120,12 @@ def _source(function: Callable[..., Any]) -> tuple[str, ast.FunctionDef]:
             f"the source of {function.__name__}() is not available, as it was not read from a file or a notebook: "
             "write it into one, or pass a job whose image holds it"
         ) from None
-    # An inner function is indented. Its lines stay as they are, for they may be part of a string.
+    # An inner function is indented. Its lines stay unchanged, since they may be part of a string.
     header = "if True:\n" if text[:1].isspace() else ""
     tree = ast.parse(header + text)
     node = next(found for found in ast.walk(tree) if isinstance(found, ast.FunctionDef))
     lines = (header + text).splitlines()
-    # Decorators are the caller's: they are not there on the other side.
+    # Decorators are the caller's: they do not exist on the other side.
     return header + "\n".join(lines[node.lineno - 1 : node.end_lineno]), node
 
 
@@ -158,7 +158,7 @@ def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
 
 
 def _globals(code: CodeType, verb: Literal["LOAD", "STORE"]) -> Iterator[str]:
-    """The names outside of a function that it reads or sets."""
+    """Return the names outside of a function that it reads or sets."""
     for instruction in _instructions(code):
         if instruction.opname in (f"{verb}_GLOBAL", f"{verb}_NAME"):
             yield str(instruction.argval)
@@ -190,7 +190,7 @@ JobSource = Mapping[str, Any] | TFJob | str | Path
 
 
 def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
-    """A manifest of one's own, which may be changed; `name` overrides the one in it.
+    """Return a new manifest, which may be changed; `name` overrides the one in it.
 
     Raises ManifestError if a file can't be read or holds anything but one TFJob, ValueError for another kind of object.
     """
@@ -213,7 +213,7 @@ def job_manifest(job: JobSource, name: str | None = None) -> dict[str, Any]:
 
 
 def _from_view(job: TFJob) -> dict[str, Any]:
-    # Only what a user writes: the rest of a job that was read is the server's.
+    # Only the fields that a user writes: the others of a job read from the server are the server's.
     meta = job.metadata
     metadata = {
         "name": meta.name,

@@ -1,4 +1,4 @@
-"""A client's connection to the cluster, and what is plainly there: jobs and their pods."""
+"""A client's connection to the cluster, and its plain contents: jobs and their pods."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ class JobAccess:
         self._clock = clock or SystemClock()
 
     def close(self) -> None:
-        """End every call under way and close the connections; those of a `client` that was given stay open."""
+        """End every current call and close the connections; those of a given `client` stay open."""
         if self._owns_client:
             self._client.close()
 
     @property
     def namespace(self) -> str:
-        """The namespace of every method that is given none."""
+        """The default namespace of every method."""
         return self._namespace
 
     @property
     def api(self) -> Client:
-        """The client of the API server below, for what this one doesn't do."""
+        """The client of the API server below, for other operations."""
         return self._client
 
     def get_job(self, name: str, namespace: str | None = None) -> TFJob:
-        """The job as it is now. Raises JobNotFound, NotInstalled."""
+        """Return the job as it is now. Raises JobNotFound, NotInstalled."""
         where = self._where(namespace)
         with job_errors(where, name):
             return self._client.get(TFJOBS, where, name, decode_tfjob)
@@ -66,13 +66,13 @@ class JobAccess:
     def list_jobs(
         self, namespace: str | None = None, *, label_selector: str = "", all_namespaces: bool = False
     ) -> list[TFJob]:
-        """Every job of the namespace, or of all. Raises NotInstalled."""
+        """Return every job of the namespace, or of all. Raises NotInstalled."""
         where = "" if all_namespaces else self._where(namespace)
         with job_errors(where):
             return self._list(TFJOBS, where, decode_tfjob, label_selector)
 
     def check_access(self, namespace: str | None = None) -> None:
-        """Ask for one job: returns if jobs can be read there ("" is everywhere). Raises NotInstalled, KubeError."""
+        """Read one job to check that jobs can be read there ("" is everywhere). Raises NotInstalled, KubeError."""
         where = self._where(namespace) if namespace is None else namespace
         with job_errors(where):
             self._client.list(TFJOBS, where, decode_tfjob, ListOptions(limit=1))
@@ -85,9 +85,9 @@ class JobAccess:
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[Pod]:
-        """The job's pods that match every filter: chief first, then workers by index, evaluator, parameter servers.
+        """Return the pods that match every filter: chief first, then workers by index, evaluator, parameter servers.
 
-        `is_master` picks the pod that leads the job (chief or master, else worker 0). Raises JobNotFound.
+        `is_master` selects the pod that leads the job (chief or master, else worker 0). Raises JobNotFound.
         """
         which = ReplicaFilter(is_master, replica_type, replica_index)
         return self._pods_of(self.get_job(name, namespace), which)
@@ -100,17 +100,17 @@ class JobAccess:
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[str]:
-        """The names of those pods."""
+        """Return the names of those pods."""
         pods = self.get_job_pods(name, namespace, is_master, replica_type, replica_index)
         return [pod.metadata.name for pod in pods]
 
-    # For all parts of the client.
+    # Shared by all parts of the client.
 
     def _where(self, namespace: str | None) -> str:
         return namespace or self._namespace
 
     def _be_here(self, job: TFJob) -> None:
-        """Raises JobElsewhere if MultiKueue has the job run on another cluster."""
+        """Raise JobElsewhere if MultiKueue runs the job on another cluster."""
         if is_multikueue(job):
             raise JobElsewhere(job, cluster_of(self._client, job))
 

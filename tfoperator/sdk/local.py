@@ -1,4 +1,4 @@
-"""The control plane of `TFJobClient.local()`. Only that imports it: it brings the whole engine."""
+"""The control plane of `TFJobClient.local()`. Only that imports it: it imports the whole engine."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tfoperator.local.controlplane import ControlPlane
 
 
 class LocalPlane:
-    """A control plane that runs from the beginning; `stop()` ends it and all that it has started. Thread-safe.
+    """A running control plane; `stop()` ends it and everything that it started. Thread-safe.
 
     Logs and volumes go to `run_dir`; without one to a directory that is removed at the end.
     """

@@ -1,7 +1,7 @@
-"""Where a job stands in its queue: Kueue's Workload of it, read where the cluster has Kueue and rights allow.
+"""The state of a job in its queue: from Kueue's Workload, if the cluster has Kueue and the user may read it.
 
-Only jobs that say that they are in a queue, or that MultiKueue is in charge of them, are asked about; others cost no
-request. What can't be had is said in the answer: it is no error.
+Only jobs with a queue's label, or managed by MultiKueue, are looked up; others cost no
+request. Unavailable data is reported in the result, not as an error.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, Workload, WorkloadCond
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""
 
-_BATCH = 50
-"""Jobs that one request asks about: their UIDs make 2 KB of its URL."""
+_JOBS_PER_REQUEST = 50
+"""Jobs per request: their UIDs make 2 KB of its URL."""
 
 
 class QueueState(StrEnum):
-    """How a job stands in its queue, in one word."""
+    """The state of a job in its queue, in one word."""
 
     WAITING = "Waiting"
-    """For quota."""
+    """It waits for quota."""
     CHECKING = "Checking"
     """It has quota, and waits for admission checks."""
     ADMITTED = "Admitted"
     """It may run."""
     EVICTED = "Evicted"
-    """What runs of it is being stopped; it goes back to its queue."""
+    """Its running pods are being stopped; it returns to its queue."""
     INACTIVE = "Inactive"
-    """Kueue leaves it alone until somebody sets `active` in its Workload again."""
+    """Kueue ignores it until a user sets `active` in its Workload again."""
     FINISHED = "Finished"
     UNKNOWN = "Unknown"
     """It has no Workload, or that can't be read."""
     NO_KUEUE = "NoKueue"
-    """The cluster has no Workloads at all: the label has no effect."""
+    """The cluster has no Workloads: the label has no effect."""
 
 
 class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
-    """Where a job stands in its queue.
+    """The state of a job in its queue.
 
-    `name` is the LocalQueue, empty if MultiKueue alone is named. `message` says why, in Kueue's words. `workload` is
-    the name of the Workload, empty if there is none. `cluster_queue` is whose quota it has. With `multikueue` the job
-    runs on another cluster, `cluster` if it is chosen, and the operator of this one leaves it alone. `problem` says why
-    nothing is heard from there, if that is known: what this cluster says of the job may be old then.
+    `name` is the LocalQueue, empty if only MultiKueue is named. `message` is Kueue's reason. `workload` is
+    the name of the Workload, empty if there is none. `cluster_queue` owns its quota. With `multikueue` the job
+    runs on another cluster, `cluster` if it is chosen, and the operator of this one ignores it. `problem` is why that
+    cluster is unreachable, if known: this cluster's data about the job may be old then.
     """
 
     name: str
@@ -68,7 +68,7 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def waits(self) -> bool:
-        """Whether the queue is why the job doesn't run."""
+        """Whether the job doesn't run because of its queue."""
         return self.state not in (QueueState.ADMITTED, QueueState.FINISHED, QueueState.NO_KUEUE)
 
     @property
@@ -87,20 +87,20 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def in_queue(job: TFJob) -> bool:
-    """Whether the job says that it is in a queue, or that MultiKueue is in charge of it."""
+    """Return whether the job has a queue's label, or is managed by MultiKueue."""
     return bool(queue_name(job.metadata.labels)) or is_multikueue(job)
 
 
 def job_queue(client: ApiClient, job: TFJob) -> JobQueue | None:
-    """Where the job stands in its queue; None, and no request, for one without. Never raises."""
+    """Return the job's state in its queue; None, without a request, if it has none. Never raises."""
     return job_queues(client, [job]).get(job.metadata.uid)
 
 
 def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
-    """Where jobs stand in their queues, by UID; those that are in none are left out. Never raises.
+    """Return the states of jobs in their queues, by UID; those in none are left out. Never raises.
 
-    One request for each fifty in a namespace that have not ended, one for each cluster on which MultiKueue has some of
-    them run, and one more where Kueue is older than 0.15.
+    One request for each fifty in a namespace that have not ended, one for each cluster on which MultiKueue runs some of
+    them, and one more where Kueue is older than 0.15.
     """
     known: dict[str, JobQueue] = {}
     asked: dict[str, dict[str, TFJob]] = {}
@@ -112,13 +112,13 @@ def job_queues(client: ApiClient, jobs: Iterable[TFJob]) -> dict[str, JobQueue]:
             asked.setdefault(meta.namespace, {})[meta.uid] = job
     for namespace, waiting in asked.items():
         uids = list(waiting)
-        for first in range(0, len(uids), _BATCH):
-            known |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _BATCH]})
+        for first in range(0, len(uids), _JOBS_PER_REQUEST):
+            known |= _ask(client, namespace, {uid: waiting[uid] for uid in uids[first : first + _JOBS_PER_REQUEST]})
     return _with_problems(client, known)
 
 
 def cluster_of(client: ApiClient, job: TFJob) -> str:
-    """The cluster on which MultiKueue has the job run, or had; empty if none is chosen or it isn't known. Never raises.
+    """Return the cluster on which MultiKueue runs, or ran, the job; empty if none is chosen or known. Never raises.
 
     One request, also for a job that has ended.
     """
@@ -140,7 +140,7 @@ def _with_problems(client: ApiClient, known: dict[str, JobQueue]) -> dict[str, J
 
 
 def _problem(client: ApiClient, cluster: str) -> str:
-    """What keeps Kueue from the cluster; empty if nothing does, or if this user may not know."""
+    """Return why Kueue can't reach the cluster; empty if it can, or if this user may not know."""
     for resource in CLUSTERS:
         try:
             found = client.get(resource, "", cluster, decode_cluster)
@@ -174,7 +174,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
 
 
 def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
-    """Raises NotFoundError if the cluster has no Workloads, and other KubeErrors."""
+    """Return the Workloads. Raises NotFoundError if the cluster has none, and other KubeErrors."""
     *newer, oldest = WORKLOADS
     for resource in newer:
         try:
@@ -189,7 +189,7 @@ def _list(client: ApiClient, resource: Resource, namespace: str, selection: Sele
 
 
 def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
-    """Where a job stands by what Kueue has written about it. Pure."""
+    """Return a job's state in its queue from Kueue's objects. No I/O."""
     if not workloads:
         message = (
             "Kueue has no Workload of it: the job's events say why, if Kueue runs and kubeflow.org/tfjob is among its "
@@ -211,7 +211,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
 
 
 def _one_line(text: str) -> str:
-    """What others have written, so that it can't look like more than one statement of ours."""
+    """Return another component's text on one line, so that it can't look like several of this program's statements."""
     line = " ".join(text.split())
     return line if len(line) <= _MAX_MESSAGE else f"{line[:_MAX_MESSAGE]} ..."
 
@@ -245,7 +245,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
 
 
 def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
-    """What Kueue says of the quota, and why the job is not running any more if it was."""
+    """Return Kueue's reason about the quota, and why the job is not running any more if it was."""
     said = [quota.message or "Kueue has not looked at it yet"]
     if evicted.status == "True" and evicted.message == quota.message:
         said = [_sentence(evicted)]
@@ -262,7 +262,7 @@ def _sentence(condition: WorkloadCondition) -> str:
 
 
 def _checks(workload: Workload) -> str:
-    """The admission checks that have not agreed."""
+    """Return the admission checks that have not passed."""
     waiting = [check for check in workload.status.admission_checks if check.state != "Ready"]
     return ", ".join(
         f"admission check {check.name} is {check.state}" + (f": {check.message}" if check.message else "")

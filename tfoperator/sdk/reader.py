@@ -1,4 +1,4 @@
-"""The half of the client that only reads: a job's conditions, waiting for them, and what tells why they are so."""
+"""The reading half of the client: a job's conditions, waiting for them, and the reasons for them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tfoperator.sdk.usage import PodUsage, measured_pods
 from tfoperator.sdk.waiting import checked_conditions, wait_for_conditions, wait_for_deletion
 
 DEFAULT_WAIT_TIMEOUT = 600.0
-"""Seconds, as TrainingClient has it."""
+"""Seconds, as in TrainingClient."""
 
 
 class JobReader(JobLogReader):
@@ -37,31 +37,31 @@ class JobReader(JobLogReader):
     def get_job_conditions(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> list[JobCondition]:
-        """The conditions of a job, the latest last; those of `job` if it is given."""
+        """Return the conditions of a job, the latest last; those of `job` if it is given."""
         return list((job or self.get_job(name, namespace)).status.conditions)
 
     def is_job_created(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether the operator has taken notice of the job."""
+        """Return whether the operator has noticed the job."""
         return self._has(ConditionType.CREATED, name, namespace, job)
 
     def is_job_running(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether the chief (or, without one, any worker) runs."""
+        """Return whether the chief (or, without one, any worker) runs."""
         return self._has(ConditionType.RUNNING, name, namespace, job)
 
     def is_job_restarting(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether replicas are being started again."""
+        """Return whether replicas are being restarted."""
         return self._has(ConditionType.RESTARTING, name, namespace, job)
 
     def is_job_suspended(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether the job is suspended."""
+        """Return whether the job is suspended."""
         return self._has(ConditionType.SUSPENDED, name, namespace, job)
 
     def is_job_succeeded(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether the job has succeeded."""
+        """Return whether the job has succeeded."""
         return self._has(ConditionType.SUCCEEDED, name, namespace, job)
 
     def is_job_failed(self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None) -> bool:
-        """Whether the job has failed."""
+        """Return whether the job has failed."""
         return self._has(ConditionType.FAILED, name, namespace, job)
 
     # Waiting.
@@ -74,14 +74,14 @@ class JobReader(JobLogReader):
         wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT,
         callback: Callable[[TFJob], object] | None = None,
     ) -> TFJob:
-        """Watch the job until one of the conditions is true; returns it as it is then.
+        """Watch the job until one of the conditions is true; return its state then.
 
-        `wait_timeout` is in seconds (None: for ever, 0: look once). `callback` gets every state that the job goes
-        through. A job that has succeeded counts as having been Running.
+        `wait_timeout` is in seconds (None: for ever, 0: look once). `callback` gets every state of the job.
+        A job that has succeeded counts as having been Running.
 
         Raises WaitTimeout (a TimeoutError), JobFailed if it fails and Failed isn't expected (with the last log lines of
-        the replica that failed first, where they can be had), JobEnded if it succeeds
-        though something else is waited for, JobDeleted, JobNotFound; ValueError for conditions that don't exist.
+        the replica that failed first, if available), JobEnded if it succeeds
+        but another condition is waited for, JobDeleted, JobNotFound; ValueError for conditions that don't exist.
         """
         expected = checked_conditions(expected_conditions)
         try:
@@ -105,24 +105,24 @@ class JobReader(JobLogReader):
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
-        """Watch until there is no such job (any more). Raises WaitTimeout."""
+        """Wait until there is no such job. Raises WaitTimeout."""
         wait_for_deletion(self._client, self._where(namespace), name, timeout=wait_timeout, clock=self._clock)
 
     def get_job_queue(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
     ) -> JobQueue | None:
-        """Where the job stands in its queue of Kueue, and why it waits; None, without a request, for one without.
+        """Return the job's state in its Kueue queue, and why it waits; None, without a request, if it has none.
 
-        What can't be read is said in the answer's `message`. Raises JobNotFound.
+        Read errors are in the result's `message`. Raises JobNotFound.
         """
         return job_queue(self._client, job or self.get_job(name, namespace))
 
-    # What happens in its pods.
+    # The job's pods.
 
     def get_job_report(self, name: str, namespace: str | None = None) -> Report:
-        """Why the job failed, or does not go on: see `tfoperator.report`. Raises JobNotFound, OSError as above.
+        """Return why the job failed, or is stuck: see `tfoperator.report`. Raises JobNotFound, OSError as above.
 
-        The archive is asked for the logs of pods that are gone. Of a job that is gone nothing is known here.
+        Logs of deleted pods come from the archive. Deleted jobs have no report.
         """
         job = self.get_job(name, namespace)
         pods = self._pods_of(job, ReplicaFilter())
@@ -140,9 +140,9 @@ class JobReader(JobLogReader):
         replica_type: str | None = None,
         replica_index: int | None = None,
     ) -> list[ReplicaStacks]:
-        """Where the Python threads of the replicas are that run now. Raises JobNotFound, JobElsewhere.
+        """Return the stacks of the running replicas' Python threads. Raises JobNotFound, JobElsewhere.
 
-        Blocks for some seconds. In a cluster it runs a command in each pod, which needs the right `create pods/exec`.
+        Blocks for some seconds. In a cluster this runs a command in each pod, which needs the right `create pods/exec`.
         """
         which = ReplicaFilter(replica_type=replica_type, replica_index=replica_index)
         job = self.get_job(name, namespace)
@@ -150,12 +150,12 @@ class JobReader(JobLogReader):
         return take_stacks(self._client, self._pods_of(job, which))
 
     def get_job_events(self, name: str, namespace: str | None = None) -> list[JobEvent]:
-        """Events about the job, its pods, services and pod group, the oldest first. Raises JobNotFound."""
+        """Return the events of the job, its pods, services and pod group, the oldest first. Raises JobNotFound."""
         job = self.get_job(name, namespace)
         return events_of(job, self._list(EVENTS, job.metadata.namespace, decode_event, ""))
 
     def get_job_usage(self, name: str, namespace: str | None = None) -> dict[str, PodUsage]:
-        """What each pod of the job uses, by the pod's name; empty where nobody measures. Never raises.
+        """Return the usage of each pod of the job, by pod name; empty without a metrics API. Never raises.
 
         A pod that has just started, or has ended, may be missing.
         """
@@ -168,7 +168,7 @@ class JobReader(JobLogReader):
             meta = job.metadata
             archived = self._archived(meta.name, meta.namespace, meta.uid, ReplicaFilter())
             return read_culprit(self._client, job, pods, archived)
-        except (KubeError, OSError):  # that the job has failed is what counts
+        except (KubeError, OSError):  # the job's failure matters more
             return None
 
     def _has(self, condition: ConditionType, name: str, namespace: str | None, job: TFJob | None) -> bool:

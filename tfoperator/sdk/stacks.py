@@ -15,11 +15,11 @@ from tfoperator.kube.objects import Pod
 from tfoperator.logs.stacks import STACKS_COMMAND, PodStacks, stacks_printed, stacks_refused, stacks_told
 from tfoperator.sdk.states import container_status
 
-_AT_ONCE = 8
+_PARALLEL_PODS = 8
 
 
 class ReplicaStacks(msgspec.Struct, frozen=True):
-    """The stacks of one replica's threads, or in one sentence why there are none."""
+    """The stacks of one replica's threads, or one sentence with the reason for none."""
 
     replica: str
     text: str = ""
@@ -27,9 +27,9 @@ class ReplicaStacks(msgspec.Struct, frozen=True):
 
 
 def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
-    """The stacks of the pods that run, in their order; blocks for some seconds where a program does not answer."""
+    """Return the stacks of the running pods, in their order; block for some seconds if a program does not answer."""
     running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="stacks") as pool:
+    with ThreadPoolExecutor(_PARALLEL_PODS, thread_name_prefix="stacks") as pool:
         found = pool.map(lambda pod: _of(client, pod), running)
         return [
             ReplicaStacks(replica_name(pod), one.text, one.problem) for pod, one in zip(running, found, strict=True)
@@ -46,7 +46,7 @@ def _told(client: Client, pod: Pod) -> PodStacks:
     container = status.name if status is not None else ""
     try:
         try:
-            # Only the control plane of `tfoperator local up` has it; it looks from outside, also at what is stopped.
+            # Only the control plane of `tfoperator local up` has it; it reads from outside, also stopped processes.
             return stacks_told(client.pod_stacks(meta.namespace, meta.name, container))
         except NotFoundError:
             return stacks_printed(client.pod_exec(meta.namespace, meta.name, container, STACKS_COMMAND))

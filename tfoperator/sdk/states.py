@@ -1,4 +1,4 @@
-"""What a TFJob's conditions and a pod's status say, in one word or line. Pure."""
+"""The state of a TFJob and of a pod in one word or line, from conditions and status. No I/O."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.objects import ContainerStatus, Pod
 
-_BY_WEIGHT = (
+_BY_PRIORITY = (
     ConditionType.FAILED,
     ConditionType.SUCCEEDED,
     ConditionType.SUSPENDED,
@@ -25,19 +25,19 @@ _STARTING = frozenset(("", "ContainerCreating", "PodInitializing"))
 
 
 def job_state(job: TFJob) -> str:
-    """One word for people: Terminating, the weightiest true condition, or Pending."""
+    """Return one word for users: Terminating, the true condition of the highest priority, or Pending."""
     if job.metadata.deletion_timestamp is not None:
         return "Terminating"
-    return next((str(condition) for condition in _BY_WEIGHT if has_condition(job, condition)), "Pending")
+    return next((str(condition) for condition in _BY_PRIORITY if has_condition(job, condition)), "Pending")
 
 
 def wanted_replicas(job: TFJob) -> dict[str, int]:
-    """How many replicas of each type are asked for."""
+    """Return the requested number of replicas of each type."""
     return {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
 
 
 def ready_text(job: TFJob) -> str:
-    """`3/4`: how many replicas are ready, of how many. `-` where MultiKueue runs the job, and doesn't tell."""
+    """Return `3/4`: the number of ready replicas, and of all. `-` if MultiKueue runs the job without reporting it."""
     if job.status.ready:
         return job.status.ready
     wanted = sum(wanted_replicas(job).values())
@@ -47,28 +47,28 @@ def ready_text(job: TFJob) -> str:
 
 
 def restart_count(job: TFJob) -> int | None:
-    """How often replicas were started again. None where MultiKueue runs the job, which doesn't tell."""
+    """Return the number of replica restarts. None if MultiKueue runs the job, which does not report it."""
     return job.status.restarts or (None if is_multikueue(job) else 0)
 
 
 def replica_key(specs: Mapping[str, object], replica_type: str) -> str | None:
-    """The key of `tfReplicaSpecs` that means this type, however it is spelled (`worker`, `Worker`)."""
+    """Return the key of `tfReplicaSpecs` for this type, in any letter case (`worker`, `Worker`)."""
     return next((key for key in specs if key.lower() == replica_type.lower()), None)
 
 
 def pod_order(pod: Pod) -> tuple[int, int, str]:
-    """Sorts pods as people think of them: chief, workers by number, evaluator, parameter servers."""
+    """Return the sort key of a pod: chief, workers by number, evaluator, parameter servers."""
     replica = replica_of(pod.metadata.labels)
     if replica is None:
-        return len(_ORDER), 0, pod.metadata.name
-    return _ORDER.index(replica[0]), replica[1], pod.metadata.name
+        return len(_TYPE_ORDER), 0, pod.metadata.name
+    return _TYPE_ORDER.index(replica[0]), replica[1], pod.metadata.name
 
 
-_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
+_TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
 
 
 class ReplicaFilter(msgspec.Struct, frozen=True):
-    """Picks pods of one job: those that match whatever is given.
+    """Selects pods of one job: those that match every given value.
 
     `is_master` means the one that leads the job (chief or master, else worker 0). Raises ValueError for a replica type
     that does not exist.
@@ -84,7 +84,7 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
     @classmethod
     def or_master(cls, is_master: bool, replica_type: str | None, replica_index: int | None) -> ReplicaFilter:
-        """As logs are asked for: `is_master` counts only where neither type nor index is given."""
+        """Return the filter for logs: `is_master` counts only if neither type nor index is given."""
         return cls(is_master and replica_type is None and replica_index is None, replica_type, replica_index)
 
     @property
@@ -93,11 +93,11 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
         return self.is_master or (self.replica_type is not None and self.replica_index is not None)
 
     def select(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Those pods that match, in the order of `pod_order`."""
+        """Return the matching pods, in the order of `pod_order`."""
         return sorted(filter(self.matches, pods), key=pod_order)
 
     def matches(self, pod: Pod) -> bool:
-        """Whether this pod is meant."""
+        """Return whether this pod matches."""
         labels = pod.metadata.labels
         if self.is_master and labels.get(LABEL_JOB_ROLE) != JOB_ROLE_MASTER:
             return False
@@ -111,7 +111,7 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
 
 
 def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:
-    """The status of the container of that name; without a name `tensorflow`, else the first."""
+    """Return the status of the container of that name; without a name `tensorflow`, else the first."""
     statuses = pod.status.container_statuses
     name = container or DEFAULT_CONTAINER_NAME
     named = next((status for status in statuses if status.name == name), None)
@@ -119,7 +119,7 @@ def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:
 
 
 def has_started(status: ContainerStatus | None) -> bool:
-    """Whether the container has a log: it runs, has ended, or ran before."""
+    """Return whether the container has a log: it runs, has ended, or ran before."""
     if status is None:
         return False
     if status.state is not None and status.state.waiting is None:
@@ -128,7 +128,7 @@ def has_started(status: ContainerStatus | None) -> bool:
 
 
 def waiting_reason(pod: Pod) -> str:
-    """Why the pod is not running, as far as anybody said: `ImagePullBackOff: message`; else empty."""
+    """Return why the pod is not running, as far as reported: `ImagePullBackOff: message`; else empty."""
     for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
         waiting = status.state.waiting if status.state is not None else None
         if waiting is not None and waiting.reason not in _STARTING:

@@ -1,7 +1,7 @@
-"""What pods use, as the metrics API says it: metrics-server in a cluster, the control plane itself on one machine.
+"""The resource usage of pods, from the metrics API: metrics-server in a cluster, the control plane on one machine.
 
-Many clusters have no metrics API, and many users may not read it. So what can't be had is left out: it is no error,
-and asking costs one request.
+Many clusters have no metrics API, and many users may not read it. So unavailable values are left out: that is no error,
+and the read costs one request.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ _GPU, _GPU_MEMORY = "nvidia.com/gpu", "nvidia.com/gpu-memory"
 
 
 class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
-    """What a pod uses: CPUs on average over the last window of measurement, bytes of memory, and its GPUs if known.
+    """A pod's usage: CPUs on average over the last window of measurement, bytes of memory, and its GPUs if known.
 
-    `gpu` is how many of its devices are busy: 1.5 of 2, say. Only `tfoperator run` and `local up` tell of GPUs.
+    `gpu` is the number of its busy devices, e.g. 1.5 of 2. Only `tfoperator run` and `local up` report GPUs.
     """
 
     cpu: float = 0.0
@@ -38,7 +38,7 @@ class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
     gpu_memory: int | None = None
 
     def __add__(self, other: PodUsage) -> PodUsage:
-        """Both together."""
+        """Return the sum of both."""
         gpus = [one for one in (self.gpu, other.gpu) if one is not None]
         memories = [one for one in (self.gpu_memory, other.gpu_memory) if one is not None]
         return PodUsage(
@@ -61,7 +61,7 @@ _decode = decoder(_PodMetrics)
 
 
 class MeasuredPod(msgspec.Struct, frozen=True):
-    """A pod that was measured; `job` is empty if it belongs to no TFJob."""
+    """A measured pod; `job` is empty if it belongs to no TFJob."""
 
     namespace: str
     name: str
@@ -70,9 +70,9 @@ class MeasuredPod(msgspec.Struct, frozen=True):
 
 
 def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[MeasuredPod]:
-    """The pods that a label selector selects, as far as they were measured; none where nobody measures. Never raises.
+    """Return the measured pods that a label selector matches; none without a metrics API. Never raises.
 
-    With an empty namespace those of all namespaces.
+    An empty namespace means all namespaces.
     """
     try:
         page = client.list(POD_METRICS, namespace, _decode, ListOptions(label_selector=selector))
@@ -91,7 +91,7 @@ def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[Meas
 
 
 def total(usages: Iterable[PodUsage]) -> PodUsage:
-    """All of them together."""
+    """Return the sum of all of them."""
     return sum(usages, PodUsage())
 
 

@@ -1,4 +1,4 @@
-"""Waits for a job's condition, or for its deletion, by watching the job."""
+"""Waits for a job's condition, or for its deletion, by a watch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tfoperator.sdk.errors import JobDeleted, JobEnded, JobFailed, JobNotFound, 
 from tfoperator.sdk.states import job_state
 
 _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
-"""Conditions that a succeeded job had before: a short job may have passed them before its first state was seen."""
+"""Conditions that a succeeded job had before: a short job may have passed them before its first observed state."""
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
-    """The conditions as types, however their case. Raises ValueError for one that does not exist."""
+    """Return the conditions, given in any letter case, as types. Raises ValueError for one that does not exist."""
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
     if unknown or not conditions:
@@ -41,7 +41,7 @@ def wait_for_conditions(
     """Return the job when one of `expected` is true; `callback` gets every state of it, in this thread.
 
     Raises JobNotFound, JobDeleted, JobFailed (unless Failed is expected), JobEnded if it has ended so that none of them
-    can come any more, WaitTimeout, or what the callback raises.
+    is possible any more, WaitTimeout, or the callback's errors.
     """
     last: TFJob | None = None
     with job_errors(namespace, name), closing(iter(_follow(client, namespace, name, timeout, clock))) as changes:
@@ -64,7 +64,7 @@ def wait_for_conditions(
 def wait_for_deletion(
     client: ApiClient, namespace: str, name: str, *, timeout: float | None, clock: Clock | None = None
 ) -> None:
-    """Return when no job of that name is there. Raises WaitTimeout."""
+    """Return when no job of that name exists. Raises WaitTimeout."""
     last: TFJob | None = None
     with job_errors(namespace, name), closing(iter(_follow(client, namespace, name, timeout, clock))) as changes:
         for change in changes:

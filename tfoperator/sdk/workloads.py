@@ -1,4 +1,4 @@
-"""What Kueue has written about jobs and about other clusters, as far as somebody reads it here."""
+"""Kueue's objects for jobs and for other clusters, reduced to the fields in use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import decoder
 
 _VERSIONS = ("v1beta2", "v1beta1")
-"""The newest first. Kueue before 0.15 knows the second one only."""
+"""The newest first. Kueue before 0.15 has only the second one."""
 
 WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
@@ -20,7 +20,7 @@ CLUSTERS = tuple(
     Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)
     for version in _VERSIONS
 )
-"""Kueue's records of the clusters on which MultiKueue has jobs run."""
+"""Kueue's records of the clusters on which MultiKueue runs jobs."""
 
 
 class WorkloadCondition(msgspec.Struct, frozen=True):
@@ -33,7 +33,7 @@ class WorkloadCondition(msgspec.Struct, frozen=True):
 
 
 class AdmissionCheck(msgspec.Struct, frozen=True):
-    """Something that has to agree before a job with quota may run."""
+    """A check that must pass before a job with quota may run."""
 
     name: str = ""
     state: str = ""
@@ -41,26 +41,26 @@ class AdmissionCheck(msgspec.Struct, frozen=True):
 
 
 class Admission(msgspec.Struct, frozen=True, rename="camel"):
-    """Whose quota a job has."""
+    """The owner of a job's quota."""
 
     cluster_queue: str = ""
 
 
 class RequeueState(msgspec.Struct, frozen=True, rename="camel"):
-    """When Kueue looks at a job again that it has taken back."""
+    """When Kueue reconsiders a job that it evicted."""
 
     requeue_at: datetime | None = None
 
 
 class WorkloadSpec(msgspec.Struct, frozen=True, rename="camel"):
-    """What Kueue was told. Inactive it lets go of the job, and leaves it alone."""
+    """The request to Kueue. If inactive, Kueue evicts the job, and ignores it."""
 
     queue_name: str = ""
     active: bool | None = None
 
 
 class WorkloadStatus(msgspec.Struct, frozen=True, rename="camel"):
-    """How a job stands in its queue."""
+    """The state of a job in its queue."""
 
     conditions: tuple[WorkloadCondition, ...] = ()
     admission: Admission | None = None

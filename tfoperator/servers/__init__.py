@@ -1,1 +1,1 @@
-"""The HTTP servers of the operator's process, and the certificates that they show."""
+"""The HTTP servers of the operator's process, and their certificates."""

@@ -1,4 +1,4 @@
-"""The page's own files, and the headers that go with every answer."""
+"""The page's own files, and the headers of every response."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ POLICY = "; ".join(
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
-        # TensorBoards of this machine; one of a cluster is linked, not framed.
+        # For TensorBoards of this machine; one of a cluster is linked, not framed.
         "frame-src http://127.0.0.1:* http://localhost:*",
         "frame-ancestors 'none'",
         "base-uri 'none'",
@@ -31,7 +31,7 @@ POLICY = "; ".join(
         "trusted-types 'none'",
     )
 )
-"""The content security policy: only our own files, no inline script or style, and text never becomes markup."""
+"""The content security policy: only files of this server, no inline script or style, and text never becomes markup."""
 
 SECURITY_HEADERS = (
     ("Content-Security-Policy", POLICY),
@@ -42,12 +42,12 @@ SECURITY_HEADERS = (
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
 NOT_STORED = (*SECURITY_HEADERS, ("Cache-Control", "no-store"))
-"""For everything that is somebody's data."""
+"""Headers of responses with users' data."""
 
 
 @cache
 def assets() -> Mapping[str, Answer]:
-    """Every file of the page by its path; `/` is the page."""
+    """Return every file of the page by its path; `/` is the page."""
     found: dict[str, Answer] = {}
     headers = (*SECURITY_HEADERS, ("Cache-Control", "no-cache"))
     for file in resources.files("tfoperator.ui").joinpath("static").iterdir():

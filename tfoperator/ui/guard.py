@@ -1,10 +1,10 @@
-"""Who may ask the page's server: only a browser that was handed a link, from the page itself.
+"""Access control of the page's server: only a browser that was given a link, and only requests from the page.
 
-The server listens on loopback, which keeps other machines away, but neither the other users of this machine nor the web
-pages that its user visits. So every request has to name us as its host (a foreign name that was made to resolve to
-127.0.0.1 does not), a request that comes from another page is refused, and data needs a session. A session has two
-halves, made in exchange for a link's token: a cookie, which scripts can't read, and a key, which the page sends in a
-header. The cookie alone is not enough, because browsers send it to every port of this host, whoever listens there.
+The server listens on loopback, which excludes other machines, but neither other users of this machine nor the web
+pages that its user visits. So every request must name this server as its host (another name that resolves to
+127.0.0.1 fails), a request from another page is refused, and data needs a session. A session has two
+halves, created in exchange for a link's token: a cookie, which scripts can't read, and a key, which the page sends in a
+header. The cookie alone is not enough: browsers send it to every port of this host, whichever process listens there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cachetools import FIFOCache
 from tfoperator.servers.http import Request
 
 MAX_SESSIONS = 64
-"""Browsers; where there are more, the oldest has to be handed a new link."""
+"""Maximum number of browsers; beyond it, the oldest needs a new link."""
 KEY_HEADER = "x-tfoperator-key"
 
 
@@ -34,27 +34,27 @@ class BrowserSession(msgspec.Struct, frozen=True):
 
     @property
     def set_cookie(self) -> str:
-        """The header's value. The cookie ends with the browser."""
+        """The value of the Set-Cookie header. The cookie ends with the browser."""
         return f"{self.cookie_name}={self.cookie}; HttpOnly; SameSite=Strict; Path=/api/"
 
 
 class Sessions:
     """Links and sessions of one server. Thread-safe. `on_link(token)` is called for each link, the first one included.
 
-    A link is good for one exchange, so who finds it later (in a history, or among the arguments of a process) has
-    nothing of it. After the exchange there is a new one, for another browser.
+    A link is valid for one exchange, so a copy found later (in a history, or among a process's arguments)
+    is useless. After the exchange there is a new one, for another browser.
     """
 
     def __init__(self, port: int, on_link: Callable[[str], object] = lambda _: None) -> None:
         self._cookie_name = f"tfoperator-{port}"
         self._on_link = on_link
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._token = secrets.token_urlsafe(32)
         self._keys: FIFOCache[str, str] = FIFOCache(MAX_SESSIONS)  # by cookie
         on_link(self._token)
 
     def exchange(self, token: str) -> BrowserSession | None:
-        """A session for the link's token; None if it is not the present one."""
+        """Return a session for the link's token; None if it is not the current one."""
         with self._lock:
             if not _same(token, self._token):
                 return None
@@ -65,7 +65,7 @@ class Sessions:
         return session
 
     def knows(self, request: Request) -> bool:
-        """Whether the request has both halves of a session."""
+        """Return whether the request has both halves of a session."""
         cookie = self._cookie(request)
         with self._lock:
             key = self._keys.get(cookie)
@@ -85,8 +85,8 @@ def _same(given: str, expected: str) -> bool:
 
 
 def complaint(request: Request, port: int) -> str:
-    """Why a request can't be from our page, whatever it asks for; empty if it may be. Pure."""
-    host = request.headers.get("host", "").lower()  # two of them are none of our names
+    """Return why a request can't be from this server's page; empty if it may be. Pure."""
+    host = request.headers.get("host", "").lower()  # two joined values match no name of this server
     own = {f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")}
     if host not in own:
         return f"this server answers to 127.0.0.1:{port} and localhost:{port} only"
@@ -95,12 +95,12 @@ def complaint(request: Request, port: int) -> str:
         return "this request comes from another page"
     if request.method != "GET" and origin is None:
         return "this request does not say which page it comes from"
-    # "none" is a person who follows a link from outside of a browser, or types the address.
+    # "none": the user follows a link from outside of a browser, or types the address.
     if request.headers.get("sec-fetch-site", "none") not in ("none", "same-origin") and not _navigates(request):
         return "this request comes from another page"
     return ""
 
 
 def _navigates(request: Request) -> bool:
-    """Whether it opens the page itself, as a link on another page does: that shows nothing, and can't be framed."""
+    """Return whether it opens the page itself, like a link on another page: that shows no data, and can't be framed."""
     return request.method == "GET" and request.path == "/" and request.headers.get("sec-fetch-mode") == "navigate"

@@ -1,4 +1,4 @@
-"""Pages that want to hear of changes: told by threads, read in the event loop, many changes as one."""
+"""Notification of pages about changes: from any thread, read in the event loop, many changes as one."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 
 class ChangeListener:
-    """Keys of what has changed since somebody looked; used in one event loop, told from any thread."""
+    """Keys of the changes since the last read; read in one event loop, notified from any thread."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -16,7 +16,7 @@ class ChangeListener:
         self._keys: set[str] = set()
 
     def tell(self, key: str) -> None:
-        """Something has changed. From any thread; nothing happens if the loop has ended."""
+        """Record a change. From any thread; does nothing if the loop has ended."""
         with self._lock:
             first = not self._keys
             self._keys.add(key)
@@ -27,7 +27,7 @@ class ChangeListener:
                 return
 
     async def wait(self, seconds: float) -> None:
-        """Return when something has changed, or after that many seconds."""
+        """Return when there is a change, or after that many seconds."""
         try:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
@@ -35,7 +35,7 @@ class ChangeListener:
             return
 
     def take(self) -> set[str]:
-        """What has changed since the last time."""
+        """Return the changes since the last call."""
         with self._lock:
             keys, self._keys = self._keys, set()
             self._changed.clear()
@@ -43,31 +43,31 @@ class ChangeListener:
 
 
 class Listeners:
-    """Who is to be told. Thread-safe."""
+    """The listeners of changes. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards _all
         self._all: set[ChangeListener] = set()
 
     def __bool__(self) -> bool:
-        """Whether anybody listens."""
+        """Return whether there is a listener."""
         with self._lock:
             return bool(self._all)
 
     def listen(self, loop: asyncio.AbstractEventLoop) -> ChangeListener:
-        """Be told the keys of what changes, and "" when it is something else, until `unlisten`."""
+        """Add a listener for the keys of changes, and "" for other changes, until `unlisten`."""
         listener = ChangeListener(loop)
         with self._lock:
             self._all.add(listener)
         return listener
 
     def unlisten(self, listener: ChangeListener) -> None:
-        """Be told no more. Idempotent."""
+        """Remove a listener. Idempotent."""
         with self._lock:
             self._all.discard(listener)
 
     def tell(self, *keys: str) -> None:
-        """Tell everybody."""
+        """Notify every listener."""
         with self._lock:
             listeners = tuple(self._all)
         for listener in listeners:

@@ -1,4 +1,4 @@
-"""Opens `tfoperator.ui.pipelines`, and with it SQLAlchemy, when there are runs to see: who has none pays nothing."""
+"""Imports `tfoperator.ui.pipelines`, and with it SQLAlchemy, only when there are runs to show."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class PipelineDoor:
-    """`pages` is for the event loop's thread; `stop()` once that has ended. `always`: even if nothing was run yet."""
+    """`pages` is for the event loop's thread; `stop()` once that has ended. `always`: even without runs."""
 
     def __init__(self, home: Path | str | None, find_job: FindJob, *, always: bool) -> None:
         self._home = home
@@ -23,7 +23,7 @@ class PipelineDoor:
         self._pages: PipelinePages | None = None
 
     async def pages(self, executor: Executor) -> PipelinePages | None:
-        """The pages; None where nothing was run, or can't be read without SQLAlchemy."""
+        """Return the pages; None without runs, or if they can't be read without SQLAlchemy."""
         if self._pages is None and self._home is not None:
             made = await asyncio.get_running_loop().run_in_executor(executor, self._make, self._home)
             if self._pages is None:
@@ -36,7 +36,7 @@ class PipelineDoor:
             self._pages.stop()
 
     def _make(self, home: Path | str) -> PipelinePages | None:
-        # Where it is, `Home` knows; to ask it means to load all that this is about. A URL somebody has asked for.
+        # `Home` knows the place, but its import is what this avoids. A URL was given explicitly.
         there = self._always or isinstance(home, str) or (home / "metadata.db").exists()
         if not there or find_spec("sqlalchemy") is None:
             return None

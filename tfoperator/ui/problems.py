@@ -1,11 +1,11 @@
-"""Why the page does not get what it has asked for."""
+"""The errors of the page's requests."""
 
 from __future__ import annotations
 
 
 class NotThere(Exception):
-    """There is no such thing (any more)."""
+    """There is no such object (any more)."""
 
 
 class CannotRead(Exception):
-    """It can't be read now; the message says why."""
+    """It can't be read now; the message has the reason."""

@@ -1,6 +1,6 @@
-"""The server of the page, on loopback: its files for everybody, its data for browsers that were handed a link.
+"""The server of the page, on loopback: its files for all clients, its data for browsers that were given a link.
 
-It uses the rights of the client that it is given, reads only, and changes nothing.
+It uses the rights of the client given to it, reads only, and changes nothing.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ Query = dict[str, list[str]]
 
 LIMITS = Limits(connections=64, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
 MAX_TAIL = 500_000
-"""Lines of a log that a page may ask for."""
+"""Maximum lines of a log per request."""
 _DEFAULT_TAIL = 10_000
-_CALLS = 4
-_WAITING_CALLS = 32
+_CALL_THREADS = 4
+_MAX_WAITING_CALLS = 32
 _JSON = "application/json"
 
 
 class About(msgspec.Struct, frozen=True, rename="camel"):
-    """What the page says of where its data comes from."""
+    """The source of the page's data, as the page shows it."""
 
     source: str
     namespaces: tuple[str, ...] = ()
@@ -58,11 +58,11 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
 class UiServer(HttpServer):
     """Serves the page at 127.0.0.1. `start()` once, then `stop()`, which also closes the client.
 
-    `namespaces` are those that are watched, `("",)` all. `source` names the cluster for people. `pipelines` is the home
-    of pipeline runs, a directory or a URL, that are shown, too, once there are any; without a client nothing else is.
-    `on_link(url)` is called with each link that lets a browser in: one when the server is made, and another when that
+    `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
+    of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
+    `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
-    Raises ListenError. Port 0 takes a free one.
+    Raises ListenError. Port 0 selects a free one.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class UiServer(HttpServer):
         self._cluster = None if client is None else Cluster(client, namespaces)
         self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
         self._readers = Readers()
-        self._calls = ThreadPoolExecutor(_CALLS, thread_name_prefix="ui-call")
-        self._waiting = 0  # calls that have not ended; of the loop's thread only
+        self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")
+        self._waiting = 0  # unfinished calls; used only in the loop's thread
         self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
 
     def stop(self) -> None:
@@ -99,7 +99,7 @@ class UiServer(HttpServer):
         self._calls.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
-        """The answer to a request."""
+        """Return the response to a request."""
         problem = complaint(request, self.port)
         if problem:
             return _refuse(HTTPStatus.FORBIDDEN, problem)
@@ -170,7 +170,7 @@ class UiServer(HttpServer):
         return await self._call(lambda: pages.artifact(wanted))
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
-        """Namespace and name of a job, if it is known already. From any thread."""
+        """Return namespace and name of a job, if it is known already. From any thread."""
         if self._cluster is None:
             return None
         self._cluster.watch()
@@ -184,8 +184,8 @@ class UiServer(HttpServer):
         return LogFeed(client, self._readers, asyncio.get_running_loop(), tail_lines=_tail(query)), replicas
 
     async def _call(self, call: Callable[[], T]) -> Answer:
-        """What a call that may take long says, in a thread of its own."""
-        if self._waiting >= _WAITING_CALLS:
+        """Return the result of a slow call, made in another thread."""
+        if self._waiting >= _MAX_WAITING_CALLS:
             return _refuse(HTTPStatus.SERVICE_UNAVAILABLE, "too many requests wait already")
         self._waiting += 1
         try:
@@ -205,7 +205,7 @@ class UiServer(HttpServer):
 
 
 class Cluster:
-    """What is known of a cluster's jobs. Watched from the first page on."""
+    """The caches of a cluster's jobs, which are watched from the first page on."""
 
     def __init__(self, client: Client, namespaces: Sequence[str]) -> None:
         self.client = client
@@ -214,7 +214,7 @@ class Cluster:
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 
     def watch(self) -> None:
-        """Begin, if nobody has yet. Thread-safe."""
+        """Start, unless that has started. Thread-safe."""
         self.board.start()
         self.usage.start()
         self.queues.start()
@@ -232,7 +232,7 @@ def _one(query: Query, name: str) -> str:
 
 
 def _tail(query: Query) -> int:
-    """How many lines of a log, from its end, are asked for."""
+    """Return the requested number of lines from a log's end."""
     tail = _one(query, "tail")
     lines = int(tail) if tail.isascii() and tail.isdigit() and len(tail) < 7 else _DEFAULT_TAIL
     return max(1, min(lines, MAX_TAIL))

@@ -1,6 +1,6 @@
-"""A page's stream: lines of JSON, from several producers, with a line now and then where there is no news.
+"""A page's stream: lines of JSON, from several producers, with a periodic line when there is no news.
 
-A line without news keeps the connection alive, and tells a page that it still is.
+A line without news keeps the connection alive, and tells a page that it is alive.
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from tfoperator.ui.listening import ChangeListener
 
 Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
-"""Says something now and then, by `put`, which waits until the page has taken what came before."""
+"""Sends messages by `put`, which waits until the page has taken the previous ones."""
 
 HEARTBEAT = 10.0
-"""Seconds without news after which a page is told that there are none."""
-_GATHER = 0.2
+"""Seconds without news after which a page gets a line without news."""
+_GATHER_SECONDS = 0.2
 """Seconds for which changes are gathered before they are sent."""
 
 
 async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
-    """What several say, as one stream. It ends with the first of them, whose error is raised, and ends the others."""
+    """Yield the messages of several producers. The first to end ends the stream and the others; its error is raised."""
     loop = asyncio.get_running_loop()
     messages: asyncio.Queue[bytes] = asyncio.Queue(1)
     tasks = [loop.create_task(produce(messages.put)) for produce in producers]
@@ -50,17 +50,17 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
 
 
 async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT) -> set[str]:
-    """What has changed, gathered for a moment; empty if nothing has for so many seconds."""
+    """Return changes, gathered for a moment; empty if there are none within these seconds."""
     await listener.wait(seconds)
-    await asyncio.sleep(_GATHER)
+    await asyncio.sleep(_GATHER_SECONDS)
     return listener.take()
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """A message of a stream: a line of JSON."""
+    """Return a message of a stream: a line of JSON."""
     return msgspec.json.encode(message) + b"\n"
 
 
 def encode_status(status: Mapping[str, Any]) -> bytes:
-    """What every stream says now and then: `synced`, whether all is known, and `problems`, by what can't be read."""
+    """Return the periodic message: `synced`, whether all is known, and `problems`, by the kinds that can't be read."""
     return encode(status)

@@ -1,7 +1,7 @@
-"""One module per command, with the function that Typer makes the command from; `tfoperator.cli.app` lists them.
+"""One module per command, with the function of the Typer command; `tfoperator.cli.app` lists them.
 
-`jobs` has those about the jobs of a cluster, `pipeline` those of `tfoperator pipeline`.
+`jobs` has the commands for the jobs of a cluster, `pipeline` those of `tfoperator pipeline`.
 
-A command reads its options, asks the rooms below (SDK, local control plane, launcher) and prints the answer. What a
-module imports at its top costs every command its time, so large libraries are imported in functions.
+A command reads its options, calls the packages below (SDK, local control plane, launcher) and prints the result. A
+module's top-level imports slow down every command, so large libraries are imported in functions.
 """

@@ -1,4 +1,4 @@
-"""`tfoperator convert FILE ...`: TFJobs of older versions as `kubeflow.org/v1`, and what became of each field.
+"""`tfoperator convert FILE ...`: TFJobs of older versions as `kubeflow.org/v1`, and the fate of each field.
 
 Manifests go to standard output and notes to standard error, so that the result can be piped into kubectl. Nothing is
 printed unless every document could be converted: half a manifest applied is worse than none.
@@ -61,7 +61,7 @@ def convert(
 
 
 def _convert(manifest: Manifest, *, strict: bool) -> tuple[dict[str, Any], bool]:
-    """The object to print, and whether it is good: valid, and with `strict` without a loss. Says the rest on stderr."""
+    """Return the object to print, and whether it is valid, and with `strict` lossless. Report the rest on stderr."""
     obj = manifest.obj
     if not is_tfjob_kind(obj):
         return obj, True

@@ -13,7 +13,7 @@ from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput
 
 
 class Versions(StrEnum):
-    """Which versions it serves."""
+    """The API versions that the CRD serves."""
 
     V1 = "v1"
     ALL = "all"

@@ -1,7 +1,7 @@
 """`tfoperator launch component.yaml`: run one component on Docker, in a cluster, as a TFJob, or in this process.
 
-Exit codes tell a pipeline what to do: 0 go on, 1 it failed for good, 75 (EX_TEMPFAIL) try again later, 2 the input
-makes no sense. The component's log goes to standard output, but for control characters; everything else to standard
+Exit codes for a pipeline: 0 success, 1 permanent failure, 75 (EX_TEMPFAIL) try again later, 2 the input
+is invalid. The component's log goes to standard output, without control characters; everything else to standard
 error.
 """
 
@@ -30,7 +30,7 @@ EXIT_RETRYABLE: Final = 75  # EX_TEMPFAIL of sysexits.h
 
 
 class Launcher(StrEnum):
-    """Where a component can run."""
+    """The platforms of a component."""
 
     DOCKER = "docker"
     KUBERNETES = "kubernetes"
@@ -39,7 +39,7 @@ class Launcher(StrEnum):
 
 
 class CleanUpPolicy(StrEnum):
-    """What becomes of a container that has ended."""
+    """The handling of an ended container."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
@@ -133,7 +133,7 @@ def _load(file: str) -> ComponentFile:
 def _launcher(
     file: ComponentFile, wanted: Launcher | None, component: Any, context: LaunchContext
 ) -> BaseComponentLauncher:
-    """The launcher that was asked for, or the first that accepts the component with one of the file's configs."""
+    """Return the requested launcher, or the first that accepts the component with one of the file's configs."""
     from tfoperator import launcher as launchers
     from tfoperator.launcher import LocalComponentRunner, TFJobPlatformConfig
 
@@ -147,7 +147,7 @@ def _launcher(
         )
     }
     chosen = [known[wanted.value]] if wanted else list(known.values())
-    # A file may have a config for each platform; one that isn't asked for is no mistake.
+    # A file may have a config for each platform; an unused one is no error.
     spec = component.executor_spec
     configs = [c for c in file.configs if any(one.can_launch(spec, c) for one in chosen)]
     if wanted is Launcher.TFJOB and not configs:
@@ -218,7 +218,7 @@ def _lists(option: str, given: list[str] | None) -> dict[str, list[str]]:
 
 
 def single_values(option: str, given: list[str] | None) -> dict[str, str]:
-    """What was given as `NAME=VALUE`, each name once. Raises CliError."""
+    """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
     pairs = _pairs(option, given)
     if len(dict(pairs)) < len(pairs):
         raise CliError(f"{option}: a parameter has one value, but one is given twice")

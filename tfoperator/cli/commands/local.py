@@ -1,6 +1,6 @@
-"""`tfoperator local up|down|status`: a control plane that stays in the background, for kubectl and friends.
+"""`tfoperator local up|down|status`: a control plane in the background, for kubectl and other clients.
 
-`eval "$(tfoperator local up)"` points the shell at it: standard output carries the one line to evaluate, all else
+`eval "$(tfoperator local up)"` points the shell at it: standard output has only the line to evaluate, everything else
 goes to standard error.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from tfoperator.local.daemon import DaemonState, StateDirectory
 
 _START_SECONDS = 60.0
-_STOP_SECONDS = 90.0  # a pod's grace period is 30 s unless it says otherwise
+_STOP_SECONDS = 90.0  # a pod's grace period is 30 s by default
 
 _StateDir = Annotated[
     Path | None,
@@ -64,7 +64,7 @@ def up(
         command.append("--enforce-limits")
     if not detach:
         note(f"for kubectl in another shell: {_export(state)}")
-        # In our place: with a process in between, Ctrl-C would reach both, and one would not wait for the other.
+        # Replace this process: with one in between, Ctrl-C would reach both, and one would not wait for the other.
         os.execv(command[0], command)
     running = _started(state, command)
     note(f"the control plane is up: {running.url} (pid {running.process.pid}); its log is {state.log}")
@@ -74,7 +74,7 @@ def up(
 
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
-    """Start a control plane, unless another command does meanwhile, and wait until one is up. Raises CliError."""
+    """Start a control plane, unless another command does so, and wait until one is up. Raises CliError."""
     from tfoperator.local.daemon import RUNS_ALREADY
 
     deadline = time.monotonic() + _START_SECONDS
@@ -86,7 +86,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
                 return running
             ended = process.poll()
             if ended == RUNS_ALREADY:
-                if not state.is_locked():  # the other one was just about to end, or has failed to start
+                if not state.is_locked():  # the other one was ending, or failed to start
                     process = _start(state, command)
             elif ended is not None:
                 raise CliError(f"the control plane did not start:\n{_tail(state.log)}", exit_code=EXIT_FAILED)
@@ -102,7 +102,7 @@ def _started(state: StateDirectory, command: list[str]) -> DaemonState:
 
 
 def _start(state: StateDirectory, command: list[str]) -> subprocess.Popen[bytes]:
-    # Appended to: it is the log of another one if that has come first. The one that has the lock begins it anew.
+    # Append: it may be the log of another control plane that started first. The one with the lock truncates it.
     with state.log.open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
@@ -123,7 +123,7 @@ def down(
     if found is not None and found.alive:
         signal_process(found.process, signal.SIGTERM)
         if now:
-            signal_process(found.process, signal.SIGINT)  # another one: two of a kind may be delivered as one
+            signal_process(found.process, signal.SIGINT)  # another signal: two equal ones may be merged
         if not _await_end(found):
             note(f"it has not stopped within {_STOP_SECONDS:.0f} s, killing it")
             signal_process(found.process, signal.SIGKILL)
@@ -179,7 +179,7 @@ def status(
 
 
 def _where(state: DaemonState) -> str:
-    """Where pods are to be looked for."""
+    """Return where to look for pods."""
     if state.runtime.value == RuntimeChoice.DOCKER:
         return "pods are Docker containers"
     return f"pods start in {state.work_directory}"
@@ -244,7 +244,7 @@ def _lines(report: dict[str, Any]) -> list[str]:
 
 
 def _await_end(running: DaemonState) -> bool:
-    """Wait for the control plane's end; whether it has come."""
+    """Wait for the control plane's end; return whether it ended."""
     deadline = time.monotonic() + _STOP_SECONDS
     while running.alive and time.monotonic() < deadline:
         time.sleep(0.05)

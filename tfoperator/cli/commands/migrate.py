@@ -1,4 +1,4 @@
-"""`tfoperator migrate [FILE ...]`: what would change for the TFJobs of the Go operator. It changes nothing itself."""
+"""`tfoperator migrate [FILE ...]`: what would change for the TFJobs of the Go operator. It changes nothing."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class _Subject(msgspec.Struct, frozen=True):
-    """What findings are about: a job, or the cluster."""
+    """The subject of findings: a job, or the cluster."""
 
     title: str
     namespace: str

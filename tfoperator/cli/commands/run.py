@@ -1,7 +1,7 @@
 """`tfoperator run FILE ...`: run TFJobs on this machine, without a cluster, and watch them.
 
-Whatever is imported here costs every other command its time, so the engine and the console are imported when they
-are needed. Validation comes before both: a mistake in a manifest is answered in a fraction of a second.
+Imports in this module slow down every other command, so the engine and the console are imported when they
+are needed. Validation comes before both: an error in a manifest is reported in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def run(
     a job failed. 2: bad input. 124: time is up. 130: interrupted (once: in order, twice: at once).
     """
     limit = timeout_seconds(timeout) if timeout else None
-    Path.cwd()  # raises FileNotFoundError, of which the command line tells, where it was removed
+    Path.cwd()  # raises FileNotFoundError, which the command line reports, if it was removed
     _check_work_dir(work_dir, pods.runtime)
     job = program_job(files, program, runtime=pods.runtime, work_dir=work_dir)
     if job is not None and program.emit_yaml:
@@ -102,11 +102,11 @@ def _check_work_dir(work_dir: Path | None, runtime: RuntimeChoice) -> None:
 
 
 def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime: RuntimeChoice) -> None:
-    """Relative paths of a manifest begin where processes start: worth a word if it lies elsewhere."""
+    """Report where processes start, if that is elsewhere: relative paths of a manifest begin there."""
     if work_dir is not None or runtime is not RuntimeChoice.PROCESS:
         return
     here = Path.cwd()
-    # A shell's <(command) is a pipe, which has no place that anybody could want to start in.
+    # A shell's <(command) is a pipe, which has no directory to start in.
     elsewhere = {Path(file).resolve().parent for file in files if file != "-" and Path(file).is_file()} - {here}
     for folder in sorted(elsewhere):
         there = shlex.quote(str(folder))
@@ -114,12 +114,12 @@ def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime:
 
 
 def _of_program(job: ProgramJob, file: str) -> list[Manifest]:
-    """The checked job of a program. Raises CliError."""
+    """Return the checked job of a program. Raises CliError."""
     return checked([Manifest(job.manifest(), file, 1)], file, consequence="Nothing was started.", exit_code=EXIT_USAGE)
 
 
 def _load(files: list[str]) -> list[Manifest]:
-    """The objects to run, checked; what has no meaning on this machine is left out with a warning. Raises CliError."""
+    """Return the checked objects to run; leave out kinds unknown on this machine, with a warning. Raises CliError."""
     from tfoperator.local.manifest_resources import KNOWN, resource_of
 
     usable: list[Manifest] = []
@@ -140,9 +140,9 @@ def _jobs(manifests: list[Manifest]) -> list[str]:
 
 
 def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
-    """Print the result on standard output; what to say if that can't be written, so that nobody misses what came of it.
+    """Print the result on standard output; return the message if that fails, so that the result is not lost.
 
-    Never raises for the stream.
+    Never raises for stream errors.
     """
     stream = FragileStream(sys.stdout)
     print(json.dumps(as_dict(result), indent=2), file=stream, flush=True)

@@ -40,10 +40,10 @@ def ui(
         from tfoperator.cli.commands.pipeline.opening import opened
 
         with opened(pipelines):
-            pass  # it is there, and can be read
+            pass  # it exists and is readable
     with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
-        # Says now what the page could only wait for: no connection, no rights, no CRD.
+        # Report now, not on the page: no connection, no rights, no CRD.
         client.check_access(where)
         ended = threading.Event()
         try:

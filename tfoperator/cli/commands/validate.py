@@ -1,4 +1,4 @@
-"""`tfoperator validate FILE ...`: what is wrong with TFJobs, by file, line and field, without a cluster."""
+"""`tfoperator validate FILE ...`: the errors of TFJobs, by file, line and field, without a cluster."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
 
 class _Finding(msgspec.Struct, frozen=True):
-    """One object and what is wrong with it; `problems` is None for one that isn't a TFJob.
+    """One object and its errors; `problems` is None for one that isn't a TFJob.
 
-    One of an older version was judged as v1. Its problems name the fields that its author wrote.
+    One of an older version was checked as v1. Its problems name the original fields.
     """
 
     manifest: Manifest

@@ -1,1 +1,1 @@
-"""How does a command talk to whoever started it? Streams, formats, signals, errors and exit codes."""
+"""Streams, formats, signals, errors and exit codes of commands."""

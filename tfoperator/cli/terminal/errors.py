@@ -1,7 +1,7 @@
-"""How a command fails: one line that says what is wrong, one that says what to do next, and an exit code.
+"""Failures of a command: one line with the error, one with the next step, and an exit code.
 
-No traceback reaches a user. Mistakes in what was given are `CliError` (exit 2 unless it says otherwise); anything
-unexpected is a bug of ours, whose traceback goes to a file that the message names.
+No traceback reaches a user. Errors in the input are `CliError` (exit 2 by default); anything
+unexpected is a bug, whose traceback goes to a file that the message names.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, WaitTimeout
 
 EXIT_FAILED: Final = 1
-"""What was asked for was done, and the answer is no: an invalid manifest, a failed job."""
+"""The command worked, and the result is negative: an invalid manifest, a failed job."""
 EXIT_USAGE: Final = 2
-"""What was asked for makes no sense: unknown option, unreadable file."""
+"""The command line is wrong: unknown option, unreadable file."""
 EXIT_BUG: Final = 70  # EX_SOFTWARE of sysexits.h
 EXIT_TIMEOUT: Final = 124  # as of timeout(1)
-EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as shells have it
+EXIT_INTERRUPTED: Final = 130  # 128 + SIGINT, as in shells
 
 
 class CliError(Exception):
-    """A failure that a user can do something about. `hint` says what."""
+    """A failure that a user can fix. `hint` says how."""
 
     def __init__(self, message: str, hint: str = "", *, exit_code: int = EXIT_USAGE) -> None:
         self.message = message
@@ -39,7 +39,7 @@ class CliError(Exception):
 
 
 def explained(error: Exception) -> CliError | None:
-    """An error of a lower floor in a user's words; None if it isn't one that a user can do something about."""
+    """Return an error of a lower layer as a message for users; None if a user can't fix it."""
     match error:
         case CliError():
             return error
@@ -65,7 +65,7 @@ def explained(error: Exception) -> CliError | None:
 
 
 def _is_somewhere() -> bool:
-    """Whether the current directory is there: a shell may stand in one that was removed."""
+    """Return whether the current directory exists: a shell may be in a removed one."""
     try:
         os.getcwd()
     except FileNotFoundError:
@@ -109,18 +109,18 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 
 def _queue_hint(error: JobQueued) -> str:
-    """Kueue's own way to what was asked for."""
+    """Return how to get the requested effect through Kueue."""
     from tfoperator.api.queues import JOB_UID_LABEL
     from tfoperator.sdk import QueueState
 
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if queue.cluster:
-        # Kueue would remove it there, tell here that it runs, and keep its quota.
+        # Kueue would remove it there, report here that it runs, and keep its quota.
         return f"MultiKueue has it run on cluster {queue.cluster}. To stop it, delete it: {_command('delete', error)}"
     if error.active and queue.state is not QueueState.INACTIVE and queue.workload:
         return f"Kueue runs it when there is room. See what it waits for: {_command('describe', error)}"
     label = f"{JOB_UID_LABEL}={error.job.metadata.uid}"
-    # Kubernetes has Workloads of its own, in another group.
+    # Kubernetes has another Workload kind, in another group.
     kind = "workloads.kueue.x-k8s.io"
     found = f"$(kubectl get {kind} {in_namespace} -l {label} -o name)"
     workload = f"{kind} {queue.workload}" if queue.workload else found
@@ -129,7 +129,7 @@ def _queue_hint(error: JobQueued) -> str:
 
 
 def complain(error: Exception, *, debug: bool = False) -> int:
-    """Tell a user on stderr what went wrong; returns the exit code. With `debug` the traceback is shown."""
+    """Report an error on stderr; return the exit code. With `debug` the traceback is shown."""
     known = explained(error)
     if debug:
         traceback.print_exception(error)

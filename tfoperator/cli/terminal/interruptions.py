@@ -1,4 +1,4 @@
-"""How a person ends a run: Ctrl-C, SIGTERM, a closed terminal, a reader that has exited."""
+"""How a user ends a run: Ctrl-C, SIGTERM, a closed terminal, a reader that has exited."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ class Interruptions:
         self._interrupt = interrupt
         self._gone = False
         self.signals: list[int] = []
-        """What has been received, in order."""
+        """The received signals, in order."""
 
     def hang_up(self) -> None:
-        """The output can't be written any more. A closed terminal causes both SIGHUP and this; it counts once."""
+        """Record that the output can't be written. A closed terminal causes both SIGHUP and this; it counts once."""
         if not self._gone and not self.signals:
             self._gone = True
             self._interrupt()

@@ -1,4 +1,4 @@
-"""What commands print: tables and facts for people, JSON and YAML for programs; colours on a terminal only."""
+"""The output of commands: tables and facts for people, JSON and YAML for programs; colours on a terminal only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ListFormat(StrEnum):
 
 
 class ObjectFormat(StrEnum):
-    """How a command that changes a job says so."""
+    """How a command that changes a job reports it."""
 
     TEXT = "text"
     NAME = "name"
@@ -33,7 +33,7 @@ class ObjectFormat(StrEnum):
 
 
 class ReportFormat(StrEnum):
-    """For people or for programs."""
+    """Output for people or for programs."""
 
     TEXT = "text"
     JSON = "json"
@@ -66,33 +66,33 @@ _GAP = "   "
 
 
 def say(text: str) -> None:
-    """A line on standard output."""
+    """Print a line on standard output."""
     typer.echo(printable(text))
 
 
 def note(text: str) -> None:
-    """A line on standard error: what a program that reads the output need not know."""
+    """Print a line on standard error: information that a program reading the output does not need."""
     typer.echo(printable(text), err=True)
 
 
 def uses_colour(stream: TextIO | None = None) -> bool:
-    """Whether to use colours: on a terminal that has them, unless NO_COLOR is set."""
+    """Return whether to use colours: on a terminal that supports them, unless NO_COLOR is set."""
     stream = stream or sys.stdout
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def paint(text: str, colour: str | None, *, enabled: bool) -> str:
-    """The text in a colour."""
+    """Return the text in a colour."""
     return typer.style(text, fg=colour) if enabled and colour else text
 
 
 def state_colour(state: str) -> str | None:
-    """The colour of a job's or pod's state."""
+    """Return the colour of a job's or pod's state."""
     return _STATE_COLOURS.get(state)
 
 
 class TableWriter:
-    """Prints rows in columns whose widths come from the first rows; the last column is as long as it is."""
+    """Prints rows in columns whose widths come from the first rows; the last column has any length."""
 
     def __init__(self, header: Sequence[str], *, state_column: int | None = None) -> None:
         self._header = header
@@ -129,13 +129,13 @@ def table(
 
 
 def without_noise(obj: dict[str, Any]) -> dict[str, Any]:
-    """The object without `managedFields`, as kubectl prints it."""
+    """Return the object without `managedFields`, as kubectl prints it."""
     metadata = {key: value for key, value in obj.get("metadata", {}).items() if key != "managedFields"}
     return {**obj, "metadata": metadata}
 
 
 def as_list(objects: Iterable[dict[str, Any]]) -> dict[str, Any]:
-    """Several objects as one, the way kubectl does it."""
+    """Return several objects as one list, as kubectl does."""
     return {"apiVersion": "v1", "kind": "List", "items": list(objects)}
 
 

@@ -1,6 +1,6 @@
-"""Says what a command waits for once that takes more than two seconds: a spinner on a terminal, else plain lines.
+"""Shows what a command waits for after two seconds: a spinner on a terminal, else plain lines.
 
-It goes to standard error, so that it never mixes with what the command is for.
+It goes to standard error, so that it never mixes with the command's output.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from tfoperator.cli.terminal.output import note, uses_colour
 if TYPE_CHECKING:
     from rich.status import Status
 
-_PATIENCE = 2.0  # seconds
+_SILENT_SECONDS = 2.0  # seconds
 
 
 class StatusLine:
     """A context manager; `update` from any thread."""
 
-    def __init__(self, text: str = "", *, patience: float = _PATIENCE) -> None:
+    def __init__(self, text: str = "", *, patience: float = _SILENT_SECONDS) -> None:
         self._patience = patience
         self._lock = threading.Lock()  # guards everything below
         self._text = text
@@ -37,7 +37,7 @@ class StatusLine:
         self.update("")
 
     def update(self, text: str) -> None:
-        """What is waited for now; "" hides it until there is something again."""
+        """Set the description of the wait; "" hides it until the next call."""
         with self._lock:
             changed = text != self._text
             self._text = text

@@ -1,7 +1,7 @@
-"""Standard output and error as they really are: missing, full, in another encoding, or gone while a job runs.
+"""Standard output and error under all conditions: missing, full, in another encoding, or closed while a job runs.
 
-A program that is piped into `head`, whose disk fills up or whose terminal is closed must end like one that was asked
-to, with its jobs stopped in order, and not with a traceback out of the middle of a print.
+A program that is piped into `head`, whose disk fills up or whose terminal is closed must end like one asked
+to, with its jobs stopped in order, and not with a traceback from a print.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 
 def prepare() -> None:
-    """Give standard output and error something that prints anything. Once, before the first line is printed."""
+    """Make standard output and error accept any text. Call once, before the first line is printed."""
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
-        if stream is None:  # closed by whoever started us: `>&-`
-            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as we do
+        if stream is None:  # closed by the parent process: `>&-`
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115 - lives as long as the process
         elif isinstance(stream, io.TextIOWrapper):
-            # What containers print need not exist in the encoding of this terminal.
+            # Containers may print characters outside this terminal's encoding.
             stream.reconfigure(errors="backslashreplace")
             if isinstance(stream.buffer, io.RawIOBase):
                 stream.flush()
@@ -32,13 +32,13 @@ def prepare() -> None:
 
 
 def _unbuffered(stream: io.TextIOWrapper) -> io.TextIOWrapper:
-    """The same stream, which Python has made without a buffer (`PYTHONUNBUFFERED`), with whole writes."""
+    """Return an unbuffered stream (`PYTHONUNBUFFERED`) with complete writes."""
     raw = _WholeWrites(stream.fileno(), "wb", closefd=False)
     return io.TextIOWrapper(raw, encoding=stream.encoding, errors=stream.errors, write_through=True)
 
 
 def discard_unwritable() -> None:
-    """Throw away what standard output can't take: at its exit the interpreter would fail again, and say so itself."""
+    """Discard unwritable standard output: at its exit the interpreter would fail again, and report it."""
     try:
         sys.stdout.flush()
     except OSError:
@@ -51,9 +51,9 @@ def _lead_nowhere(stream: TextIO) -> None:
 
 
 class _WholeWrites(io.FileIO):
-    """A file that is written to the end of what is given, as a buffer does.
+    """A file whose writes are complete, like a buffer's.
 
-    A signal, as of Ctrl-C, ends a write before all is written. Without a buffer Python forgets the rest.
+    A signal such as Ctrl-C can interrupt a write. Without a buffer Python drops the rest.
     """
 
     def write(self, data: Buffer, /) -> int:
@@ -61,16 +61,16 @@ class _WholeWrites(io.FileIO):
         size = len(left)
         while left:
             written = super().write(left)
-            if written is None:  # somebody has set it not to block, and it takes no more now
+            if written is None:  # it was set non-blocking, and accepts no more now
                 select.select([], [self], [])
             left = left[written or 0 :]
         return size
 
 
 class FragileStream(io.TextIOBase):
-    """A stream that may break. Never raises for it: it says so once, and what follows is thrown away.
+    """A stream that may break. Never raises for it: it reports it once, and discards further output.
 
-    Not thread-safe, as the listener of a run isn't.
+    Not thread-safe, like the listener of a run.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -80,7 +80,7 @@ class FragileStream(io.TextIOBase):
         """Why the stream was lost."""
 
     def when_lost(self, callback: Callable[[], None]) -> None:
-        """Call this when the stream is lost; at once if it is already."""
+        """Set the callback for the loss of the stream; call it at once if that is lost already."""
         self._on_lost = callback
         if self.error is not None:
             callback()
@@ -91,28 +91,28 @@ class FragileStream(io.TextIOBase):
         return self._stream.encoding
 
     def fileno(self) -> int:
-        """The stream's file descriptor."""
+        """Return the stream's file descriptor."""
         return self._stream.fileno()
 
     def isatty(self) -> bool:
-        """Whether it is a terminal."""
+        """Return whether it is a terminal."""
         return self._stream.isatty()
 
     def writable(self) -> bool:
-        """Always, as far as the writer can tell."""
+        """Return True: the writer can't know."""
         return True
 
     def write(self, text: str) -> int:
-        """Write, or not."""
+        """Write, unless the stream is lost."""
         self._attempt(lambda: self._stream.write(text))
         return len(text)
 
     def flush(self) -> None:
-        """Flush, or not."""
+        """Flush, unless the stream is lost."""
         self._attempt(self._stream.flush)
 
     def close(self) -> None:
-        """Nothing: the stream is its owner's, who may have closed it when Python finalizes this object."""
+        """Do nothing: the stream is its owner's, who may have closed it when Python finalizes this object."""
 
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
@@ -123,7 +123,7 @@ class FragileStream(io.TextIOBase):
 
     def _lose(self, error: OSError) -> None:
         self.error = error
-        # What is still buffered would fail again at the exit of the interpreter, which then says so itself.
+        # Buffered text would fail again at the exit of the interpreter, which would report it.
         _lead_nowhere(self._stream)
         if self._on_lost is not None:
             self._on_lost()

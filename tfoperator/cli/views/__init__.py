@@ -1,5 +1,5 @@
-"""How do jobs, replicas and events look? Rows of tables, the text of `describe`, and what `run` shows.
+"""The display of jobs, replicas and events: rows of tables, the text of `describe`, and the output of `run`.
 
-`jobs` is pure; `listing` and `description` print for `get` and `describe`; `run` has
-the live view of a run, and its last lines.
+`jobs` does no I/O; `listing` and `description` print for `get` and `describe`; `run` has
+the live view of a run, and its summary.
 """

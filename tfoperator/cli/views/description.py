@@ -26,7 +26,7 @@ from tfoperator.sdk import JobEvent, JobQueue, PodUsage
 from tfoperator.sdk.states import job_state, waiting_reason
 
 _REPLICA_HEADER = ("REPLICA", "STATE", "READY", "RESTARTS", "AGE", "NODE", "REASON")
-_AGE = _REPLICA_HEADER.index("AGE")  # what replicas use is shown before it
+_AGE = _REPLICA_HEADER.index("AGE")  # the usage of replicas is shown before it
 _CONDITION_HEADER = ("TYPE", "STATUS", "SINCE", "REASON", "MESSAGE")
 _EVENTS = 25  # the latest are shown
 _MISSING = 20  # replicas without a pod that are shown one by one
@@ -40,7 +40,7 @@ def print_description(
     usage: Mapping[str, PodUsage],
     queue: JobQueue | None = None,
 ) -> None:
-    """Print it; `usage` is what is known of what pods use, by their names, `queue` where the job waits, if it does."""
+    """Print it; `usage` is the known usage of pods, by name, `queue` the job's queue, if it has one."""
     for title, text in _facts(job, now, queue):
         say(f"{title + ':':<14}{text}")
     say("\nReplicas:")
@@ -70,7 +70,7 @@ def print_description(
 
 
 def _elsewhere(job: TFJob, queue: JobQueue) -> str:
-    """What is known here of replicas that run on another cluster."""
+    """Return what is known of replicas on another cluster."""
     counts = [
         f"{kind}: {one.active} active, {one.succeeded} succeeded, {one.failed} failed"
         for kind, one in job.status.replica_statuses.items()
@@ -136,7 +136,7 @@ def _policy(job: TFJob) -> str:
 
 
 def _replicas(job: TFJob, pods: Sequence[Pod], now: datetime) -> Iterator[tuple[str, ...]]:
-    """Those that have a pod, then those that lack one."""
+    """Return the rows of replicas with a pod, then of those without."""
     found: set[str] = set()
     for pod in pods:
         row = replica_row(pod)

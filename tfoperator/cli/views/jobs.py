@@ -1,4 +1,4 @@
-"""A TFJob and its events in the columns and lines that `get`, `describe` and `events` print. Pure."""
+"""A TFJob and its events in the columns and lines that `get`, `describe` and `events` print. No I/O."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "DURATION", "REPLICAS", "MESSAGE")
 STATE_COLUMN = HEADER.index("STATE")
 QUEUE_HEADER = "QUEUE"
-"""Of a column that is there if a job is in a queue."""
+"""The header of a column that is shown if a job is in a queue."""
 
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
-    """The cells of one job under HEADER or WIDE_HEADER."""
+    """Return the cells of one job under HEADER or WIDE_HEADER."""
     shown, restarts = state or job_state(job), restart_count(job)
     counted, since = "-" if restarts is None else str(restarts), age(job.metadata.creation_timestamp, now)
     progress = job.status.progress
@@ -32,32 +32,32 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def queue_cell(queue: JobQueue | None) -> str:
-    """`research: Waiting`, `far: Admitted on worker-1`; `-` for a job without a queue."""
+    """Return `research: Waiting`, `far: Admitted on worker-1`; `-` for a job without a queue."""
     if queue is None:
         return "-"
     return f"{queue.title}: {queue.state}" + (f" on {queue.cluster}" if queue.cluster else "")
 
 
 def replicas_text(job: TFJob) -> str:
-    """`1 PS, 2 Worker`."""
+    """Return `1 PS, 2 Worker`."""
     return ", ".join(f"{count} {kind}" for kind, count in wanted_replicas(job).items()) or "-"
 
 
 def state_message(job: TFJob) -> str:
-    """What the condition that is the job's state says."""
+    """Return the message of the condition that is the job's state."""
     condition = condition_of(job, job_state(job))
     return condition.message if condition is not None else ""
 
 
 def took(job: TFJob, now: datetime) -> str:
-    """How long the job has run, or ran."""
+    """Return the running time of the job."""
     if job.status.start_time is None:
         return "-"
     return human_duration(((job.status.completion_time or now) - job.status.start_time).total_seconds())
 
 
 def age(since: datetime | None, now: datetime) -> str:
-    """The time that has passed since; `-` if there is no such time."""
+    """Return the time since then; `-` if there is no such time."""
     return "-" if since is None else human_duration((now - since).total_seconds())
 
 
@@ -65,13 +65,13 @@ EVENT_HEADER = ("LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE")
 
 
 def event_row(event: JobEvent, now: datetime) -> tuple[str, ...]:
-    """The cells under EVENT_HEADER."""
+    """Return the cells under EVENT_HEADER."""
     seen = age(event.last_seen, now) + (f" (x{event.times})" if event.times > 1 else "")
     return (seen, event.type, event.reason, event.subject, event.message)
 
 
 def event_summary(event: JobEvent) -> dict[str, Any]:
-    """An event for a program: what it says, about what, when and how often."""
+    """Return an event for a program: message, subject, time and count."""
     return {
         "type": event.type,
         "reason": event.reason,

@@ -1,4 +1,4 @@
-"""The work of `tfoperator get`: jobs from a cluster, once or as they change, and how they are printed."""
+"""The implementation of `tfoperator get`: reads jobs from a cluster, once or as they change, and prints them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tfoperator.sdk.errors import job_errors
 
 
 class ListedJob(HasMetadata, frozen=True, kw_only=True):
-    """A job as we read it, and as the server sent it."""
+    """A job decoded, and as the server sent it."""
 
     job: TFJob
     raw: bytes
@@ -43,7 +43,7 @@ class ListedJob(HasMetadata, frozen=True, kw_only=True):
 def find_jobs(
     client: TFJobClient, where: str, names: Sequence[str], selector: str
 ) -> tuple[list[ListedJob], list[Exception]]:
-    """Jobs by name, or all that the selector matches; and an error for each name that is not there."""
+    """Return jobs by name, or all that the selector matches; and an error for each name that does not exist."""
     if not names:
         with job_errors(where):
             listed = ListWatch(client.api, TFJOBS, where, _decode, Selection(label_selector=selector))
@@ -60,7 +60,7 @@ def find_jobs(
 
 
 def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodUsage]:
-    """What jobs use, by namespace and name: one request, empty where nobody measures."""
+    """Return the usage of jobs, by namespace and name: one request, empty without a metrics API."""
     pods: dict[tuple[str, str], list[PodUsage]] = {}
     for one in measured_pods(client.api, where, MANAGED_SELECTOR):
         pods.setdefault((one.namespace, one.job), []).append(one.usage)
@@ -68,15 +68,15 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
 
 
 def queues_of_jobs(client: TFJobClient, found: Sequence[ListedJob]) -> dict[str, JobQueue]:
-    """Where those jobs stand that are in a queue, by UID; without any there is no request."""
+    """Return the queue states of jobs in queues, by UID; without such jobs there is no request."""
     return job_queues(client.api, [one.job for one in found])
 
 
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
-    """Print what is there, and go on printing what changes, until interrupted.
+    """Print the existing jobs, and then every change, until interrupted.
 
-    Of a job in a queue each change costs a request more, where that is shown: Kueue starts and stops a job by changing
-    it, so a change is when it stands differently.
+    If queues are shown, a change of a job in a queue costs one more request: Kueue starts and stops a job by changing
+    it, so its queue state changes with it.
     """
     by_name = f"metadata.name={names[0]}" if names else ""
     selection = Selection(label_selector=selector, field_selector=by_name)
@@ -86,7 +86,7 @@ def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: 
         for change in changes:
             if change.object is None:
                 if names and not first:
-                    client.get_job(names[0])  # says that it is not there
+                    client.get_job(names[0])  # reports that it does not exist
                 known = first or []
                 if printer.shows_queues:
                     printer.place(known, queues_of_jobs(client, known))
@@ -111,7 +111,7 @@ class JobPrinter:
         usage: Mapping[tuple[str, str], PodUsage] | None = None,
         queues: Mapping[str, JobQueue] | None = None,
     ) -> None:
-        """`usage` is what jobs use, by namespace and name, which a wide table shows. `queues`, by UID, is a column."""
+        """`usage` is the usage of jobs, by namespace and name, shown in a wide table. `queues`, by UID, is a column."""
         self._queues = dict(queues or {})
         self._usage = usage or {}
         self._used = usage_header(self._usage.values())
@@ -123,11 +123,11 @@ class JobPrinter:
 
     @property
     def shows_queues(self) -> bool:
-        """Whether the format has a place for where jobs stand in their queues."""
+        """Whether the format has a column for queues."""
         return self._output in (ListFormat.TABLE, ListFormat.WIDE)
 
     def place(self, found: Sequence[ListedJob], queues: Mapping[str, JobQueue]) -> None:
-        """These jobs stand so now. With the first one that is in a queue a new table begins, which has the column."""
+        """Set the queue states of these jobs. The first one in a queue begins a new table, with the column."""
         for one in found:
             self._queues.pop(one.metadata.uid, None)
         self._queues |= queues
@@ -136,7 +136,7 @@ class JobPrinter:
             self._table = self._new_table()
 
     def whole(self, found: list[ListedJob], *, single: bool) -> None:
-        """Everything at once."""
+        """Print everything at once."""
         if self._output in (ListFormat.JSON, ListFormat.YAML):
             objects = [_plain(seen) for seen in found]
             print_object(objects[0] if single else as_list(objects), self._output)
@@ -144,7 +144,7 @@ class JobPrinter:
             self.rows(found)
 
     def rows(self, found: list[ListedJob], state: str = "") -> None:
-        """Some of many."""
+        """Print some of many."""
         if self._output is ListFormat.JSON:
             for seen in found:
                 typer.echo(json_text(_plain(seen)))
@@ -159,7 +159,7 @@ class JobPrinter:
             self._table.write([self._row(seen, state) for seen in found])
 
     def change(self, change: Change[ListedJob]) -> None:
-        """One that has changed."""
+        """Print a changed job."""
         assert change.object is not None
         self.rows([change.object], "Deleted" if change.type is WatchEventType.DELETED else "")
 
@@ -188,6 +188,6 @@ def _decode(data: bytes) -> ListedJob:
 
 
 def _plain(seen: ListedJob) -> dict[str, Any]:
-    # Items of a list don't say what they are; the list does.
+    # Items of a list have no kind; the list has.
     kind = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
     return without_noise(kind | msgspec.json.decode(seen.raw, type=dict[str, Any]))

@@ -1,6 +1,6 @@
-"""What a person sees of a pipeline that runs: a live tree of its steps on a terminal, else a line for each change.
+"""The display of a running pipeline: a live tree of its steps on a terminal, else a line for each change.
 
-All of it is printed by one thread, which the others send to: a terminal that is slow holds up no step.
+One thread prints, to which the others send messages: a slow terminal delays no step.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from tfoperator.pipeline import StepView
 
-_EVERY = 0.5  # seconds between two drawings of the tree, whose times grow
+_DRAW_PERIOD = 0.5  # seconds between two drawings of the tree, whose times grow
 _STOP_SECONDS = 10.0
 
 _MARKS = {
@@ -50,7 +50,7 @@ class RunDisplay:
         self._thread = threading.Thread(target=self._print, name="pipeline-display", daemon=True)
 
     def when_lost(self, callback: Callable[[], None]) -> None:
-        """Call this when standard output can't be written any more."""
+        """Set the callback for standard output that can't be written any more."""
         self._stream.when_lost(callback)
 
     def __enter__(self) -> RunDisplay:
@@ -89,7 +89,7 @@ class RunDisplay:
     def _print(self) -> None:
         while True:
             try:
-                work = self._queue.get(timeout=_EVERY if self._live is not None else None)
+                work = self._queue.get(timeout=_DRAW_PERIOD if self._live is not None else None)
             except queue.Empty:
                 self._draw()
                 continue
@@ -122,7 +122,7 @@ class RunDisplay:
             self._live.update(self._tree(), refresh=True)
 
     def _tree(self) -> Tree:
-        """Each step below the last of those that it reads from; the others are named."""
+        """Draw each step below the last of those that it reads from; the others are named."""
         from rich.text import Text
         from rich.tree import Tree
 

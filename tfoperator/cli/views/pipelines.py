@@ -1,4 +1,4 @@
-"""Runs of pipelines, their steps and their artifacts, as text and as JSON. Pure."""
+"""Runs of pipelines, their steps and their artifacts, as text and as JSON. No I/O."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
 def run_row(run: RunRecord, known: Executions, now: datetime, owner: SeenRunLease | None = None) -> tuple[str, ...]:
-    """A line of the list. `owner` is the run's lease, if somebody holds it."""
+    """Return a line of the list. `owner` is the run's lease, if a runner holds it."""
     done = steps_done({name: one.state for name, one in known.items()})
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
@@ -39,7 +39,7 @@ def run_row(run: RunRecord, known: Executions, now: datetime, owner: SeenRunLeas
 def run_report(
     run: RunRecord, known: Executions, owner: SeenRunLease | None = None, launches: Launches | None = None
 ) -> Json:
-    """All of a run, for programs. `launches` are those of steps that run, by step."""
+    """Return all data of a run, for programs. `launches` are those of running steps, by step."""
     steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
     for step in steps:
         if launch := (launches or {}).get(step["name"]):
@@ -60,7 +60,7 @@ def run_report(
 def run_lines(
     run: RunRecord, known: Executions, owner: SeenRunLease | None, launches: Launches, now: datetime
 ) -> Iterator[str]:
-    """All of a run, for people. `launches` are those of steps that run, by step."""
+    """Yield all data of a run, for people. `launches` are those of running steps, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if owner is not None:
         yield f"owner: {owner.record.host}, process {owner.record.process}{_lease_words(owner)}"
@@ -88,7 +88,7 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
 
 
 def _lease_words(owner: SeenRunLease) -> str:
-    """How good a run's lease is; runners before this one have died, or were stopped."""
+    """Return the state of a run's lease; earlier runners died, or were stopped."""
     number = f"; runner {owner.record.term} of this run" if owner.record.term > 1 else ""
     if owner.overdue:
         silent = human_duration(owner.age)
@@ -97,14 +97,14 @@ def _lease_words(owner: SeenRunLease) -> str:
 
 
 def _launch_words(launch: LaunchRecord) -> str:
-    """Where a step's container is looked for."""
+    """Return where to look for a step's container."""
     where = "/".join(part for part in (launch.place.get("namespace", ""), launch.name) if part)
     tries = f", attempt {launch.attempt}" if launch.attempt > 1 else ""
     return f"as {_KINDS.get(launch.kind, launch.kind)} {where}".rstrip() + tries
 
 
 def result_lines(result: PipelineResult) -> Iterator[str]:
-    """The summary at the end of a run."""
+    """Yield the summary at the end of a run."""
     done = sum(view.state.done for view in result.steps.values())
     cached = sum(view.state == "cached" for view in result.steps.values())
     used = f", {cached} of them used again" if cached else ""
@@ -119,7 +119,7 @@ def result_lines(result: PipelineResult) -> Iterator[str]:
 
 
 def result_report(result: PipelineResult) -> Json:
-    """The same for programs."""
+    """Return the same for programs."""
     steps = []
     for name, view in result.steps.items():
         made = result.results.get(name)
@@ -135,7 +135,7 @@ def result_report(result: PipelineResult) -> Json:
 
 
 def view_text(view: StepView, now: datetime) -> str:
-    """A step's state while it runs."""
+    """Return a step's state while it runs."""
     parts = [str(view.state)]
     if view.began is not None:
         parts.append(human_duration(((view.ended or now) - view.began).total_seconds()))
@@ -145,7 +145,7 @@ def view_text(view: StepView, now: datetime) -> str:
 
 
 def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
-    """An artifact, and below it how it came to be."""
+    """Yield an artifact, and below it its origin."""
     indent = "  " * depth
     yield f"{indent}{_artifact(tree.artifact)}" + (
         " (see above)" if tree.repeated else " (not followed further)" if tree.cut else ""
@@ -161,7 +161,7 @@ def lineage_lines(tree: Lineage, depth: int = 0) -> Iterator[str]:
 
 
 def lineage_report(tree: Lineage) -> Json:
-    """The same for programs."""
+    """Return the same for programs."""
     executions = [
         {
             "id": one.id,

@@ -1,4 +1,4 @@
-"""The progress of a job's training: in words, and as a line with a bar. Pure."""
+"""The progress of a job's training: in words, and as a line with a bar. No I/O."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tfoperator.base.durations import human_duration
 from tfoperator.cli.views.jobs import age
 
 _SHOWN_METRICS = 3
-_BAR = 24  # characters
+_BAR_WIDTH = 24  # characters
 
 
 def progress_text(progress: TrainingProgress, now: datetime) -> str:
-    """`43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`: what is known of it."""
+    """Return `43%, step 430 of 1000, 3m20s left, loss 0.23, accuracy 0.91`: the known parts of it."""
     parts = [progress.completion] if progress.percentage is not None else []
     if progress.step is not None:
         parts.append(f"step {progress.step}" + (f" of {progress.total_steps}" if progress.total_steps else ""))
@@ -27,13 +27,13 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def metric_texts(progress: TrainingProgress) -> list[str]:
-    """`loss 0.23`: the first few, a loss before all others."""
+    """Return `loss 0.23`: the first few metrics, a loss first."""
     ordered = sorted(progress.metrics, key=lambda metric: metric.name != "loss")
     return [f"{metric.name} {_short(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
 
 
 def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
-    """The estimate, less the time that has passed since it was made."""
+    """Return the estimate, minus the time since it was made."""
     remaining, made = progress.estimated_remaining_seconds, progress.report_time
     if remaining is None or made is None:
         return remaining
@@ -41,10 +41,10 @@ def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
 
 
 def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
-    """A line of the live view: name, bar, percent, steps, time left, loss."""
-    done = round(_BAR * min(max(progress.percentage or 0, 0), 100) / 100)
+    """Return a line of the live view: name, bar, percent, steps, time left, loss."""
+    done = round(_BAR_WIDTH * min(max(progress.percentage or 0, 0), 100) / 100)
     line = Text(f"{name}  ", no_wrap=True, overflow="ellipsis")
-    line.append("━" * done, style="green").append("─" * (_BAR - done), style="dim")
+    line.append("━" * done, style="green").append("─" * (_BAR_WIDTH - done), style="dim")
     line.append(f" {progress.completion:>4}")
     if progress.step is not None:
         line.append(f"  {progress.step}" + (f"/{progress.total_steps}" if progress.total_steps else ""))
@@ -57,7 +57,7 @@ def progress_line(name: str, progress: TrainingProgress, now: datetime) -> Text:
 
 
 def behind_text(progress: TrainingProgress, now: datetime) -> str:
-    """`worker-3 at step 400 (2m ago)` of those that are behind the others; empty if none is."""
+    """Return `worker-3 at step 400 (2m ago)` for replicas that are behind the others; empty if none is."""
     steps = [one.step for one in progress.behind if one.step is not None]
     most = max([*steps, progress.step or 0], default=0)
     late = [one for one in progress.behind if one.step is not None and one.step < most]
@@ -65,7 +65,7 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
 
 
 def _short(value: str) -> str:
-    """A number with as many digits as people read; any other text as it is."""
+    """Return a number with few digits; any other text unchanged."""
     try:
         return f"{float(value):.4g}" if "." in value or "e" in value.lower() else value
     except ValueError:

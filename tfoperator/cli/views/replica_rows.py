@@ -1,4 +1,4 @@
-"""A pod in words: the rows of the table of replicas, and the columns of what pods use. Pure."""
+"""A pod as text: the rows of the table of replicas, and the columns of pods' usage. No I/O."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class ReplicaRow(msgspec.Struct, frozen=True):
 
 
 def replica_row(pod: Pod) -> ReplicaRow:
-    """A pod in words: its state, and why it is in no better one."""
+    """Return a pod as text: its state, and the reason for it."""
     statuses = pod.status.container_statuses
     state, detail = replica_phase(pod) or "Pending", ""
     for status in (*pod.status.init_container_statuses, *statuses):
         state, detail = _worse(status, state, detail)
-    # Its end says nothing about its program, so it is no failure. Anybody may annotate a pod that nobody has stopped.
+    # Its end tells nothing about its program, so it is no failure. A user may annotate a pod that was not stopped.
     by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
     if by_job and state != "Succeeded" and by_job != STOPPED_WITH_REPLICA:
         state, detail = "Stopped" if pod.status.phase == "Failed" else "Stopping", by_job
@@ -68,7 +68,7 @@ _GPU_HEADER = ("GPU", "GPU MEMORY")
 
 
 def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
-    """What was measured on this machine, by the uid of the pod."""
+    """Return the measurements on this machine, by the pod's UID."""
     found: dict[str, PodUsage] = {}
     for one in usage.containers:
         gpu = one.gpu
@@ -78,7 +78,7 @@ def usage_by_pod(usage: Usage) -> dict[str, PodUsage]:
 
 
 def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
-    """The columns that there is something to say in: none where nothing was measured."""
+    """Return the columns with values: none without measurements."""
     known = list(usages)
     if not known:
         return ()
@@ -86,7 +86,7 @@ def usage_header(usages: Iterable[PodUsage]) -> tuple[str, ...]:
 
 
 def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, ...]:
-    """The cells under that header; `-` for what is not known."""
+    """Return the cells under that header; `-` for unknown values."""
     if usage is None:
         return ("-",) * len(header)
     gpu = "-" if usage.gpu is None else cpu_text(usage.gpu)
@@ -95,12 +95,12 @@ def usage_cells(usage: PodUsage | None, header: tuple[str, ...]) -> tuple[str, .
 
 
 def cpu_text(cpus: float) -> str:
-    """`0.37`, `12.5`: CPUs, or devices, that are busy on average."""
+    """Return `0.37`, `12.5`: CPUs, or devices, busy on average."""
     return f"{cpus:.2f}" if cpus < 10 else f"{cpus:.1f}"
 
 
 def memory_text(size: int) -> str:
-    """`172Mi`, `1.2Gi`: bytes, to three digits."""
+    """Return `172Mi`, `1.2Gi`: bytes, to three digits."""
     number, unit = size / 1024, _UNITS[0]
     for larger in _UNITS[1:]:
         if number < 1000:

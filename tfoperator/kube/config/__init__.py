@@ -1,4 +1,4 @@
-"""Where an API server is and how to talk to it: found in a kubeconfig or a pod, or made by hand."""
+"""Where an API server is and how to connect to it: from a kubeconfig, a pod's service account, or explicit values."""
 
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import StaticCredentials, TokenFile, bearer

@@ -1,4 +1,4 @@
-"""Where an API server is and how to talk to it: the value that a configuration is read into and a client made of."""
+"""Where an API server is and how to connect to it: the result of reading a configuration, the input of a client."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from tfoperator.kube.errors import ConfigError
 
 
 class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where an API server is, how to trust it and how to be trusted. Its repr shows no secret.
+    """The address of an API server, how to verify it and how to authenticate. Its repr shows no secret.
 
-    Raises ConfigError for what can't be used, and for credentials that would cross a network in the clear (`http://`).
+    Raises ConfigError for unusable values, and for credentials that would cross a network unencrypted (`http://`).
     """
 
     server: str  # http(s)://host[:port][/path]
@@ -23,8 +23,8 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
     tls: TlsOptions = TlsOptions()
     credentials: Credentials = msgspec.field(default_factory=StaticCredentials)
     headers: tuple[tuple[str, str], ...] = ()  # sent with every request: impersonation
-    proxy_url: str = ""  # "": what HTTPS_PROXY, HTTP_PROXY and NO_PROXY say
-    source: str = ""  # where this comes from, for people
+    proxy_url: str = ""  # "": as HTTPS_PROXY, HTTP_PROXY and NO_PROXY say
+    source: str = ""  # where this comes from, for messages
 
     def __post_init__(self) -> None:
         check_server(self.server, self.source or "ClusterConfig")
@@ -52,12 +52,12 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_plain(server: str) -> bool:
-    """Whether a server's URL asks for no encryption."""
+    """Return whether a server's URL is unencrypted (`http://`)."""
     return urlsplit(server).scheme == "http"
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a host, by name or address, is this very machine."""
+    """Return whether a host, by name or address, is this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -65,7 +65,7 @@ def is_loopback(host: str) -> bool:
 
 
 def check_server(server: str, source: str) -> None:
-    """Raise ConfigError unless `server` is a URL we can talk to."""
+    """Raise ConfigError unless `server` is a usable URL."""
     try:
         url = urlsplit(server)
         valid = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)

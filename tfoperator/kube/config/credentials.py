@@ -1,7 +1,7 @@
-"""How a client proves who it is, and how it notices that it must prove it anew.
+"""How a client authenticates, and how it notices that it must authenticate again.
 
-Credentials are asked for with every request and answer from memory; they fetch new ones when the old are about
-to expire, and when the server has refused them. No repr, log line or error of theirs shows a secret.
+Credentials are requested for every request and answered from memory; they are renewed when they are about
+to expire, and when the server answers 401. No repr, log line or error of theirs shows a secret.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from tfoperator.kube.errors import ConfigError
 logger = logging.getLogger(__name__)
 
 TOKEN_FILE_PERIOD = 60.0
-"""Seconds after which a token file is read again. The kubelet rotates a token when 80 % of its life (an hour at
-least 10 minutes) are over, so a minute is early enough; client-go uses the same."""
+"""Seconds after which a token file is read again. The kubelet rotates a token after 80 % of its life (an hour, at
+least 10 minutes), so a minute is early enough; client-go uses the same."""
 
 _LEEWAY = timedelta(seconds=60)
-_RENEWAL_PAUSE = timedelta(seconds=10)  # between tries to renew what still holds
+_RENEWAL_PAUSE = timedelta(seconds=10)  # between attempts to renew a credential that is still valid
 
 
 def bearer(token: str, source: str) -> str:
-    """The Authorization header for a token. Raises ConfigError, naming `source`, if it can't be sent in a header."""
+    """Return the Authorization header for a token. Raises ConfigError, naming `source`, if a header can't hold it."""
     token = token.strip()
     if not token:
         raise ConfigError(f"{source} is empty: it must hold a bearer token")
@@ -42,34 +42,34 @@ def bearer(token: str, source: str) -> str:
 
 
 class Credentials(Protocol):
-    """What the client needs. Thread-safe; each method may block (a file, a plugin) and raise ConfigError."""
+    """The credentials a client needs. Thread-safe; each method may block (a file, a plugin) and raise ConfigError."""
 
     def authorization(self) -> str:
-        """The value of the Authorization header, "" for none."""
+        """Return the value of the Authorization header, "" for none."""
         ...
 
     def held(self) -> IssuedCredential | None:
-        """Both, as they are in memory; None if they have to be fetched or renewed first. Never blocks, nor raises."""
+        """Return header and certificate from memory; None if they must be fetched first. Never blocks, nor raises."""
         ...
 
     def refused(self, authorization: str) -> bool:
-        """The server answered 401 to this value: get another. Returns whether a new try is worth it."""
+        """Renew after a 401 for this value of the header. Returns whether a new attempt is worthwhile."""
         ...
 
     def client_certificate(self) -> ClientCertificate | None:
-        """A client certificate that was issued together with the token, or instead of it."""
+        """Return a client certificate issued together with the token, or instead of it."""
         ...
 
 
 class IssuedCredential(msgspec.Struct, frozen=True):
-    """What a plugin or an identity provider has issued, and until when it holds (None: until refused)."""
+    """A credential issued by a plugin or an identity provider, and when it expires (None: valid until refused)."""
 
     authorization: str = ""
     certificate: ClientCertificate | None = None
     expires: datetime | None = None
 
     def holds(self, now: datetime) -> bool:
-        """Whether it has not expired yet."""
+        """Return whether it has not expired yet."""
         return self.expires is None or now < self.expires
 
     def __repr__(self) -> str:
@@ -84,27 +84,27 @@ class StaticCredentials:
         self._held = IssuedCredential(authorization)
 
     def authorization(self) -> str:
-        """The header given."""
+        """Return the fixed header."""
         return self._authorization
 
     def held(self) -> IssuedCredential:
-        """The header given."""
+        """Return the fixed header."""
         return self._held
 
     def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the protocol's
-        """There is no other."""
+        """Return False: there is no other."""
         return False
 
     def client_certificate(self) -> ClientCertificate | None:
-        """None: certificates from the kubeconfig are part of the TLS options."""
+        """Return None: certificates from the kubeconfig are part of the TLS options."""
         return None
 
 
 class TokenFile:
-    """A bearer token in a file that somebody else keeps fresh, e.g. the kubelet for a service account.
+    """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
 
-    It is read again once a minute and after a 401. If that fails, the last token goes on being used.
-    Raises ConfigError if it can't be read at all.
+    It is read again once a minute and after a 401. If that fails, the last token stays in use.
+    Raises ConfigError if it was never readable.
     """
 
     def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
@@ -123,17 +123,17 @@ class TokenFile:
             raise ConfigError(f"token file {self._path} holds no text") from None
 
     def authorization(self) -> str:
-        """The token, at most a minute old."""
+        """Return the token, at most a minute old."""
         value, old = self._known()
         return self._reread(value) if old else value
 
     def held(self) -> IssuedCredential | None:
-        """The token; None if it is time to read it again."""
+        """Return the token; None if the file must be read again."""
         value, old = self._known()
         return None if old else IssuedCredential(value)
 
     def _known(self) -> tuple[str, bool]:
-        """The token that was read last, and whether it is time to read it again."""
+        """Return the token read last, and whether the file must be read again."""
         with self._lock:
             return self._value, self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD
 
@@ -147,25 +147,25 @@ class TokenFile:
         return value
 
     def refused(self, authorization: str) -> bool:
-        """Read the file now; true if it holds another token."""
+        """Read the file now; return true if it holds another token."""
         return self._reread(authorization) != authorization
 
     def client_certificate(self) -> ClientCertificate | None:
-        """None."""
+        """Return None."""
         return None
 
 
 class IssuedCredentials:
-    """Credentials from a plugin that is run when they are needed, about to expire, or refused.
+    """Credentials from a plugin that runs when they are needed, about to expire, or refused.
 
-    One thread runs it while those that can't do without wait for its result, a failure included: eight workers
+    One thread runs it; threads without a valid credential wait for its result, even a failure: eight workers
     don't start eight browsers. `issue` may block and raises ConfigError.
     """
 
     def __init__(self, issue: Callable[[], IssuedCredential], *, clock: Clock | None = None) -> None:
         self._issue = issue
         self._clock: Clock = clock or SystemClock()
-        self._changed = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the fields below
         self._current: IssuedCredential | None = None
         self._renew_at: datetime | None = None
         self._running = False
@@ -173,26 +173,26 @@ class IssuedCredentials:
         self._failure: ConfigError | None = None
 
     def authorization(self) -> str:
-        """The header that goes with the current credential."""
+        """Return the header that goes with the current credential."""
         return self._get().authorization
 
     def client_certificate(self) -> ClientCertificate | None:
-        """The current credential's certificate, if it has one."""
+        """Return the current credential's certificate, if it has one."""
         return self._get().certificate
 
     def held(self) -> IssuedCredential | None:
-        """The current credential; None if there is none that holds, or if somebody has to begin to renew it."""
+        """Return the current credential; None if none is valid, or if its renewal is due."""
         with self._changed:
             return self._usable()
 
     def _usable(self) -> IssuedCredential | None:
-        """The current credential if it holds, and its renewal is not due or under way. Under the lock."""
+        """Return the current credential if it is valid, and its renewal is not due or under way. Under the lock."""
         current, now = self._current, self._clock.now()
         due = self._renew_at is not None and now >= self._renew_at
         return current if current is not None and current.holds(now) and (self._running or not due) else None
 
     def refused(self, authorization: str) -> bool:
-        """Have another one issued (unless that has happened meanwhile); true if it differs from the refused one."""
+        """Have another credential issued unless that has happened; return true if it differs from the refused one."""
         with self._changed:
             old = self._current
             if old is not None and old.authorization == authorization:
@@ -244,7 +244,7 @@ class IssuedCredentials:
 
     @staticmethod
     def _renewal(expires: datetime | None, now: datetime) -> datetime | None:
-        """A minute before it expires, or a tenth of its life if that is shorter."""
+        """Return a minute before expiry, or a tenth of the lifetime if that is shorter."""
         if expires is None:
             return None
         return expires - min(_LEEWAY, max(expires - now, timedelta(0)) / 10)

@@ -1,6 +1,6 @@
-"""From kubeconfig files to a ClusterConfig: merging, choosing context, cluster and user, checking every field.
+"""Kubeconfig files to a ClusterConfig: merging, choosing context, cluster and user, checking every field.
 
-Not by the `kubernetes` package: it expands aliases without limit, and its errors show parts of the file, tokens
+The `kubernetes` package is not used: it expands aliases without limit, and its errors show parts of the file, tokens
 included. Ours name file, entry and field, and no value.
 """
 
@@ -22,11 +22,11 @@ from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
 from tfoperator.kube.errors import ConfigError
 
 _Sections = dict[str, list[tuple[dict[str, Any], Path]]]
-"""By section, its entries and the file of each. Of those with the same name the first counts, as for kubectl."""
+"""By section, the entries with the file of each. Of entries with the same name the first wins, as in kubectl."""
 
 
 def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock | None = None) -> ClusterConfig:
-    """The configuration in some existing files, for `context` or else the current one. Raises ConfigError."""
+    """Return the configuration of existing files, for `context` (default: the current one). Raises ConfigError."""
     merged, current = _merge(paths)
     names = " and ".join(map(str, paths))
     chosen = context or current
@@ -40,7 +40,7 @@ def read_kubeconfig(paths: list[Path], context: str | None = None, clock: Clock 
 
 
 def _merge(paths: list[Path]) -> tuple[_Sections, str]:
-    """The files' entries in order, each with its file, and the first current-context."""
+    """Return the files' entries in order, each with its file, and the first current-context."""
     merged: _Sections = {section: [] for section in ("clusters", "contexts", "users")}
     current = ""
     for path in paths:
@@ -88,14 +88,14 @@ def _known(merged: _Sections, section: str) -> str:
 
 
 class _Entry:
-    """One named entry of a kubeconfig: its fields, and what is needed to complain about one and to find files."""
+    """One named entry of a kubeconfig: its fields, and what error messages and relative paths need."""
 
     def __init__(self, kind: str, name: str, fields: Mapping[str, Any], path: Path) -> None:
         self.kind, self.name, self.fields, self.path = kind, name, fields, path
 
     @classmethod
     def find(cls, merged: _Sections, section: str, name: str, asked_by: str) -> _Entry:
-        """Find an entry by name; ConfigError, naming who asked for it, if it is missing or malformed."""
+        """Find an entry by name; ConfigError, naming the entry that refers to it, if it is missing or malformed."""
         kind = section.removesuffix("s")
         for entry, path in merged[section]:
             if entry["name"] == name:
@@ -110,7 +110,7 @@ class _Entry:
         return f"kubeconfig {self.path}, {self.kind} {self.name!r}"
 
     def text(self, field: str) -> str:
-        """A string field, "" if absent; ConfigError if it is something else."""
+        """Return a string field, "" if absent; ConfigError if it is something else."""
         value = self.fields.get(field)
         if value is None:
             return ""
@@ -119,7 +119,7 @@ class _Entry:
         return value
 
     def material(self, field: str) -> str | bytes:
-        """PEM from the field `{field}-data` (decoded) or the path in `field`; the data goes first."""
+        """Return PEM from the field `{field}-data` (decoded, preferred) or the path in `field`."""
         if data := self.text(f"{field}-data"):
             try:
                 # Wrapped lines are fine, as for kubectl: in YAML a block of them looks natural.
@@ -129,7 +129,7 @@ class _Entry:
         return self.file(field)
 
     def file(self, field: str) -> str:
-        """A path, relative ones to the file they are written in; ConfigError if nothing is there."""
+        """Return a path, relative to the file that names it; ConfigError if no such file exists."""
         name = self.text(field)
         if not name:
             return ""
@@ -189,8 +189,8 @@ class _Loader:
 
     def _credentials(self, server: str) -> Credentials:
         user = self._user
-        # At http:// on this machine is `kubectl proxy`, or whoever took its port: it needs no credentials, and as with
-        # kubectl gets none. Of other servers at http:// ClusterConfig says what is wrong.
+        # At http:// on this machine is `kubectl proxy`, or another program on its port: it needs no credentials and, as
+        # with kubectl, gets none. For other http:// servers ClusterConfig raises the error.
         if user is None or (is_plain(server) and is_loopback(urlsplit(server).hostname or "")):
             return StaticCredentials()
         if path := user.file("tokenFile"):
@@ -210,7 +210,7 @@ class _Loader:
 
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
-    """The headers for `as`, `as-uid`, `as-groups` and `as-user-extra`; ignoring them would grant more, not less."""
+    """Return the headers for `as`, `as-uid`, `as-groups` and `as-user-extra`; ignoring them would grant more rights."""
     headers = []
     for field, header in (("as", "Impersonate-User"), ("as-uid", "Impersonate-Uid")):
         if value := user.text(field):

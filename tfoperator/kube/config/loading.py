@@ -1,7 +1,7 @@
-"""Finding an API server and the credentials for it: a kubeconfig, or the service account of the pod we run in.
+"""Finding an API server and its credentials: a kubeconfig, or the service account of this process's pod.
 
 The `kubernetes` package reads the latter, and runs exec plugins. It is imported inside functions because it costs 0.2 s
-and 21 MiB (37.0), which who has a kubeconfig with a token or a certificate need not pay.
+and 21 MiB (37.0), which a kubeconfig with a token or a certificate does not need.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def load_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """The configuration that `kubectl` would use, or else that of the pod we run in.
+    """Return the configuration that `kubectl` would use, or else that of this process's pod.
 
     In this order: the file `kubeconfig`, the files that `KUBECONFIG` lists (merged; the first that sets a thing
     wins, missing files don't count), `~/.kube/config`, the service account. `context` chooses another context
-    than the current one. Raises ConfigError, which says what to do next.
+    than the current one. Raises ConfigError, whose message suggests the next step.
     """
     if kubeconfig:
         path = Path(kubeconfig).expanduser()
@@ -69,7 +69,7 @@ def load_in_cluster_config(
     service_account: Path = SERVICE_ACCOUNT,
     clock: Clock | None = None,
 ) -> ClusterConfig:
-    """The service account of the pod this process runs in; its token and CA are read again when they rotate."""
+    """Return the configuration of this process's pod, by its service account; rotated token and CA are read again."""
     from kubernetes.config.config_exception import ConfigException
     from kubernetes.config.incluster_config import InClusterConfigLoader
 

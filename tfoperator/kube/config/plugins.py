@@ -1,7 +1,7 @@
-"""Credentials that somebody else issues: exec plugins and OpenID Connect, both run by the `kubernetes` package.
+"""Credentials issued by other programs: exec plugins and OpenID Connect, both run by the `kubernetes` package.
 
-That package is imported when it is needed only, and what it says about a broken kubeconfig is never passed on: it
-quotes the file, tokens included.
+That package is imported only when needed, and its messages about a broken kubeconfig are never passed on: they
+quote the file, tokens included.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from tfoperator.kube.config.credentials import IssuedCredential, bearer
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ConfigError
 
-_STDERR_SHOWN = 500  # characters of a plugin's complaint that go into an error
+_STDERR_SHOWN = 500  # characters of a plugin's stderr in an error
 
 
 class LoaderTarget:
-    """What the loaders of the `kubernetes` package fill in; its own class would import its HTTP client."""
+    """The object that the loaders of the `kubernetes` package fill in; its own class would import its HTTP client."""
 
     def __init__(self) -> None:
         self.host = ""
@@ -35,10 +35,10 @@ class LoaderTarget:
 def exec_plugin(
     settings: Any, where: str, directory: Path, cluster: Mapping[str, Any]
 ) -> Callable[[], IssuedCredential]:
-    """What runs a user's credential plugin, by the `exec` settings of a kubeconfig, and reads its answer.
+    """Return the runner of a user's credential plugin, for the `exec` settings of a kubeconfig.
 
-    `where` names the user for errors; the plugin runs in `directory`, that of the kubeconfig, and is told about the
-    `cluster` if the settings say so. There is no time limit: it may be waiting for a person.
+    `where` names the user for errors; the plugin runs in `directory`, that of the kubeconfig, and receives the
+    `cluster` if the settings say so. There is no time limit: it may wait for the user.
     """
     if not isinstance(settings, dict) or not settings.get("command") or not settings.get("apiVersion"):
         raise ConfigError(f"{where}: exec needs command and apiVersion")
@@ -88,10 +88,10 @@ def _issued(status: Any, where: str) -> IssuedCredential:
 
 
 def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
-    """OpenID Connect as the `kubernetes` package does it: refreshed in memory, never written back to the file.
+    """Return OpenID Connect credentials of the `kubernetes` package: refreshed in memory, never written to the file.
 
     The issuer's certificate is checked, against the system's authorities unless the provider names its own: left to
-    itself the package would take any server's word for where to send refresh token and client secret.
+    itself the package would trust any server as the place to send refresh token and client secret to.
     """
     name = provider.get("name") if isinstance(provider, dict) else None
     if name != "oidc":
@@ -100,7 +100,7 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             "e.g. gke-gcloud-auth-plugin or kubelogin"
         )
     settings = _trusting(provider.get("config"), where)
-    # Kept between calls, for it takes up refreshed tokens; without the cluster's files, which it would copy.
+    # Kept between calls, to hold refreshed tokens; without the cluster's files, which it would copy.
     trimmed = {
         "current-context": "c",
         "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
@@ -118,7 +118,7 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
             reason = _why_untrusted(error)
             hint = _UNTRUSTED.format(reason) if reason else type(error).__name__
             raise ConfigError(f"{where}: refreshing the OpenID Connect token failed: {hint}") from None
-        # The key has this name since version 35.
+        # This is the key's name since version 35.
         if not (token := found.api_key.get("BearerToken") or found.api_key.get("authorization")):
             raise ConfigError(f"{where}: auth-provider oidc holds no usable id-token: log in again")
         return IssuedCredential(authorization=token, expires=_token_expiry(token))
@@ -127,14 +127,14 @@ def auth_provider(provider: Any, where: str) -> Callable[[], IssuedCredential]:
 
 
 def _trusting(settings: Any, where: str) -> dict[str, Any]:
-    """The settings of an OpenID Connect provider, with authorities to trust. Raises ConfigError."""
+    """Return the settings of an OpenID Connect provider, with trusted authorities. Raises ConfigError."""
     if not isinstance(settings, dict):
         raise ConfigError(f"{where}: auth-provider oidc has no config")
     issuer = settings.get("idp-issuer-url") or ""
     if issuer and not str(issuer).startswith("https://"):
         raise ConfigError(f"{where}: idp-issuer-url must be an https:// URL: secrets are sent where it says")
     own = [name for name in ("idp-certificate-authority-data", "idp-certificate-authority") if settings.get(name)]
-    # An empty name would switch the check off again, one level below.
+    # The package would take an empty name as "do not check".
     trusting = {name: value for name, value in settings.items() if not name.startswith("idp-certificate-authority")}
     if own:
         return trusting | {own[0]: settings[own[0]]}
@@ -154,7 +154,7 @@ _UNTRUSTED = (
 
 
 def _why_untrusted(error: BaseException | None) -> str:
-    """OpenSSL's reason, which has no secrets, "" if it is something else. From 3.13 on Python is stricter than Go."""
+    """Return OpenSSL's reason, which has no secrets; "" for other errors. Python 3.13 and later is stricter than Go."""
     while error is not None:
         if isinstance(error, ssl.SSLCertVerificationError):
             return error.verify_message
@@ -163,7 +163,7 @@ def _why_untrusted(error: BaseException | None) -> str:
 
 
 def _token_expiry(token: str) -> datetime | None:
-    """When a JSON Web Token expires, as far as it says so. Nothing is verified: that is the server's business."""
+    """Return when a JSON Web Token expires, if it says so. Nothing is verified: that is the server's task."""
     try:
         payload = token.split(".")[1]
         claims = msgspec.json.decode(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))

@@ -1,8 +1,8 @@
-"""TLS contexts from files or bytes, made anew when what they are made of has changed.
+"""TLS contexts from files or bytes, rebuilt when these change.
 
 Certificates of long-running processes rotate: the service account's CA bundle, the kubelet's client certificate,
-what an exec plugin hands out. So a context is asked for per connection, and cached as long as nothing changed; for a
-request on a connection that is there, files are looked at once a second.
+certificates of an exec plugin. So each connection asks for its context, which is cached while nothing changes; for a
+request on an existing connection, files are checked once a second.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class ClientCertificate(msgspec.Struct, frozen=True):
 
 
 class TlsOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How to check the server and what to show it. Without a CA the system's certificates are trusted."""
+    """How to check the server and how to authenticate to it. Without a CA the system's certificates are trusted."""
 
     ca: str | bytes = ""  # path of a PEM file, or the PEM itself
     verify: bool = True
@@ -46,7 +46,7 @@ _Stamp = tuple[float, int, int]
 
 
 def _stamp(source: str | bytes) -> _Stamp | bytes:
-    """What tells one version of a file (time, size, inode: mounted secrets are swapped by symlink) from the next."""
+    """Return time, size and inode, which differ between versions of a file (mounted secrets are swapped by symlink)."""
     if isinstance(source, bytes) or not source:
         return b""
     try:
@@ -56,12 +56,12 @@ def _stamp(source: str | bytes) -> _Stamp | bytes:
     return (found.st_mtime, found.st_size, found.st_ino)
 
 
-_RECENT = 1.0
-"""Seconds. Who sends hundreds of requests in that time need not look at the files for each."""
+_RECHECK_SECONDS = 1.0
+"""Seconds. A client that sends hundreds of requests in this time need not check the files for each."""
 
 
 class _Look(NamedTuple):
-    """What was found when the files were looked at: for which certificate, and when on the monotonic clock."""
+    """The result of checking the files: for which certificate, and when on the monotonic clock."""
 
     certificate: ClientCertificate | None
     at: float
@@ -76,19 +76,19 @@ class TlsContexts:
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards _cached
         self._cached: tuple[object, ssl.SSLContext] | None = None
-        self._latest: _Look | None = None  # replaced whole; nobody waits for the lock to read it
+        self._latest: _Look | None = None  # replaced as a whole; reading it takes no lock
 
     def recent_context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """The context as it was at most a second ago: for a connection that is there, as long as it is still good."""
+        """Return the context, at most a second old: for an existing connection, while it is still valid."""
         look, now = self._latest, self._clock.monotonic()
-        if look is None or look.certificate is not certificate or now - look.at > _RECENT:
+        if look is None or look.certificate is not certificate or now - look.at > _RECHECK_SECONDS:
             look = self._latest = _Look(certificate, now, self.context(certificate))
         return look.context
 
     def context(self, certificate: ClientCertificate | None = None) -> ssl.SSLContext:
-        """The context for a new connection; `certificate` goes before the one in the options.
+        """Return the context for a new connection; `certificate` overrides the one in the options.
 
-        Raises ConfigError that names the file or field which can't be used.
+        Raises ConfigError naming the unusable file or field.
         """
         certificate = certificate or self._options.client_certificate
         version: list[object] = [_stamp(self._options.ca)]
@@ -100,7 +100,7 @@ class TlsContexts:
         context = _build(self._options, certificate)
         with self._lock:
             self._cached = (version, context)
-            self._latest = None  # who uses the context of a moment ago must not close what is connected with this one
+            self._latest = None  # a cached context must not close a connection made with this one
         return context
 
 
@@ -134,7 +134,7 @@ def _load_ca(context: ssl.SSLContext, ca: str | bytes) -> None:
 
 
 def _load_certificate(context: ssl.SSLContext, certificate: ClientCertificate) -> None:
-    # OpenSSL reads certificates from files only; bytes visit a directory that nobody else can look into.
+    # OpenSSL reads certificates from files only; bytes visit a directory with mode 0700.
     with tempfile.TemporaryDirectory(prefix="tfoperator-") as directory:
         paths = []
         for name, source in (("client-certificate", certificate.certificate), ("client-key", certificate.key)):

@@ -1,7 +1,7 @@
-"""The answer to an HTTP/1.1 request, read from a socket in as few pieces as it comes in, and taken apart by llhttp.
+"""The response to an HTTP/1.1 request, read from a socket in as few pieces as it arrives in, parsed by llhttp.
 
 llhttp is strict: a length beside chunks, two lengths, a bare line feed, a NUL, a space before a colon and a value that
-goes on in the next line are errors. What may be held, and how long it may take, is bounded here.
+is continued on the next line are errors. Memory and time are bounded here.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
 
 MAX_HEAD_BYTES = 1 << 17
-"""Of what comes without a byte of the body: the head with all interim answers before it, sizes of chunks, a trailer."""
+"""Limit for everything but the body: the head with all interim responses before it, chunk sizes, a trailer."""
 _READ_SIZE = 1 << 16
 _VERSIONS = ("1.1", "1.0")
-_FRAMING = ("content-length", "transfer-encoding")  # a body without them goes on until the connection ends
+_FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
 
 _decode_status = msgspec.json.Decoder(Status).decode
 
 Fields = Sequence[tuple[bytes, bytes]]
-"""Names and values of headers, as they came."""
+"""Names and values of headers, as received."""
 
 
 class Source(Protocol):
-    """Where the bytes of an answer come from: a socket, mostly."""
+    """The source of a response's bytes: usually a socket."""
 
     def recv(self, size: int, /) -> bytes:
         """Return the next bytes, at most `size` of them; b"" at the end."""
@@ -38,13 +38,13 @@ class Source(Protocol):
 
 
 def header_of(fields: Fields, name: str) -> str:
-    """Return the value of a header, its name given in lower case; several are joined, and without one it is empty."""
+    """Return the value of a header, given its lower-case name; several are joined, none gives ""."""
     wanted = name.encode()
     return b", ".join([value.strip() for field, value in fields if field.lower() == wanted]).decode("latin-1")
 
 
 class Response(msgspec.Struct, frozen=True):
-    """A complete answer."""
+    """A complete response."""
 
     status: int
     fields: Fields
@@ -56,14 +56,14 @@ class Response(msgspec.Struct, frozen=True):
 
 
 class Answer:
-    """One answer; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
+    """One response; `begin()` reads up to the end of its headers. Not thread-safe; does not own the socket.
 
-    Everything that reads raises what the source raises, ConnectionResetError if it ends before the first byte, EOFError
-    if it ends later but too early, HttpParserError for what is no proper HTTP, AnswerTooLarge for a body of more than
-    `limit` bytes, and TimeoutError if the answer has not ended at `late_at`, on the clock, and something comes then.
+    Every read raises the source's errors, ConnectionResetError if it ends before the first byte, EOFError
+    if it ends later but too early, HttpParserError for malformed HTTP, AnswerTooLarge for a body of more than
+    `limit` bytes, and TimeoutError if bytes arrive after `late_at` on the clock and it has not ended.
 
-    The source may raise something else when it has nothing now (BlockingIOError): then the same method is to be called
-    again, and goes on where it was.
+    The source may raise another error when it has no bytes now (BlockingIOError): then call the same method
+    again; it resumes where it stopped.
     """
 
     def __init__(
@@ -73,27 +73,27 @@ class Answer:
         self.fields: list[tuple[bytes, bytes]] = []
         self.late_at = late_at
         self.received = False
-        """Whether a byte has come."""
+        """Whether a byte was received."""
         self.will_close = False
         """Whether the connection can't be used for another request."""
         self.ended = False
-        """Whether all of it has come."""
+        """Whether it was received completely."""
         self._source = source
         self._limit = limit
         self._clock = clock
-        self._parts: list[bytes] = []  # of the body, that have not been returned
+        self._parts: list[bytes] = []  # of the body, not returned yet
         self._size = 0  # of the body so far
         self._without_body = 0  # bytes
-        self._failure: BaseException | None = None  # raised when what came before it has been returned
+        self._failure: BaseException | None = None  # raised after the bytes before it were returned
         self._parser = HttpResponseParser(self)  # it refers to this object, so it is dropped at the end
 
     def begin(self) -> None:
-        """Read status and headers; interim answers (1xx) are skipped."""
+        """Read status and headers, skipping interim responses (1xx)."""
         while self.status < 200:
             self.receive()
 
     def read(self) -> bytes:
-        """Return the next bytes of the body, waiting for some; b"" at its end."""
+        """Return the next bytes of the body, blocking until there are some; b"" at its end."""
         while not self._parts and not self.ended:
             self.receive()
         parts, self._parts = self._parts, []
@@ -106,7 +106,7 @@ class Answer:
         return b"".join(self._parts)
 
     def receive(self) -> None:
-        """Receive once from the source, and take apart what has come."""
+        """Receive once from the source, and parse the bytes."""
         if self._failure is not None:
             raise self._failure
         if self.received and self._clock is not None and self._clock.monotonic() > self.late_at:
@@ -125,7 +125,7 @@ class Answer:
         size = self._size
         try:
             if not self.received and data[:1] != b"H":
-                raise HttpParserError("it begins otherwise")  # llhttp takes an empty line, and RTSP
+                raise HttpParserError("it begins otherwise")  # llhttp accepts an empty line, and RTSP
             self.received = True
             self._parser.feed_data(data)
             self._without_body = self._without_body + len(data) if self._size == size else 0
@@ -134,31 +134,31 @@ class Answer:
         except HttpParserError as error:
             self.will_close = True
             if not self.ended:
-                self._failure = error.__context__ or error  # the context is what a method below has raised
+                self._failure = error.__context__ or error  # the context is the error of a method below
         if self.ended or self._failure is not None:
             del self._parser
 
-    # What the parser calls.
+    # The parser's callbacks.
 
     def on_message_begin(self) -> None:
-        """Stop where something follows the end: it was not asked for, so the connection is not used again."""
+        """Stop at bytes after the end: they were not requested, so the connection is not reused."""
         if self.ended:
             raise HttpParserError("bytes after the answer")
 
     def on_status(self, reason: bytes) -> None:
-        """Refuse the one character of a head that llhttp lets pass in this place."""
+        """Refuse the one character of a head that llhttp accepts here."""
         if b"\0" in reason:
             raise HttpParserError("NUL in the status line")
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Keep what is no trailer."""
+        """Keep the header unless it is a trailer's."""
         if self.status < 200:
             self.fields.append((name, value))
             if len(name) == 14 and name.lower() == b"content-length":
                 self._check(int(value))
 
     def on_headers_complete(self) -> None:
-        """Take the status."""
+        """Read the status."""
         status = self._parser.get_status_code()
         if status < 100 or status == 101 or self._parser.get_http_version() not in _VERSIONS:
             raise HttpParserError("a status or version that was not asked for")
@@ -166,7 +166,7 @@ class Answer:
         self.will_close = not self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:
-        """Take a piece of the body."""
+        """Append a piece of the body."""
         self._parts.append(data)
         self._size += len(data)
         self._check(self._size)
@@ -176,7 +176,7 @@ class Answer:
             raise AnswerTooLarge(f"the answer is larger than {self._limit} bytes, which is the limit")
 
     def on_message_complete(self) -> None:
-        """End the answer, or an interim one."""
+        """End the response, or an interim one."""
         if self.status < 200:
             self.fields.clear()
         else:
@@ -184,11 +184,11 @@ class Answer:
 
 
 def error_of(answer: Response, what: str) -> ApiError:
-    """Turn an answer other than 2xx into the error that it means; `what` was asked."""
+    """Convert a response other than 2xx into its error; `what` describes the request."""
     try:
         status = _decode_status(answer.body)
     except UNDECODABLE:
-        # Not from the API server: a proxy's page, or plain text. Its first line, if it is for reading.
+        # Not from the API server: a proxy's page, or plain text. Use its first line, if that is text.
         text = ""
         if answer.header("content-type").lower().startswith("text/plain"):
             text = answer.body[:300].decode("utf-8", "replace").strip().partition("\n")[0]
@@ -199,7 +199,7 @@ def error_of(answer: Response, what: str) -> ApiError:
 
 
 def _seconds(value: str) -> float | None:
-    """The header as API servers write it, in seconds; a date, which they never write, is ignored."""
+    """Return the header as API servers write it, in seconds; a date, which they never write, is ignored."""
     try:
         seconds = float(value) if value else -1.0
     except ValueError:

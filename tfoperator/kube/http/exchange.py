@@ -1,4 +1,4 @@
-"""One request and its answer on a connection that nobody waits for: it goes on as far as it can, whenever it can."""
+"""One request and its response on a non-blocking connection."""
 
 from __future__ import annotations
 
@@ -11,45 +11,45 @@ from tfoperator.kube.http.pool import Connection
 from tfoperator.kube.http.wire import set_timeout
 
 TIMEOUTS_IN_ALL = 5
-"""A request may take so many times the seconds for which its server may be silent; a watch, once begun, is free."""
+"""Limit of a whole request, as a multiple of the seconds its server may be silent; a started watch has no limit."""
 
 _MAX_BYTES = 4 << 20
-"""Of an answer's body: all of it is kept."""
+"""Maximum bytes of a response's body: all of it is kept in memory."""
 
-_READS = 4
-"""So many times a connection is read before others have their turn. Most answers come in one piece."""
+_MAX_READS = 4
+"""Reads per turn of a connection, before others have theirs. Most responses arrive in one piece."""
 
 
 class Exchange:
-    """Not thread-safe. `advance()` as soon as it is made, and then whenever the connection is ready."""
+    """Not thread-safe. Call `advance()` once it is made, and then whenever the connection is ready."""
 
     def __init__(self, connection: Connection, message: bytes, timeout: float, limit: int) -> None:
         """`timeout` is in seconds without a byte, `limit` in bytes of a body."""
         self.connection = connection
         self.unsent = message
-        """What of the request has not been given to the connection yet."""
+        """The part of the request that is not written to the connection yet."""
         self.authorization = ""
-        """What credentials it was sent with, for whoever knows of credentials."""
+        """The credentials it was sent with, for the caller that manages them."""
         self.answer = Answer(connection.sock, min(limit, _MAX_BYTES))
-        """What has come of it so far."""
+        """The response so far."""
         self._timeout = timeout
         self.awaits = select.POLLOUT
-        """For what event of the connection to wait before `advance()` is called again. It is never one that changes
-        nothing: an answer that comes before the whole request is sent is not looked at."""
+        """The event of the connection to wait for before the next `advance()`. It is never one that changes
+        nothing: a response that arrives before the whole request is sent is not read."""
         self.has_more = False
-        """Whether to call `advance()` again without waiting: TLS may have taken more than was read."""
+        """Whether to call `advance()` again without waiting: TLS may have buffered more than was read."""
         began = time.monotonic()
         self.late_at = began + timeout
-        """On the monotonic clock: when it has been silent for too long, or has taken too long in all."""
+        """On the monotonic clock: when the silence, or the whole exchange, exceeds its limit."""
         self._end_by = began + TIMEOUTS_IN_ALL * timeout
         self.number = connection.sock.fileno()
-        """Of the connection, for whoever polls."""
+        """The connection's file descriptor, for polling."""
         set_timeout(connection.sock, 0.0)
 
     def advance(self) -> bool:
-        """Send what can be sent, or else read some of what has come; whether the answer is complete.
+        """Write what can be written, or else read some of the response; return whether it is complete.
 
-        Raises what connections and answers raise (`wire.BROKEN`, TransportError).
+        Raises the errors of connections and responses (`wire.BROKEN`, TransportError).
         """
         self.has_more = False
         try:
@@ -57,7 +57,7 @@ class Exchange:
                 self._send()
                 self.awaits = select.POLLIN
                 return False
-            for _ in range(_READS):
+            for _ in range(_MAX_READS):
                 self.answer.receive()
                 if self.answer.ended:
                     return True
@@ -73,6 +73,6 @@ class Exchange:
 
     def _send(self) -> None:
         while self.unsent:
-            # TLS takes 16 kB at a time. When it has no room it wants the same bytes again, which these are.
+            # TLS takes 16 kB at a time. When it has no room it must be given the same bytes again; these are.
             sent = self.connection.sock.send(self.unsent)
             self.unsent = self.unsent[sent:]

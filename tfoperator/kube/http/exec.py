@@ -1,7 +1,7 @@
-"""Runs one command in a container, through an API server's `pods/exec`, over a WebSocket.
+"""Runs one command in a container through an API server's `pods/exec`, over a WebSocket.
 
-The protocol is `v5.channel.k8s.io` (or v4): each message is a byte for its channel and then its data. The command's
-input is closed from the beginning, and its output is bounded in bytes and in time.
+The protocol is `v5.channel.k8s.io` (or v4): each message is a channel byte followed by data. The command's
+stdin is closed from the start, and its output is bounded in bytes and in time.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from tfoperator.kube.http.transport import Headers, Transport
 from tfoperator.kube.http.wire import shut_down
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
-_OUTPUT, _ERRORS, _END = 1, 2, 3
+_STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "ExitCode"
-_READ_SECONDS = 1.0  # of one read, so that the end of the time is noticed
+_READ_SECONDS = 1.0  # of one read, to notice the deadline
 
 
 class Executed(msgspec.Struct, frozen=True):
-    """What a command wrote, and how it ended; an exit code of None means that nobody could say."""
+    """The output of a command and its exit code, which is None if it is unknown."""
 
     output: str
     errors: str
@@ -41,7 +41,7 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def exit_code(self) -> int | None:
-        """The command's; None if it could not be run, or nobody knows its end."""
+        """The command's exit code; None if it could not be run, or its end is unknown."""
         if self.status == "Success":
             return 0
         for cause in self.details.causes if self.details is not None else ():
@@ -53,18 +53,18 @@ class Ending(msgspec.Struct, frozen=True):
 def execute(
     transport: Transport, target: str, headers: Headers, *, certificate: Any, timeout: float, max_bytes: int
 ) -> Executed | Response:
-    """Run the command that `target` names; a Response if the server refuses. Raises TransportError.
+    """Run the command that `target` names; return a Response if the server refuses. Raises TransportError.
 
-    `timeout` is in seconds, for all of it. What comes beyond `max_bytes` is dropped.
+    `timeout` is in seconds, for the whole run. Output beyond `max_bytes` is dropped.
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)
-    # The library reads a head and a message for as long as something comes in time.
+    # The library has no deadline for a whole head or message, only for each read.
     watchdog = threading.Timer(timeout, shut_down, (sock,))
     watchdog.start()
     channel = websocket.WebSocket()
     try:
-        channel.connect(  # type: ignore[no-untyped-call]  # the library has types for most, not for this
+        channel.connect(  # type: ignore[no-untyped-call]  # the library does not annotate this function
             f"ws://{transport.host}{transport.prefix}{target}",
             socket=sock,
             header=[f"{name}: {value}" for name, value in headers],
@@ -86,7 +86,7 @@ def execute(
 
 
 def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
-    told: dict[int, bytearray] = {_OUTPUT: bytearray(), _ERRORS: bytearray(), _END: bytearray()}
+    told: dict[int, bytearray] = {_STDOUT: bytearray(), _STDERR: bytearray(), _STATUS: bytearray()}
     while time.monotonic() < end:
         channel.settimeout(min(_READ_SECONDS, max(end - time.monotonic(), 0.01)))
         try:
@@ -103,13 +103,13 @@ def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:
         if data and data[0] in told:
             kept = told[data[0]]
             kept += data[1 : 1 + max(max_bytes - len(kept), 0)]
-            if data[0] == _END:
+            if data[0] == _STATUS:
                 break
     else:
         raise TransportError("the command did not end in time")
     try:
-        ending = msgspec.json.decode(told[_END] or b"{}", type=Ending)
+        ending = msgspec.json.decode(told[_STATUS] or b"{}", type=Ending)
     except UNDECODABLE:
         ending = Ending()
-    output, errors = told[_OUTPUT].decode(errors="replace"), told[_ERRORS].decode(errors="replace")
+    output, errors = told[_STDOUT].decode(errors="replace"), told[_STDERR].decode(errors="replace")
     return Executed(output, errors or ending.message, ending.exit_code)

@@ -1,11 +1,11 @@
-"""Many requests at a time from one thread, in chains: the next of a chain is sent when the one before was answered.
+"""Concurrent requests from one thread, in chains: the next request of a chain is sent after the response to the last.
 
-A thread per request is woken for each answer by itself, and then finds nothing of what it needs in the processor's
-caches: that made a request cost 0.25 ms of CPU, of which its own work is a tenth. Here one thread sends, and reads what
-has come meanwhile, often several answers at a time; whoever waits for many chains is woken once.
+A thread per request wakes for each response separately, with nothing it needs in the processor's
+caches: a request took 0.25 ms of CPU, a tenth of it for its own work. Here one thread sends, and reads the
+responses received meanwhile, often several at a time; the caller that waits for many chains wakes once.
 
-That thread never waits for one request alone. A call for which there is no idle connection, or no credential at hand,
-or that has to be sent again, is made by another thread, in the ordinary way (`Session.call`).
+That thread never waits for a single request. A call without an idle connection or a credential in memory,
+or one that must be sent again, is made by another thread with `Session.call`.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ from tfoperator.kube.http.session import Session
 logger = logging.getLogger(__name__)
 
 Result = Response | KubeError
-"""What became of a call; the Response is a 2xx."""
+"""The result of a call; the Response is a 2xx."""
 
 
 class Batch:
-    """Chains that somebody waits for together."""
+    """Chains that one caller waits for together."""
 
     def __init__(self, chains: int) -> None:
         self.left = chains  # changed under the multiplexer's lock
@@ -44,7 +44,7 @@ class Batch:
 
 
 class Chain:
-    """Calls, at least one, and what became of the first of them. It is only ever in the hands of one thread."""
+    """Calls, at least one, and the results of the first of them. Only one thread holds it at a time."""
 
     __slots__ = ("batch", "began", "call", "calls", "is_over", "results")
 
@@ -54,14 +54,14 @@ class Chain:
         self.calls = calls
         self.results: list[Result] = []
         self.batch = batch
-        self.began = 0.0  # the call under way, on the performance counter
+        self.began = 0.0  # start of the current call, on the performance counter
         self.call = calls[0]
-        """The one under way, or the next; the last one of a chain that is over."""
+        """The current call, or the next; the last one of a finished chain."""
         self.is_over = False
-        """Whether all were made, or one has failed."""
+        """Whether all calls were made, or one failed."""
 
     def take(self, result: Result) -> bool:
-        """What became of the call under way; False for a chain that is over, which nothing changes."""
+        """Record the result of the current call; return False for a finished chain, which stays unchanged."""
         if self.is_over:
             return False
         self.results.append(result)
@@ -73,27 +73,27 @@ class Chain:
 
 
 class Multiplexer:
-    """Sends calls of one session, at most `parallelism` at a time. `run` may be called from any thread.
+    """Sends calls of one session, at most `parallelism` concurrently. `run` may be called from any thread.
 
-    `close()` it before the session, or after: then what is under way fails with ClientClosed.
+    `close()` it before the session, or after: then current calls fail with ClientClosed.
     """
 
     def __init__(self, session: Session, parallelism: int) -> None:
         self._session = session
         self._parallelism = parallelism
         session.expect(parallelism)
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._waiting: deque[Chain] = deque()
         self._under_way = 0
         self._closed = False
         self._thread: threading.Thread | None = None
-        # Of the multiplexer's thread alone.
-        self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by the number of the connection
-        self._polled: set[int] = set()  # connections that the poll below looks at
-        self._ready: set[int] = set()  # connections of which more may be read, though none tells
+        # Used only by the multiplexer's thread.
+        self._exchanges: dict[int, tuple[Chain, Exchange]] = {}  # by file descriptor
+        self._polled: set[int] = set()  # connections registered with the poll below
+        self._ready: set[int] = set()  # connections that may have more to read without an event
         self._gathering = Gathering()
         self._looked_at = 0.0  # on the monotonic clock
-        self._late_at = math.inf  # on it, too: none of the exchanges has been silent for too long before then
+        self._late_at = math.inf  # on it, too: no exchange times out before then
         self._poll = select.poll()
         self._bell, self._ringer = socket.socketpair()
         for one in (self._bell, self._ringer):
@@ -102,7 +102,7 @@ class Multiplexer:
         self._threads = ThreadPoolExecutor(parallelism, thread_name_prefix="api-call")
 
     def run(self, chains: Sequence[Sequence[Call]]) -> list[list[Result]]:
-        """Make the calls of every chain up to its first failure; returns what became of each that was made.
+        """Make the calls of every chain up to its first failure; return the results of the calls made.
 
         Raises ClientClosed after `close()`, TransportError if there is no thread to send them.
         """
@@ -126,7 +126,7 @@ class Multiplexer:
         return [chain.results for chain in running]
 
     def close(self) -> None:
-        """Wait for what is under way, and end the threads. Idempotent."""
+        """Wait for the current calls, and end the threads. Idempotent."""
         with self._lock:
             self._closed = True
             thread = self._thread
@@ -138,7 +138,7 @@ class Multiplexer:
         self._ringer.close()
 
     def _ring(self) -> None:
-        # It is full if it has been rung often enough, and closed if nobody listens any more.
+        # It is full after enough wake-ups, and closed when the thread has ended.
         with contextlib.suppress(OSError):
             self._ringer.send(b"\0")
 
@@ -151,14 +151,14 @@ class Multiplexer:
                 going_on = self._begin_what_may()
                 if going_on:
                     self._go_on()
-            except Exception as error:  # nothing may end the thread that others wait for
+            except Exception as error:  # no error may end the thread that others wait for
                 logger.exception("unexpected error while requests were under way")
                 abandoned, self._exchanges = [*self._exchanges.values()], {}
                 for chain, exchange in abandoned:
                     self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
 
     def _go_on(self) -> None:
-        """Wait for something to happen, and do what there is to do about it."""
+        """Wait for events, and handle them."""
         self._gather()
         ready, self._ready = self._ready, set()
         for number in ready.union(number for number, _ in self._poll.poll(0 if ready else self._patience())):
@@ -170,14 +170,14 @@ class Multiplexer:
         self._give_up_the_late()
 
     def _gather(self) -> None:
-        """Let some answers come together: to be woken for each costs more than all that is done about it."""
+        """Gather some responses: waking for each costs more than handling it."""
         seconds = self._looked_at + self._gathering.seconds(len(self._exchanges)) - time.monotonic()
         if seconds > 0 and not self._ready:
             time.sleep(seconds)
         self._looked_at = time.monotonic()
 
     def _begin_what_may(self) -> bool:
-        """Begin calls while there is room; False when all is done and nothing more will come."""
+        """Begin calls while there is capacity; return False when all are done and no more will be submitted."""
         while True:
             with self._lock:
                 if not self._waiting or self._under_way == self._parallelism:
@@ -204,7 +204,7 @@ class Multiplexer:
                 if exchange.has_more:
                     self._ready.add(exchange.number)
                 return
-        except Exception as error:  # noqa: BLE001 - whatever it is, the chain must not be forgotten
+        except Exception as error:  # noqa: BLE001 - after any error the chain must go on or end
             self._guarded(chain, partial(self._fail, exchange=exchange, error=error))
             return
         self._forget(exchange)
@@ -219,7 +219,7 @@ class Multiplexer:
                 raise
             self._hand_over(chain, partial(self._session.go_on, failure=error, authorization=exchange.authorization))
         else:
-            # A refusal is quick, whatever the server has to do.
+            # A refusal is fast even on a busy server, so it is not measured.
             self._gathering.took(chain.call.written, seconds)
             self._end(chain, answer)
 
@@ -232,7 +232,7 @@ class Multiplexer:
             self._end(chain, failure)
 
     def _patience(self) -> float | None:
-        """Milliseconds until an exchange may have been silent for too long; None if there is none."""
+        """Return the milliseconds until an exchange may time out; None if there is none."""
         return max(self._late_at - time.monotonic(), 0.0) * 1000 + 1 if self._exchanges else None
 
     def _give_up_the_late(self) -> None:
@@ -242,21 +242,21 @@ class Multiplexer:
         for chain, exchange in [one for one in self._exchanges.values() if one[1].late_at <= now]:
             late = TimeoutError("no answer in time")
             self._guarded(chain, partial(self._fail, exchange=exchange, error=late))
-        # What comes moves it away: to look for the first one each time would cost more than to look again then.
+        # Received bytes postpone it: searching the first one each time would cost more than checking again then.
         self._late_at = min((exchange.late_at for _, exchange in self._exchanges.values()), default=math.inf)
 
     def _forget(self, exchange: Exchange) -> None:
         number = exchange.number
         self._exchanges.pop(number, None)
         self._ready.discard(number)
-        if number in self._polled:  # else it was over before there was anything to wait for
+        if number in self._polled:  # else it ended before it was polled
             self._polled.remove(number)
             self._poll.unregister(number)
 
     # Any thread.
 
     def _guarded(self, chain: Chain, step: Callable[[Chain], None]) -> None:
-        """Take a step; if it fails, so does the call. Whoever waits for the chain must not wait for ever."""
+        """Run a step; if it fails, fail the call: the caller that waits for the chain must not wait for ever."""
         try:
             step(chain)
         except KubeError as error:
@@ -266,9 +266,9 @@ class Multiplexer:
             self._end(chain, TransportError(f"{chain.call.what}: {error}"))
 
     def _hand_over(self, chain: Chain, send: Callable[[Call], Response]) -> None:
-        """Have another thread make the call. Raises RuntimeError if there is none; then it will never be made."""
+        """Have another thread make the call. Raises RuntimeError if there is none; then no thread will make it."""
         call = chain.call
-        taken = threading.Lock()  # by whoever decides what becomes of the call; never released
+        taken = threading.Lock()  # by the thread that decides the result of the call; never released
 
         def make() -> None:
             if taken.acquire(blocking=False):
@@ -278,18 +278,18 @@ class Multiplexer:
         try:
             self._threads.submit(make)
         except RuntimeError:
-            # No thread can be started. The executor keeps `make` nonetheless, for one that it has or gets later.
+            # No thread can be started. The executor still queues `make`, for a present or later thread.
             if taken.acquire(blocking=False):
                 raise
 
     def _end(self, chain: Chain, result: Result) -> None:
-        """The call under way is over: the chain goes on, or is over, too."""
-        if not chain.take(result):  # a mistake was made after its end
+        """End the current call: continue the chain, or end it, too."""
+        if not chain.take(result):  # a bug: it had ended before
             return
         with self._lock:
             self._under_way -= 1
             if not chain.is_over:
-                # Before chains that have not begun: what is begun ends soon.
+                # Before chains that have not begun: started chains end soon.
                 self._waiting.appendleft(chain)
                 return
             chain.batch.left -= 1

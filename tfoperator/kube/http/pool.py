@@ -1,4 +1,4 @@
-"""The connections to one server: made, kept while they are idle, and all closed at once."""
+"""The connections to one server: opened, kept while idle, and all closed at once."""
 
 from __future__ import annotations
 
@@ -19,24 +19,24 @@ from tfoperator.kube.http.wire import BROKEN, await_connection, connect_error, k
 
 CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
-"""Load balancers drop idle connections after a minute or more, the embedded server after 75 s: we are earlier."""
+"""Load balancers drop idle connections after a minute or more, the embedded server after 75 s: this is shorter."""
 MAX_IDLE_CONNECTIONS = 64
-"""Unless more requests are expected to be under way at a time (`Pool.expect`)."""
+"""Unless more concurrent requests are expected (`Pool.expect`)."""
 
 _CLOSED = "the client is closed"
 
 
 class Connection(NamedTuple):
-    """A connection, and the context that it was made with."""
+    """A connection, and its TLS context."""
 
     sock: socket.socket
     context: ssl.SSLContext | None
 
 
 class Pool:
-    """Connections to one server. Thread-safe; usable after a fork (the child makes its own connections).
+    """Connections to one server. Thread-safe; usable after a fork (the child opens its own connections).
 
-    A connection that is not idle is busy until it is given to `keep`, `discard` or `stream`.
+    A connection that is not idle is busy until it is passed to `keep`, `discard` or `stream`.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Pool:
         self._begin()
 
     def sibling(self) -> Pool:
-        """Another one to the same server, to be closed by itself."""
+        """Return another pool for the same server, to be closed separately."""
         other = copy.copy(self)
         other._begin()
         return other
@@ -69,8 +69,8 @@ class Pool:
         _pools.add(self)
 
     def _reset(self) -> None:
-        self._lock = threading.Lock()  # guards `closed` and what follows
-        self._idle: list[tuple[Connection, float]] = []  # since when; the last one is used first
+        self._lock = threading.Lock()  # guards `closed` and the fields below
+        self._idle: list[tuple[Connection, float]] = []  # with the time since when it is idle; last in, first out
         self._busy: set[socket.socket] = set()
         self._streams: weakref.WeakSet[ByteStream] = weakref.WeakSet()
 
@@ -84,12 +84,12 @@ class Pool:
             stream.release()
 
     def expect(self, parallelism: int) -> None:
-        """Keep at least so many connections while they are idle: so many requests will be under way at a time."""
+        """Keep at least this many connections while idle: the number of concurrent requests to come."""
         self._max_idle = max(self._max_idle, parallelism)
 
     def take_idle(self, certificate: ClientCertificate | None) -> Connection | None:
-        """Take an idle connection that is still good, if there is one. Raises ClientClosed."""
-        # Who we are is settled when a connection is made, so old ones go, within a second, when it changes.
+        """Take an idle connection that is still valid, if there is one. Raises ClientClosed."""
+        # A connection authenticates when it is opened: old ones are dropped, within a second, when credentials change.
         context = self._tls.recent_context(certificate) if self._tls else None
         stale, found = [], None
         oldest = self._clock.monotonic() - MAX_IDLE_SECONDS
@@ -108,7 +108,7 @@ class Pool:
         return found
 
     def keep(self, connection: Connection) -> None:
-        """Take back a connection that can be used again."""
+        """Return a reusable connection to the pool."""
         with self._lock:
             self._busy.discard(connection.sock)
             if not self.closed and len(self._idle) < self._max_idle:
@@ -123,7 +123,7 @@ class Pool:
         sock.close()
 
     def stream(self, sock: socket.socket, stream: ByteStream) -> None:
-        """Leave a connection to the stream that reads it, which `close()` ends."""
+        """Hand a connection over to the stream that reads it, which `close()` ends."""
         with self._lock:
             self._busy.discard(sock)
             self._streams.add(stream)
@@ -132,12 +132,12 @@ class Pool:
             stream.close()
 
     def close(self) -> None:
-        """Close every connection; who reads from one wakes. Idempotent."""
+        """Close every connection, waking their readers. Idempotent."""
         with self._lock:
             self.closed = True
             idle, self._idle = self._idle, []
             streams = list(self._streams)
-            # Under the lock, so that none of them has been closed and its number used again.
+            # Under the lock, so that no descriptor among them was closed and reused.
             for sock in self._busy:
                 shut_down(sock)
         for connection, _ in idle:
@@ -145,10 +145,10 @@ class Pool:
         for stream in streams:
             stream.close()
 
-    # Making one.
+    # Opening a connection.
 
     def connect(self, certificate: ClientCertificate | None) -> Connection:
-        """Make a connection, busy from its first packet on, so that `close()` need not wait for a silent server.
+        """Open a connection, busy from its first packet on, so that `close()` need not wait for a silent server.
 
         Raises TransportError, or ConfigError if a certificate file is unusable.
         """
@@ -189,7 +189,7 @@ class Pool:
         raise failure
 
     def _begin_to_connect(self, sock: socket.socket, address: Any) -> int:
-        """Return the number of the error that this begins with, which is that it takes a while."""
+        """Begin to connect; return the error number, normally that of an operation in progress."""
         sock.setblocking(False)
         with self._lock:
             if self.closed:

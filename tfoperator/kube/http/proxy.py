@@ -1,6 +1,6 @@
-"""Which HTTP proxy stands between us and the API server, and how to get through it.
+"""Which HTTP proxy leads to the API server, and how to open a tunnel through it.
 
-A proxy in the kubeconfig goes before the environment's. `NO_PROXY` is read as Go programs read it, so a list that
+A proxy in the kubeconfig overrides the environment's. `NO_PROXY` is read as Go programs read it, so a list that
 works for kubectl, with its networks in CIDR form, works here.
 """
 
@@ -22,7 +22,7 @@ from tfoperator.kube.http.answer import Answer
 
 
 class Proxy(msgspec.Struct, frozen=True):
-    """An HTTP proxy that is asked for a tunnel (CONNECT)."""
+    """An HTTP proxy that opens tunnels (CONNECT)."""
 
     host: str
     port: int
@@ -51,7 +51,7 @@ class Proxy(msgspec.Struct, frozen=True):
 def choose_proxy(
     url: str, scheme: str, host: str, port: int, *, environ: Mapping[str, str] = os.environ
 ) -> Proxy | None:
-    """The proxy at `url`, or else the one the environment names for this server. Raises ConfigError if unusable."""
+    """Return the proxy at `url`, or else the environment's for this server. Raises ConfigError if unusable."""
     if not url:
         variable = f"{scheme}_proxy"
         url = environ.get(variable) or environ.get(variable.upper()) or ""
@@ -73,7 +73,7 @@ def choose_proxy(
 
 
 def bypasses_proxy(host: str, port: int, no_proxy: str) -> bool:
-    """Whether `NO_PROXY` (or its being this very machine) keeps a server from being reached through a proxy.
+    """Return whether `NO_PROXY` excludes a server from proxying, or the server is this machine.
 
     Entries are `*`, names (which include their subdomains), addresses or networks; each but `*` may end in a port.
     """

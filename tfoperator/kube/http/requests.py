@@ -1,4 +1,4 @@
-"""Builds requests, purely: paths, queries, headers, bodies, and what to call a request when something goes wrong."""
+"""Builds requests, without I/O: paths, queries, headers, bodies, and descriptions of requests for error messages."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ METADATA_OF_ONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,
 
 
 class Call(msgspec.Struct, frozen=True):
-    """One request, as it is sent any number of times. `what` says it for people: `create pods default/a`.
+    """One request, which may be sent any number of times. `what` describes it for users: `create pods default/a`.
 
-    `written` is the kind of what it writes; empty for a request that writes nothing.
+    `written` is the kind of the object it writes; empty for a request that writes nothing.
     """
 
     method: str
@@ -35,7 +35,7 @@ class Call(msgspec.Struct, frozen=True):
 
 
 def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
-    """The call that makes a request. Raises ValueError without a name, TypeError for what JSON can't say."""
+    """Return the call for a request. Raises ValueError without a name, TypeError for values that JSON can't hold."""
     match request:
         case Creation():
             return _create(request, accept)
@@ -60,7 +60,7 @@ def _create(request: Creation, accept: str) -> Call:
     )
 
 
-@lru_cache(1 << 10)  # asked for each object that is created, and there are few kinds of them in a namespace
+@lru_cache(1 << 10)  # called for each created object, of few kinds per namespace
 def _path_of_all(resource: Resource, namespace: str) -> str:
     return resource.path(namespace)
 
@@ -111,20 +111,20 @@ _encode_json = msgspec.json.Encoder(enc_hook=_as_dict).encode
 
 
 def object_path(resource: Resource, namespace: str, name: str, subresource: str = "") -> str:
-    """The path of one object or of its subresource. Raises ValueError without a name: that path is all objects'."""
+    """Return the path of an object or of its subresource. Raises ValueError without a name: that is the collection."""
     if not name:
         raise ValueError(f"a name is needed: without one, the path would be that of all {resource.plural}")
     return resource.path(namespace, name, subresource)
 
 
 def query_string(**parameters: str) -> str:
-    """`?key=value&...` of the parameters that aren't empty; an empty string if none is left."""
+    """Return `?key=value&...` of the parameters that aren't empty; an empty string if there are none."""
     given = {key: value for key, value in parameters.items() if value}
     return "?" + urlencode(given, quote_via=quote) if given else ""
 
 
 def list_query(options: ListOptions) -> str:
-    """The query of a list with these options."""
+    """Return the query of a list with these options."""
     return query_string(
         labelSelector=options.label_selector,
         fieldSelector=options.field_selector,
@@ -136,7 +136,7 @@ def list_query(options: ListOptions) -> str:
 
 
 def watch_query(options: WatchOptions) -> str:
-    """The query of a watch with these options."""
+    """Return the query of a watch with these options."""
     initial = options.send_initial_events
     return query_string(
         watch="true",
@@ -151,13 +151,13 @@ def watch_query(options: WatchOptions) -> str:
 
 
 def encode(body: Body | Sequence[Any]) -> bytes:
-    """The bytes of a body. Raises TypeError for what JSON can't say."""
+    """Return the bytes of a body. Raises TypeError for values that JSON can't represent."""
     return body if isinstance(body, bytes) else _encode_json(body)
 
 
 def name_in(body: Body) -> str:
-    """The name that a body asks for; one that the server is to generate ends in `*`."""
-    # First the types that there are: asking an abstract one takes ten times as long.
+    """Return the object name in a body; one that the server is to generate ends in `*`."""
+    # Concrete types first: isinstance with an abstract one takes ten times as long.
     metadata = body.get("metadata") if isinstance(body, dict | Mapping) else None
     if not isinstance(metadata, dict | Mapping):
         return ""
@@ -165,12 +165,12 @@ def name_in(body: Body) -> str:
 
 
 def kind_of(resource: Resource, subresource: str = "") -> str:
-    """What a request is about, whichever object it is: `pods`, `tfjobs/status`."""
+    """Return the resource of a request, without object: `pods`, `tfjobs/status`."""
     return f"{resource.plural}/{subresource}" if subresource else resource.plural
 
 
 def describe(verb: str, resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """What a request is about, for people: `create pods ns/name`."""
+    """Return a description of a request for users: `create pods ns/name`."""
     kind = kind_of(resource, subresource)
     if name:
         return f"{verb} {kind} {namespace}/{name}" if namespace else f"{verb} {kind} {name}"

@@ -1,9 +1,9 @@
-"""Requests with a policy: in turn, with fresh credentials, repeated where that is safe, errors by what they mean.
+"""Requests with a policy: rate limit, fresh credentials, retries where they are safe, typed errors.
 
-What is repeated, and why that is safe: a 429 was not processed, so any verb; a 5xx only for GET, because a gateway
-may say it after the server has acted; both only when the server says when (`Retry-After`), at most 10 times. A 401
-was not processed either: it is repeated once if there are newer credentials. Nothing else is, save what
-`tfoperator.kube.http.transport` knows to be unsent.
+Retries, and why they are safe: a 429 was not processed, so any verb; a 5xx only for GET, because a gateway
+may send it after the server has acted; both only with a `Retry-After`, at most 10 times. A 401
+was not processed either: one retry if there are newer credentials. Nothing else is retried, except requests
+that `tfoperator.kube.http.transport` knows to be unsent.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ R = TypeVar("R", Response, ByteStream)
 MAX_RETRIES = 10  # as client-go
 MAX_RETRY_AFTER = 60.0
 """Seconds; if a server asks for a longer pause, the request fails, and the caller decides when to try again."""
-_LOGGED_WAIT, _LONG_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
+_LOGGED_WAIT, _INFO_WAIT = 0.050, 1.0  # seconds, as client-go; waits above the second are logged at INFO
 _MAX_ERROR_BYTES = 1 << 20
 
 
 class Session:
-    """Sends calls to one server. Thread-safe; `close()` ends what is under way, waits for retries included."""
+    """Sends calls to one server. Thread-safe; `close()` ends current calls, waits for retries included."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Session:
     ) -> None:
         self._credentials = config.credentials
         agent = ("User-Agent", user_agent or f"tfoperator/{tfoperator.__version__} ({sys.platform})")
-        # Of this session, and few: credentials are in them.
+        # Per session, and few: they hold credentials.
         self._headers = lru_cache(HEADER_SETS)(partial(_headers, (agent, *config.headers)))
         self._transport = transport
         self._limiter = limiter
@@ -69,7 +69,7 @@ class Session:
         self._begin()
 
     def sibling(self) -> Session:
-        """Another session of the same client, to be closed by itself: it shares all but the connections."""
+        """Return another session of the same client, to be closed separately: all but the connections is shared."""
         other = copy.copy(self)
         other._transport = self._transport.sibling()
         other._begin()
@@ -96,16 +96,16 @@ class Session:
         )
 
     def close(self) -> None:
-        """Make every call, under way or to come, raise ClientClosed; end every stream. Idempotent."""
+        """Make every current and future call raise ClientClosed; end every stream. Idempotent."""
         self._stop.set()
         self._transport.close()
 
     def call(self, call: Call) -> Response:
-        """Send it and return the answer, always a 2xx. Raises KubeError."""
+        """Send a call and return the response, always a 2xx. Raises KubeError."""
         return self._repeated(call, self._send)
 
     def stream(self, call: Call) -> ByteStream:
-        """Send it, a GET, and return the answer once it has begun, always a 2xx. Raises KubeError."""
+        """Send a GET and return the response once it has begun, always a 2xx. Raises KubeError."""
         return self._repeated(call, self._open)
 
     def execute(self, call: Call, *, timeout: float, max_bytes: int) -> Executed:
@@ -129,16 +129,16 @@ class Session:
             return answer
         raise error_of(answer, call.what)
 
-    # The same for a multiplexer, which sends and reads by itself.
+    # The same for a multiplexer, which does its own sending and reading.
 
     def expect(self, parallelism: int) -> None:
-        """Keep as many connections as are needed for so many requests at a time."""
+        """Keep as many connections as this number of concurrent requests needs."""
         self._transport.expect(parallelism)
 
     def begin(self, call: Call) -> Exchange | None:
-        """Have a call sent on an idle connection; None if there is none, or if the call has to wait for something.
+        """Send a call on an idle connection; return None if there is none, or if the call must wait.
 
-        That is its turn, or credentials: a plugin may take as long as it likes. Raises KubeError.
+        It may wait for the rate limiter, or for credentials: a plugin has no time limit. Raises KubeError.
         """
         if call.limited and self._limiter is not None:
             return None
@@ -154,13 +154,13 @@ class Session:
         return exchange
 
     def end(self, call: Call, exchange: Exchange, seconds: float) -> Response:
-        """The answer of an exchange that is complete after so long, always a 2xx. Raises ApiError."""
+        """Return the response of an exchange that completed after these seconds, always a 2xx. Raises ApiError."""
         answer = self._transport.end(exchange)
         self._observe(call, answer.status, seconds)
         return self._accept(call, answer)
 
     def fail(self, call: Call, exchange: Exchange, error: Exception, seconds: float) -> TransportError | None:
-        """What has become of a call whose exchange broke off; None if the server can't have seen all of it."""
+        """Return the error of a call whose exchange broke off; None if the server can't have received all of it."""
         failure = self._transport.fail(exchange, error)
         if failure is None:
             return None
@@ -168,9 +168,9 @@ class Session:
         return type(failure)(f"{call.what}: {failure}")
 
     def go_on(self, call: Call, failure: ApiError, authorization: str) -> Response:
-        """Send a call again that has failed like this, if that is safe. Raises KubeError: that failure if it is not.
+        """Send again a call that failed with this error, if that is safe. Raises KubeError: that failure if it is not.
 
-        `authorization` is what it was sent with.
+        `authorization` is the header it was sent with.
         """
         if failure.code == 401:
             if not self._credentials.refused(authorization):
@@ -182,7 +182,7 @@ class Session:
         return self._repeated(call, self._send, failure)
 
     def _repeated(self, call: Call, send: Callable[[Call, str], R | Response], failure: ApiError | None = None) -> R:
-        # Tenacity costs more CPU than all else around a request, and hardly any request needs it: only failures do.
+        # Tenacity takes more CPU than the rest of a request's overhead, and only failures need it.
         if failure is None:
             try:
                 return self._attempt(call, send)
@@ -209,10 +209,10 @@ class Session:
                 answer = self._timed(call, send, self._credentials.authorization())
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
-        return self._accept(call, answer)  # type: ignore[return-value]  # what is no R is a Response with an error in it
+        return self._accept(call, answer)  # type: ignore[return-value]  # other than R it is a Response with an error
 
     def _sent(self, call: Call, authorization: str) -> Response:
-        """The answer to one attempt that does not wait for its turn any more."""
+        """Return the response to one attempt, which skips the rate limiter."""
         try:
             answer = self._timed(call, self._send, authorization)
         except TransportError as error:
@@ -232,7 +232,7 @@ class Session:
         if seconds > 0:
             self._pause(seconds)
         if seconds > _LOGGED_WAIT:
-            level = logging.INFO if seconds > _LONG_WAIT else logging.DEBUG
+            level = logging.INFO if seconds > _INFO_WAIT else logging.DEBUG
             logger.log(level, "waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
         self._observer.rate_limiter_wait(call.method, self._transport.host, seconds)
 
@@ -250,7 +250,7 @@ class Session:
             self._observe(call, status, time.perf_counter() - began)
 
     def _observe(self, call: Call, status: int, seconds: float) -> None:
-        """Tell of one attempt; a status of 0 means that no answer came."""
+        """Report one attempt to the observer; a status of 0 means that there was no response."""
         self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
 
     def _header_lines(self, call: Call, authorization: str) -> Headers:
@@ -279,7 +279,7 @@ class Session:
 
 
 def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
-    """Those of a request; of the last two only what is not empty."""
+    """Return the headers of a request; the last two only if not empty."""
     headers = [*always, ("Accept", accept)]
     if authorization:
         headers.append(("Authorization", authorization))

@@ -1,4 +1,4 @@
-"""An answer that goes on, on a connection of its own, and that any thread can end at once."""
+"""A streaming response on a connection of its own, which any thread can end at once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteStream:
-    """The bytes of one answer. Read it in one thread, `close()` it from any; also a context manager."""
+    """The bytes of one response. Read it in one thread, `close()` it from any; also a context manager."""
 
     def __init__(self, sock: socket.socket, answer: Answer, host: str) -> None:
         self.status = answer.status
@@ -21,10 +21,10 @@ class ByteStream:
         self._sock = sock
         self._answer = answer
         self._host = host
-        self._lock = threading.Lock()  # guards _reading and _closed, which decide who closes the socket
+        self._lock = threading.Lock()  # guards _reading and _closed, which decide which thread closes the socket
         self._reading = False
         self._closed = False
-        self._failure: Exception | None = None  # the reader's: what it met behind the bytes that it has returned
+        self._failure: Exception | None = None  # the reader's error after the bytes that it returned
 
     def __enter__(self) -> ByteStream:
         return self
@@ -33,13 +33,13 @@ class ByteStream:
         self.close()
 
     def closed(self) -> bool:
-        """Whether `close()` was called or the stream has ended."""
+        """Return whether `close()` was called or the stream has ended."""
         return self._closed
 
     def read(self, timeout: float | None, gather: int = 0) -> bytes:
-        """The next bytes, b"" at the end or once closed; with `gather`, all that are there, until they are so many.
+        """Return the next bytes, b"" at the end or once closed; with `gather`, all available ones, up to that number.
 
-        Raises DeadlineExceeded if none come for `timeout` seconds (None: wait for ever), TransportError if the
+        Raises DeadlineExceeded if there are none for `timeout` seconds (None: wait for ever), TransportError if the
         connection breaks before the answer is complete; either closes the stream.
         """
         with self._lock:
@@ -81,11 +81,11 @@ class ByteStream:
         except _NOTHING_THERE:
             pass
         except BROKEN as error:
-            self._failure = error.with_traceback(None)  # which would hold on to all that was read
+            self._failure = error.with_traceback(None)  # which would keep all bytes read alive
         return b"".join(parts)
 
     def read_all(self, timeout: float, limit: int) -> bytes:
-        """Everything that is left, up to `limit` bytes: for answers that turn out to be errors."""
+        """Return the rest, up to `limit` bytes: for responses that turn out to be errors."""
         parts, size = [], 0
         while size < limit and (data := self.read(timeout)):
             parts.append(data)
@@ -105,5 +105,5 @@ class ByteStream:
         self.release()
 
     def release(self) -> None:
-        """Close this process's end without a word to the server; only for `close()` and after a fork."""
+        """Close this process's end without notifying the server; only for `close()` and after a fork."""
         self._sock.close()

@@ -1,8 +1,8 @@
-"""HTTP/1.1 to one server over persistent connections: one interface, so that what is behind it can be changed.
+"""HTTP/1.1 to one server over persistent connections: one interface, so that the implementation can be replaced.
 
-Sockets and llhttp alone: a request costs a tenth of the CPU of the popular clients. It is sent with one call:
-if that call fails, the server can't have seen the whole request, and so has not acted on it. That, and reads that
-ask for nothing but an answer, are the only cases in which a request is sent twice.
+Only sockets and llhttp: a request costs a tenth of the CPU of the popular clients. It is sent with one call:
+if that call fails, the server can't have received the whole request, and has not acted on it. That, and GETs that
+got no byte of a response, are the only cases in which a request is sent twice.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ Headers = Sequence[tuple[str, str]]
 MAX_RESPONSE_BYTES = 256 << 20
 """An unpaged list of 10,000 TFJobs is about 100 MB."""
 
-_CUT_OFF = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
+_CONNECTION_LOST = (ConnectionError, ssl.SSLEOFError, ssl.SSLZeroReturnError)
 
 
 class _Lost(Exception):
-    """The connection broke before any byte of an answer; `sent` tells whether the whole request had been sent."""
+    """The connection broke before any byte of a response; `sent`: whether the whole request was sent."""
 
     def __init__(self, sent: bool) -> None:
         self.sent = sent
@@ -44,7 +44,7 @@ _NOT_ASCII = "a header or target holds a line break or a character outside ASCII
 
 
 HEADER_SETS = 16
-"""Requests of one kind have the same headers; there are some ten kinds, and few credentials at a time."""
+"""Requests of one kind have the same headers; there are about ten kinds, and few credentials at a time."""
 
 
 def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
@@ -58,7 +58,7 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
 class Transport:
     """Requests to one server. Thread-safe; usable after a fork (the child makes its own connections).
 
-    Raises `ConnectionRefused` (nobody listens), `DeadlineExceeded` (no byte for `timeout` seconds, or no end after
+    Raises `ConnectionRefused` (no process listens), `DeadlineExceeded` (no byte for `timeout` seconds, or no end after
     `TIMEOUTS_IN_ALL` times as many), `MalformedResponse`, `ClientClosed`, other `TransportError`s (reset, TLS, name
     resolution), `ConfigError` (a certificate file is unusable). An HTTP status is never an error here.
     """
@@ -82,13 +82,13 @@ class Transport:
         self._pool = Pool(address, contexts, server_name, proxy, timeout, self._clock)
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
-        self._header_lines = lru_cache(HEADER_SETS)(_header_lines)  # of this transport: credentials go with it
+        self._header_lines = lru_cache(HEADER_SETS)(_header_lines)  # per transport: it holds credentials
         self.host = url.netloc
         self.prefix = url.path.rstrip("/")
-        """What the server's URL has before every path, without a slash at its end."""
+        """The path of the server's URL, a prefix of every path, without a trailing slash."""
 
     def sibling(self) -> Transport:
-        """Another one to the same server, to be closed by itself."""
+        """Return another transport for the same server, to be closed separately."""
         other = copy.copy(self)
         other._pool = self._pool.sibling()
         return other
@@ -101,10 +101,10 @@ class Transport:
         body: bytes | None = None,
         certificate: ClientCertificate | None = None,
     ) -> Response:
-        """Send a request and read the whole answer.
+        """Send a request and read the whole response.
 
-        On a connection that was idle it is sent once more, on a new one, if sending failed or if it is a GET that
-        got no byte of an answer: the server had closed the connection in between.
+        On a previously idle connection it is sent once more, on a new one, if sending failed or if it is a GET that
+        got no byte of a response: the server had closed the connection in between.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
@@ -128,40 +128,40 @@ class Transport:
         body: bytes | None = None,
         certificate: ClientCertificate | None = None,
     ) -> Exchange | None:
-        """A request, of which nothing is sent yet, on an idle connection that is still good; None if there is none.
+        """Return an exchange, not yet sent, on an idle connection that is still valid; None if there is none.
 
-        To be given to `end`, or to `fail`.
+        Pass it to `end` or `fail`.
         """
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
         return connection and Exchange(connection, message, self._timeout, self._max_response_bytes)
 
     def expect(self, parallelism: int) -> None:
-        """Keep at least so many connections while they are idle: so many requests will be under way at a time."""
+        """Keep at least this many connections while idle: the number of concurrent requests to come."""
         self._pool.expect(parallelism)
 
     def end(self, exchange: Exchange) -> Response:
-        """The answer of an exchange that is complete."""
+        """Return the response of a complete exchange."""
         return self._complete(exchange.connection, exchange.answer, exchange.answer.read_all())
 
     def fail(self, exchange: Exchange, error: Exception) -> TransportError | None:
-        """What has become of an exchange that broke off with this error; None if the server can't have seen all of it.
+        """Return the error of an exchange that broke off; None if the server can't have received all of it.
 
         Then it may be sent again, on a connection that is not known to be bad.
         """
         self._pool.discard(exchange.connection.sock)
         if isinstance(error, TransportError):
             return error
-        if isinstance(error, _CUT_OFF) and not exchange.answer.received:
+        if isinstance(error, _CONNECTION_LOST) and not exchange.answer.received:
             return None if exchange.unsent and not self._pool.closed else self._lost(_Lost(sent=not exchange.unsent))
         return self._broken(error)
 
     def open_stream(
         self, target: str, headers: Headers = (), certificate: ClientCertificate | None = None
     ) -> ByteStream:
-        """GET on a connection of its own, for an answer that goes on: returns when its headers are there.
+        """GET on a connection of its own, for a streaming response: return when its headers are read.
 
-        One that is no 2xx has to end in time, as that of any request.
+        A response other than 2xx has the time limit of any request.
         """
         message = self._render("GET", target, headers, None)
         sock = self._pool.connect(certificate).sock
@@ -180,15 +180,15 @@ class Transport:
         return stream
 
     def open_socket(self, certificate: ClientCertificate | None = None) -> socket.socket:
-        """A connection of its own, for another protocol, to be given to `close_socket`; `close()` ends it, too."""
+        """Return a new connection for another protocol, to be passed to `close_socket`; `close()` ends it, too."""
         return self._pool.connect(certificate).sock
 
     def close_socket(self, sock: socket.socket) -> None:
-        """A connection of `open_socket` is needed no more. Idempotent."""
+        """Close a connection of `open_socket`. Idempotent."""
         self._pool.discard(sock)
 
     def close(self) -> None:
-        """Close every connection; requests under way fail at once with ClientClosed, streams end. Idempotent."""
+        """Close every connection; current requests fail at once with ClientClosed, streams end. Idempotent."""
         self._pool.close()
 
     def _render(self, method: str, target: str, headers: Headers, body: bytes | None) -> bytes:
@@ -199,7 +199,7 @@ class Transport:
         head = f"{first}\r\nHost: {self.host}\r\n{self._header_lines(tuple(headers))}{length}\r\n"
         return head.encode("ascii") + (body or b"")
 
-    # One exchange.
+    # One request and its response.
 
     def _exchange(self, connection: Connection, message: bytes) -> Response:
         try:
@@ -228,7 +228,7 @@ class Transport:
             answer = Answer(sock, limit, self._clock, late_at)
             answer.begin()
         except BROKEN as error:
-            if isinstance(error, _CUT_OFF):
+            if isinstance(error, _CONNECTION_LOST):
                 raise _Lost(sent=answer is not None) from error
             raise self._broken(error) from error
         return answer

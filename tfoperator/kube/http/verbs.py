@@ -1,4 +1,4 @@
-"""The verbs of an API server over one session: which request a verb is, and what its answer decodes to."""
+"""The verbs of an API server over one session: the request of each verb, and the type of its decoded response."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ T = TypeVar("T")
 
 
 class WatchBounds(msgspec.Struct, frozen=True, kw_only=True):
-    """How watches are read; times are seconds.
+    """How watches are read; all times are in seconds.
 
-    `read_deadline`: without an event or bookmark. `grace`: by how much a watch may outlive its timeoutSeconds. With a
-    `batch_period` busy watches wake that often only, for all events that have come meanwhile.
+    `read_deadline`: time without an event or bookmark. `grace`: time by which a watch may exceed timeoutSeconds. With a
+    `batch_period` a busy watch wakes once per period, for all events received since.
     """
 
     read_deadline: float
@@ -70,7 +70,7 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class _Page(msgspec.Struct):
-    """A list, its items left as they came: each is decoded from a copy of its own, so that none keeps the page."""
+    """A list with its items undecoded: each is decoded from a copy of its own, so that none keeps the page alive."""
 
     metadata: _ListMeta = msgspec.field(default_factory=_ListMeta)
     items: list[msgspec.Raw] | None = None
@@ -80,8 +80,8 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 
 
 def _accepted(decode: Decoder[Any]) -> str:
-    # An API server spends less on an answer of which nobody reads more if it is asked for metadata alone: for a pod
-    # 3.1 kB become 1.8 kB, and its spec is not encoded.
+    # Where only metadata is read, requesting metadata alone costs an API server less: for a pod
+    # the body shrinks from 3.1 to 1.8 kB, and its spec is not encoded.
     return METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else JSON
 
 
@@ -113,14 +113,14 @@ class HttpVerbs:
 
     @property
     def parallelism(self) -> int:
-        """How many chains of requests are under way at a time, of all callers of `send`."""
+        """The maximum number of concurrent chains of requests, over all callers of `send`."""
         return self._parallelism
 
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
-        """Make the requests of each chain up to its first failure, the chains beside each other."""
+        """Make the requests of each chain up to its first failure, the chains concurrently."""
         calls = [[call_of(request) for request in chain] for chain in chains]
         if len(calls) == 1:
-            # The most frequent case: it costs no change of threads.
+            # The most frequent case: it needs no thread switch.
             return [self._one_by_one(chains[0], calls[0])]
         try:
             results = self._multiplexed().run(calls)
@@ -265,9 +265,9 @@ class HttpVerbs:
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
     ) -> ListerWatcher[T]:
-        """A ListerWatcher for one selection of a resource, for a reflector.
+        """Return a ListerWatcher for one selection of a resource, for a reflector.
 
-        It has connections of its own, which its `cancel()` closes without disturbing anybody else's requests.
+        It has connections of its own, which its `cancel()` closes without affecting other requests.
         """
         own = HttpVerbs(self._session.sibling(), self._bounds, self._clock, self._parallelism)
         with self._lock:

@@ -1,4 +1,4 @@
-"""What sockets and `answer` raise, translated into our own errors; and the few socket options that matter."""
+"""Errors of sockets and `answer`, converted into this package's; and the socket options in use."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from httptools import HttpParserError
 from tfoperator.kube.errors import ConnectionRefused, DeadlineExceeded, MalformedResponse, TransportError
 
 BROKEN = (OSError, EOFError, HttpParserError, ValueError)
-"""What talking on a connection can raise; ValueError is that of a name that can't be one of a host."""
+"""The errors that using a connection can raise; ValueError is for an invalid host name."""
 
 # A dead peer is noticed within a minute.
 _KEEPALIVE_IDLE, _KEEPALIVE_INTERVAL, _KEEPALIVE_PROBES = 30, 10, 3
 
 
 def read_error(error: Exception, host: str) -> TransportError:
-    """The error for what happened while an answer was read."""
+    """Return the error for a failure while reading a response."""
     if isinstance(error, TimeoutError):
         return DeadlineExceeded(f"no answer from {host} in time")
     if isinstance(error, EOFError | ConnectionError | ssl.SSLEOFError):
@@ -32,7 +32,7 @@ def read_error(error: Exception, host: str) -> TransportError:
 
 
 def connect_error(error: Exception, where: str) -> TransportError:
-    """The error for what happened while a connection was made."""
+    """Return the error for a failure while connecting."""
     if isinstance(error, ConnectionRefusedError):
         return ConnectionRefused(f"nothing listens at {where}: connection refused")
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -50,7 +50,7 @@ def connect_error(error: Exception, where: str) -> TransportError:
 
 
 def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
-    """Wait for what `connect_ex` of a socket that does not block has begun, and has answered with `error`.
+    """Wait until a connection is made that `connect_ex` of a non-blocking socket began, returning `error`.
 
     The timeout, in seconds, remains that of the socket. Raises OSError, among them TimeoutError.
     """
@@ -66,20 +66,20 @@ def await_connection(sock: socket.socket, error: int, timeout: float) -> None:
 
 
 def set_timeout(sock: socket.socket, seconds: float) -> None:
-    """Have the socket wait for so long, for 0 not at all. Where it does so already nothing is asked of the kernel."""
+    """Set the socket's timeout, 0 for non-blocking. No system call if it is already set."""
     if sock.gettimeout() != seconds:
         sock.settimeout(seconds)
 
 
 def readable(sock: socket.socket) -> bool:
-    """Whether something waits to be read: on an idle connection that is its end, or nothing we asked for."""
+    """Return whether something can be read: on an idle connection that is its end, or unrequested bytes."""
     poll = select.poll()
     poll.register(sock, select.POLLIN)
     return bool(poll.poll(0))
 
 
 def shut_down(sock: socket.socket) -> None:
-    """Wake who reads from it. Not by the method of SSLSocket, which would end TLS while that thread uses it."""
+    """Wake the readers of a socket. Not by the method of SSLSocket, which would end TLS while that thread uses it."""
     with contextlib.suppress(OSError):
         socket.socket.shutdown(sock, socket.SHUT_RDWR)
 

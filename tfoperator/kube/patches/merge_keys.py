@@ -1,7 +1,7 @@
-"""Which lists of the built-in kinds a strategic merge patch merges, and by what: the facts of the Go types' tags.
+"""Which lists of the built-in kinds a strategic merge patch merges, and by which key: from the Go types' tags.
 
 From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list
-that is not here is replaced as a whole, as Kubernetes does with "atomic" ones.
+not listed here is replaced as a whole, as Kubernetes does with "atomic" ones.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KINDS: dict[str, dict[str, str]] = {
 
 ONE_OF: Final = frozenset({"spec.volumes", "spec.resourceClaims", *(f"{p}.env" for p in ("spec.containers",
     "spec.initContainers", "spec.ephemeralContainers"))})  # fmt: skip
-"""Lists of a pod whose items are a name and one of several alternatives, which exclude each other.
+"""Lists of a pod whose items are a name and one of several alternatives, which are mutually exclusive.
 
 A patch that sets another alternative has to drop the first, which is what `$retainKeys` is for.
 """
@@ -65,5 +65,5 @@ A patch that sets another alternative has to drop the first, which is what `$ret
 
 @cache
 def merge_keys(kind: str) -> Mapping[str, str]:
-    """By path (`spec.containers.env`): the merge key of a list of objects, or SCALARS. Unknown kinds: metadata's."""
+    """Return, by path (`spec.containers.env`), the merge key of a list, or SCALARS. Unknown kinds: metadata's only."""
     return {**_METADATA, **_KINDS.get(kind, {})}

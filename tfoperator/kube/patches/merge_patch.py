@@ -1,4 +1,4 @@
-"""JSON merge patches (RFC 7386), purely."""
+"""JSON merge patches (RFC 7386), without I/O."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def apply_merge_patch(target: object, patch: Any) -> Any:
-    """The target with the patch applied; neither is changed, but the result may share parts with both.
+    """Return the target with the patch applied; neither is changed, but the result may share parts with both.
 
     Members replace members, null removes them, objects are merged; anything else replaces the target as a whole.
     """

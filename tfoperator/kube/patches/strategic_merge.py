@@ -1,9 +1,9 @@
 """Strategic merge patch as Kubernetes applies it: lists of named things are merged by their key, not replaced.
 
 A pure function that does what `k8s.io/apimachinery/pkg/util/strategicpatch` does, order and errors included;
-tests/unit/kube/patches/strategic_vectors.jsonl holds what that library
-answers. The one difference: it looks up every field in
-the Go types and refuses unknown ones that hold objects or lists; here those are merged, or replaced, like any other.
+tests/unit/kube/patches/strategic_vectors.jsonl holds that library's results.
+The one difference: it looks up every field in the Go types and refuses unknown
+ones that hold objects or lists; here those are merged, or replaced, like any other.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class StrategicMergeError(ValueError):
 
 
 def strategic_merge(obj: Mapping[str, Any], patch: Mapping[str, Any], kind: str) -> _Dict:
-    """The object with the patch applied, as a new value that shares nothing with either. Raises StrategicMergeError."""
+    """Return the patched object, as a new value that shares nothing with either. Raises StrategicMergeError."""
     return _merge_map(copy.deepcopy(dict(obj)), copy.deepcopy(dict(patch)), merge_keys(kind), "")
 
 
@@ -134,7 +134,7 @@ def _merge_list(current: list[Any], patch: list[Any], keys: _Keys, path: str, *,
 
 
 def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str) -> tuple[list[_Dict], list[_Dict]]:
-    """Carry out the items that are directives; returns the rest of either list."""
+    """Apply the items that are directives; return the remaining items of both lists."""
     replaced = False
     plain: list[_Dict] = []
     for item in patch:
@@ -151,13 +151,13 @@ def _take_special(current: list[_Dict], patch: list[_Dict], key: str, path: str)
     return (plain, []) if replaced else (current, plain)
 
 
-# Order: what the patch names, as it names it, around what only the object has.
+# Order: the patch's items in its order, around the items that only the object has.
 
 
 def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str, kind: type, path: str) -> list[Any]:
-    """The order that Kubernetes gives a merged list.
+    """Return the items in the order that Kubernetes gives a merged list.
 
-    What only the object has keeps its order; such an item comes before one of the patch only if it did so before.
+    Items that only the object has keep their order; one comes before an item of the patch only if it did so before.
     """
     if key:
         _check_keys(merged, key, path)
@@ -174,7 +174,7 @@ def _in_order(merged: list[Any], wanted: list[Any], before: list[Any], key: str,
 
 
 def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
-    """An insertion sort, as the library's of up to 20 items: one that `order` lacks goes to the front."""
+    """Sort by insertion, as the library does up to 20 items: an item that `order` lacks goes to the front."""
     out: list[Any] = []
     ranks: list[int] = []
     for item in items:
@@ -187,7 +187,7 @@ def _sorted(items: list[Any], order: list[Any], key: str) -> list[Any]:
 
 
 def _check_order(patch: list[Any], order: list[Any], key: str, path: str) -> None:
-    """Whether `$setElementOrder` names what the patch holds, in the same order."""
+    """Check that `$setElementOrder` names the patch's items, in the same order."""
     if not patch or not order:
         return
     rest = [item for item in patch if not (key and isinstance(item, dict) and _PATCH in item)]
@@ -253,7 +253,7 @@ def _set(obj: _Dict, field: str, value: Any) -> None:
 
 
 def _without_directives(value: Any) -> Any:
-    """As it would be stored: objects that are directives are left out; `$retainKeys` and the like stay, as in Go."""
+    """Return the value as stored: objects that are directives are left out; `$retainKeys` etc. stay, as in Go."""
     if isinstance(value, dict):
         return {
             name: _without_directives(member)

@@ -1,8 +1,8 @@
 """The life of a container's attempts, on any platform.
 
-How is a container rendered from its component, created once per attempt and found again by the next launcher? What
-becomes of its log, and what is removed at the end? `ContainerComponentLauncher` does that; a platform implements
-`Backend`, for which it gets a `Launch`: a value with all that a backend needs to know.
+A container is rendered from its component, created once per attempt, and found again by the next launcher; its
+log is forwarded, and its remains are removed. `ContainerComponentLauncher` does that; a platform implements
+`Backend`, for which it gets a `Launch`, with all data for a backend.
 """
 
 from tfoperator.launcher.container.backend import (

@@ -1,9 +1,9 @@
 """The execution of a container on any platform: attempts, the record of each, the verdict, the removal.
 
-The order of the steps is the promise: the old output.json is removed, the record says what will be created, then it is
-created, then the record says that it was. If the launcher is killed between any two of them, the next one finds what
-there is under the recorded name and goes on with it. A new attempt has a new name, so what an older one left is never
-taken for it.
+The order of the steps is guaranteed: the old output.json is removed, the record names the future object, it is
+created, the record confirms it. If the launcher is killed between any two of them, the next one finds the
+object of the recorded name and resumes with it. A new attempt has a new name, so an older one's object is never
+mistaken for it.
 """
 
 from __future__ import annotations
@@ -52,10 +52,10 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @abc.abstractmethod
     def _connect(self, launch: Launch) -> AbstractContextManager[Backend]:
-        """Reach the platform."""
+        """Connect to the platform."""
 
     def cancel(self) -> None:
-        """Stop what runs, gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
+        """Stop the container gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
         super().cancel()
         with self._lock:
             backend = self._backend
@@ -86,7 +86,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     @contextmanager
     def _connected(self) -> Iterator[Backend]:
-        """A backend, which `cancel` can wake for as long as it is in use."""
+        """Yield a backend, which `cancel` can wake while it is in use."""
         launch = Launch(self.component.name, self.record.run, self.context, self.cancelled, self.work)
         with self._connect(launch) as backend:
             with self._lock:
@@ -115,7 +115,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return self._conclude(backend, end)
 
     def _begin_attempt(self) -> None:
-        """Plan the next attempt, unless one is planned or under way already."""
+        """Plan the next attempt, unless one is planned or running already."""
         record = self.record
         if record.state == "retryable":
             record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
@@ -139,13 +139,13 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return output
 
     def _again_succeeded(self) -> None:
-        """Remove what a launcher left that was killed after the success."""
+        """Remove the remains of a launcher that was killed after the success."""
         if self.context.clean_up.removes(succeeded=True) and self.record.uid:
             with self._connected() as backend:
                 backend.remove(self.record.name, self.record.uid)
 
     def _cache_identity(self) -> str:
-        """The digest that the image's name pins; subclasses may find out about others."""
+        """Return the digest that the image's name pins; subclasses may resolve others."""
         image = self.container.image
         digest = pinned_digest(image) or self._resolve_digest(image)
         if not digest:
@@ -158,12 +158,12 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         return digest
 
     def _resolve_digest(self, image: str) -> str:
-        """The digest of an image that its name does not pin; "" if that can't be found out."""
+        """Return the digest of an image whose name does not pin one; "" if it is unknown."""
         del image
         return ""
 
 
 def pinned_digest(image: str) -> str:
-    """The digest that a reference pins (`name@sha256:...`); "" for a tag, which may mean another image tomorrow."""
+    """Return the digest that a reference pins (`name@sha256:...`); "" for a tag, whose image may change."""
     match = _DIGEST.match(image)
     return match[1] if match else ""

@@ -2,10 +2,10 @@
 
     {{ inputs.NAME.uri }}    {{ outputs.NAME.uri }}    {{ exec_properties.NAME }}, or short {{ exec_props.NAME }}
 
-This is no template language on purpose: no expressions, no attribute access, and a value that was put in is not looked
-at again, so no input can make the launcher do anything. Nor Kubernetes, which expands `$(NAME)` in commands and
-arguments: there, values are written such that the program gets them as they are. Whatever else begins with `{{` is an
-error, found before anything runs; text that has to hold `{{` can be passed as a parameter.
+This is no template language on purpose: no expressions, no attribute access, and an inserted value is not expanded
+again, so no input can inject anything. Kubernetes expands `$(NAME)` in commands and
+arguments: there, values are escaped such that the program gets them unchanged. Any other text after `{{` is an
+error, found before anything runs; text with `{{` can be passed as a parameter.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ _PLACEHOLDER = re.compile(
     rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}"
 )
 _DOLLAR = re.compile(r"\$(?:\$|\([^)]*\)|\(|)")
-"""What begins with `$`, as Kubernetes reads it: an escaped dollar, a whole reference, the start of one, a dollar."""
-_SHOWN = 40  # characters of a bad placeholder that a message shows
+"""Texts that begin with `$`, as Kubernetes parses them: an escaped dollar, a reference, the start of one, a dollar."""
+_MAX_SHOWN = 40  # characters of a bad placeholder in a message
 
 
 class Bindings(msgspec.Struct, frozen=True):
-    """What placeholders stand for."""
+    """The values of placeholders."""
 
     inputs: ArtifactDict = {}
     outputs: ArtifactDict = {}
@@ -45,10 +45,10 @@ class _Problem(Exception):
 def render_container(
     name: str, spec: ExecutorContainerSpec, bindings: Bindings, *, for_kubernetes: bool = False
 ) -> ExecutorContainerSpec:
-    """The container of the component `name` with every placeholder replaced. TemplateError lists all that can't be.
+    """Return the container of the component `name` with every placeholder replaced. TemplateError lists invalid ones.
 
-    `for_kubernetes`: command and arguments are going to be expanded there. A value reaches the program as it is, and a
-    reference `$(NAME)` counts only if the template's author wrote all of it.
+    `for_kubernetes`: Kubernetes will expand command and arguments. A value reaches the program unchanged, and a
+    reference `$(NAME)` is expanded only if all of it is in the template.
     """
     problems: list[str] = []
 
@@ -77,12 +77,12 @@ def render_container(
 
 
 def _closed(text: str) -> str:
-    """Text of a template before a value, such that `$` or `$(` at its end begins nothing that the value completes."""
+    """Return a template's text before a value, such that the value can't complete a `$` or `$(` at its end."""
     return _DOLLAR.sub(lambda m: "$" + m[0] if m[0] == "$(" or (m.end() == len(text) and m[0] == "$") else m[0], text)
 
 
 def rendered_value(value: Any) -> str:
-    """A parameter as text: strings as they are, everything else as JSON (`20`, `true`, `[1,2]`)."""
+    """Return a parameter as text: strings unchanged, everything else as JSON (`20`, `true`, `[1,2]`)."""
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
@@ -92,7 +92,7 @@ def _pieces(text: str) -> Iterator[str | re.Match[str] | _Bad]:
         yield text[at:start]
         match = _PLACEHOLDER.match(text, start)
         if match is None:
-            yield _Bad(text[start : start + _SHOWN])
+            yield _Bad(text[start : start + _MAX_SHOWN])
             at = start + len(_OPEN)
         else:
             yield match
@@ -101,7 +101,7 @@ def _pieces(text: str) -> Iterator[str | re.Match[str] | _Bad]:
 
 
 class _Bad(msgspec.Struct, frozen=True):
-    """Text after `{{` that is none of the forms."""
+    """Text after `{{` of none of the forms."""
 
     text: str
 

@@ -1,7 +1,7 @@
-"""The life of any launch: input, record, driver, execution, verdict, publisher; nothing of containers or platforms.
+"""The life of any launch: input, record, driver, execution, verdict, publisher; independent of the platform.
 
-What is launched (`component`), by whom (`component_launcher`, `runner`), in which environment (`context`, `metadata`,
-`output`), and what outlives a crash (`record`)? How does it end (`output`, `errors`)?
+The component (`component`), its launcher (`component_launcher`, `runner`), the environment (`context`, `metadata`,
+`output`), the record that survives a crash (`record`), and the outcome (`output`, `errors`).
 """
 
 from tfoperator.launcher.core.component import (

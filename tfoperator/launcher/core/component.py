@@ -1,10 +1,10 @@
-"""What is launched: a component, what does its work, its settings for a platform, and what a launch returns.
+"""The input and result of a launch: a component, its executor, its settings for a platform, and the outputs.
 
-A container image with a command does the work, or a class of this Python environment. Environment variables are no part
-of it: they differ between platforms, so they belong into a platform config.
+A container image with a command does the work, or a class of this Python environment. Environment variables are not
+part of it: they differ between platforms, so they belong in a platform config.
 
-Platform configs are kept apart from components, so that the same pipeline runs anywhere. They come in layers: what a
-runner says for all components, then what it says for one.
+Platform configs are kept apart from components, so that the same pipeline runs anywhere. They have layers: a
+runner's config for all components, then its config for one.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ import msgspec
 from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 
 TMP_PATH = "tmp_path"
-"""The execution property that the launcher itself sets: where the container may write output.json."""
+"""The execution property that the launcher itself sets: the place where the container may write output.json."""
 
 DEFAULT = "default"
-"""The name under which a runner keeps the configs of all components; no component can have it."""
+"""The name under which a runner keeps the configs of all components; no component can have this name."""
 
 _NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
 
@@ -33,14 +33,14 @@ _PATH = re.compile(r"\w+(\.\w+)*:\w+")
 
 
 class ExecutorSpec(msgspec.Struct, frozen=True):
-    """Base of everything that can do a component's work."""
+    """Base of all executors: they do a component's work."""
 
 
 class ExecutorContainerSpec(ExecutorSpec, frozen=True):
     """An image and, as in Kubernetes, the command that replaces its entry point and the arguments that replace its CMD.
 
-    All three may hold placeholders; see `launcher.container.templates`. `container_image` is what the TFX design calls
-    `image`. Raises ComponentError if there is no image, or a word is no text.
+    All three may hold placeholders; see `launcher.container.templates`. `container_image` is the TFX design's
+    `image`. Raises ComponentError if there is no image, or an argument is not text.
     """
 
     image: str = ""
@@ -62,10 +62,10 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
 
 
 class Executor(Protocol):
-    """A Python class that does a component's work; made without arguments for each execution.
+    """A Python class that does a component's work; instantiated without arguments for each execution.
 
-    It may raise `PermanentFailure` or `RetryableFailure`; `sys.exit` means what it does in a container. Anything else
-    that it raises is permanent.
+    It may raise `PermanentFailure` or `RetryableFailure`; `sys.exit` has the same meaning as in a container. Any other
+    error that it raises is permanent.
     """
 
     def do(
@@ -93,11 +93,11 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
 
     @classmethod
     def named(cls, path: str) -> ExecutorClassSpec:
-        """The class of a path, imported now. Raises ComponentError if it isn't there."""
+        """Return the class of a path, imported now. Raises ComponentError if it doesn't exist."""
         return cls(cls(path).load())
 
     def load(self) -> type[Executor]:
-        """The class, imported if need be. Raises ComponentError if it isn't there or is no executor."""
+        """Return the class, imported if necessary. Raises ComponentError if it doesn't exist or is no executor."""
         if not isinstance(self.executor_class, str):
             return self.executor_class
         path = self.executor_class
@@ -125,7 +125,7 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
 
 
 class Artifact(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A piece of data outside of the component: where it is, and what is known about it."""
+    """A piece of data outside of the component: its URI, and its properties."""
 
     uri: str
     properties: dict[str, Any] = {}
@@ -137,7 +137,7 @@ ArtifactDict = Mapping[str, Sequence[Artifact]]
 class Component(msgspec.Struct, frozen=True):
     """One step of a pipeline. `name` is unique within a pipeline.
 
-    Raises ComponentError for a name that can't be one, and for a property that is the launcher's own.
+    Raises ComponentError for an invalid name, and for a property reserved for the launcher.
     """
 
     name: str
@@ -161,7 +161,7 @@ class Component(msgspec.Struct, frozen=True):
 
 
 class LaunchResult(msgspec.Struct, frozen=True):
-    """A success. `outputs` and `exec_properties` are those of the component, unless output.json has others.
+    """A success. `outputs` and `exec_properties` are those of the component, unless output.json overrides them.
 
     `cached`: nothing ran, an earlier execution's outputs are used. `attempts` counts the executions of this launch.
     """
@@ -179,13 +179,13 @@ Json = dict[str, Any]
 
 
 class PlatformConfig(abc.ABC):
-    """Base of all platform configs. Immutable: nothing changes one, `merge` puts a newer layer on top.
+    """Base of all platform configs. Immutable: `merge` returns a config with a newer layer on top.
 
-    The newer one wins, and whatever it states counts, be it `False`, `0` or empty.
+    The newer one wins, and every value that it sets counts, even `False`, `0` or empty ones.
     """
 
     def merge(self, platform_config: PlatformConfig) -> Self:
-        """A config of this one with a newer one on top. PlatformConfigError if that is for another platform."""
+        """Return a config of this one with a newer one on top. PlatformConfigError if that is for another platform."""
         if type(platform_config) is not type(self):
             raise PlatformConfigError(
                 f"{type(platform_config).__name__} can't be merged into {type(self).__name__}: "
@@ -195,18 +195,18 @@ class PlatformConfig(abc.ABC):
 
     @abc.abstractmethod
     def named(self, origin: str) -> Self:
-        """The same config, its layers marked with where they come from: `default config`, `config of trainer`."""
+        """Return the same config, its layers marked with their origin: `default config`, `config of trainer`."""
 
     @abc.abstractmethod
     def _merged(self, new: Self) -> Self: ...
 
     @abc.abstractmethod
     def as_json(self) -> Json:
-        """All of it, to recognise another config."""
+        """Return all of it as JSON, to compare configs."""
 
 
 def merge_values(old: Mapping[str, Any], new: Mapping[str, Any]) -> Json:
-    """Dictionaries merged recursively; everything else of the newer one replaces. Shares nothing with either."""
+    """Merge dictionaries recursively; other values of the newer one replace. The result shares nothing with either."""
     merged = copy.deepcopy(dict(old))
     for key, value in new.items():
         before = merged.get(key)

@@ -1,8 +1,8 @@
-"""The life of any launch: check, driver, executor, publisher; and a record of how far it got.
+"""The life of any launch: check, driver, executor, publisher; and a record of its progress.
 
-A subclass decides what it can launch and how one execution is run. Everything that must not depend on the platform is
-here: bad input is found before anything is created, a launch that has ended is not repeated, an interrupted one goes
-on.
+A subclass decides what it can launch and how one execution is run. The platform-independent rules are
+here: bad input is found before anything is created, a launch that has ended is not repeated, an interrupted one is
+resumed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class BaseComponentLauncher(abc.ABC):
     """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
 
     kind: ClassVar[str]
-    """What the launcher is called on the command line and in records."""
+    """The launcher's name on the command line and in records."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class BaseComponentLauncher(abc.ABC):
                 f"{type(component.executor_spec).__name__} with {given}"
             )
         self.component = component
-        self._declared = component  # as it was given, before the driver decided
+        self._declared = component  # as given, before the driver's decision
         self.platform_config = platform_config
         self.context = context or LaunchContext()
         self.cancelled = StopSignal()
@@ -71,7 +71,7 @@ class BaseComponentLauncher(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
-        """Whether this launcher can launch such a component with such a config, or with none."""
+        """Return whether this launcher accepts such a component with such a config, or with none."""
 
     @abc.abstractmethod
     def _run_executor(
@@ -81,25 +81,25 @@ class BaseComponentLauncher(abc.ABC):
         output_dict: ArtifactDict,
         exec_properties: Mapping[str, Any],
     ) -> Output | None:
-        """Run the work to its end; what output.json says, None if there is none.
+        """Run the work to its end; return its output.json, None if there is none.
 
         Raises PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
         """
 
     @abc.abstractmethod
     def dry_run(self) -> str:
-        """What would be launched, for people and as YAML. Makes no request. Raises ComponentError."""
+        """Return the launch as YAML for users. Makes no request. Raises ComponentError."""
 
     def check(self) -> None:
-        """Raise ComponentError for whatever is wrong with the component or its config. Makes no request."""
+        """Raise ComponentError for any error in the component or its config. Makes no request."""
         self.dry_run()
 
     def cancel(self) -> None:
-        """Stop what runs, gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
+        """Stop the work gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
         self.cancelled.set()
 
     def launch(self) -> LaunchResult:
-        """Run the component to its end, or go on with a launch that the working directory knows of.
+        """Run the component to its end, or resume a launch recorded in the working directory.
 
         Raises ComponentError before anything is created; AlreadyFailed, PermanentFailure, RetryableFailure,
         LaunchCancelled; KubeError and docker's errors if the platform can't be reached at all.
@@ -128,13 +128,13 @@ class BaseComponentLauncher(abc.ABC):
 
     @property
     def record(self) -> LaunchRecord:
-        """How far the launch has got. Only while it is launched."""
+        """The progress of the launch. Only while it is launched."""
         assert self._record is not None
         return self._record
 
     @property
     def tmp_path(self) -> str:
-        """Where the container may write output.json. Whoever began the launch on another machine had other folders."""
+        """Where the container may write output.json. A launch begun on another machine has other folders."""
         recorded = self._record.place.get("tmp_path", "") if self._record is not None and self.context.keeper else ""
         return self.context.tmp_path or recorded or str(self.work.tmp)
 
@@ -144,26 +144,26 @@ class BaseComponentLauncher(abc.ABC):
         return {**self.component.exec_properties, TMP_PATH: self.tmp_path}
 
     def _advance(self, state: LaunchState, **changes: Any) -> None:
-        """Record how far the launch has got."""
+        """Record the progress of the launch."""
         record = msgspec.structs.replace(self.record, state=state, **changes)
         self.work.save(record)
         self._record = record
 
     def _repeated(self, attempt: Callable[[], T], worth_it: Callable[[BaseException], bool]) -> T:
-        """What an attempt returns; repeated by the context's policy for executions."""
+        """Return the result of an attempt; repeated by the context's policy for executions."""
         what = f"component {self.component.name}, execution {self.record.execution_id}"
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
     def _read_output(self, end: ContainerEnd | None = None) -> Output | MalformedOutput | None:
-        """The component's output.json: the file if there is one, else what came with the container's end."""
+        """Return the component's output.json: the file if there is one, else the one in the container's end."""
         return read_output(self.context.store, self.tmp_path, frozenset(self.component.outputs), end)
 
     def _place(self) -> dict[str, str]:
-        """Where on the platform the container will be, for `LaunchRecord.place`."""
+        """Return the future place of the container on the platform, for `LaunchRecord.place`."""
         return {}
 
     def _cache_identity(self) -> str:
-        """What exactly runs, as a digest; "" if that can't be known before it runs."""
+        """Return the digest of what runs; "" if it is unknown before it runs."""
         return ""
 
     # The life of a launch.
@@ -182,7 +182,7 @@ class BaseComponentLauncher(abc.ABC):
         )
 
     def _obey(self, record: LaunchRecord, publisher: Publisher) -> None:
-        """Launch with the inputs, outputs and parameters that the driver has decided on."""
+        """Launch with the inputs, outputs and parameters of the driver."""
         self._record = record
         decided = record.decided
         if decided is None:
@@ -222,7 +222,7 @@ class BaseComponentLauncher(abc.ABC):
         return record
 
     def _begin_anew(self, record: LaunchRecord) -> None:
-        """Forget a launch that has ended. One that has not may have a container that runs: WorkDirectoryError."""
+        """Forget a launch that has ended. One that has not may have a running container: WorkDirectoryError."""
         if record.name and record.state in ("planned", "created"):
             raise WorkDirectoryError(
                 f"an unfinished launch of {record.component} is recorded in {self.work.path}, and {record.name} may "
@@ -231,7 +231,7 @@ class BaseComponentLauncher(abc.ABC):
         self.work.forget()
 
     def _execute(self, publisher: Publisher) -> Execution:
-        """Run it unless it has succeeded already. A failure is recorded and published before it is raised."""
+        """Run it unless it has succeeded already. Record and publish a failure before raising it."""
         try:
             if self.record.state == "succeeded":
                 self.context.tell("nothing to do: this launch has succeeded already")
@@ -247,7 +247,7 @@ class BaseComponentLauncher(abc.ABC):
             self._fail("failed", str(error), publisher)
             raise
         except RetryableFailure as error:
-            # The record is up to date: after a failure of the API the next launch goes on with the same container.
+            # The record is up to date: after a failure of the API the next launch resumes with the same container.
             publisher.publish(self._execution("retryable", message=str(error)))
             raise
         except LaunchCancelled as error:
@@ -255,8 +255,8 @@ class BaseComponentLauncher(abc.ABC):
             raise
         return self._execution("succeeded", **put_out(self.component, output))
 
-    def _again_succeeded(self) -> None:  # noqa: B027 - there need not be anything to do
-        """Finish what a crash has interrupted after the success, when the launch is launched again."""
+    def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
+        """Finish the steps after a success that a crash interrupted, when the launch is launched again."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)

@@ -1,4 +1,4 @@
-"""What a launcher needs beside component and config: directories, retry policies, metadata, where messages go."""
+"""The environment of a launch besides component and config: directories, retry policies, metadata, messages."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ T = TypeVar("T")
 
 
 class RetryPolicy(msgspec.Struct, frozen=True):
-    """At most `attempts` tries, the first included. Before try n+1 it waits `initial * 2**(n-1)` seconds.
+    """At most `attempts` tries, including the first. Before try n+1 it waits `initial * 2**(n-1)` seconds.
 
-    That is capped at `maximum`, then made up to `jitter` (a share) shorter at random; a server's Retry-After is a lower
+    That is capped at `maximum`, then shortened at random by up to `jitter` (a share); a server's Retry-After is a lower
     bound, itself capped at `longest_retry_after`.
     """
 
@@ -42,24 +42,24 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     longest_retry_after: float = 600.0
 
     def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
-        """Seconds to wait after `failed` tries."""
+        """Return the seconds to wait after `failed` tries."""
         seconds = min(self.maximum, self.initial * 2.0 ** min(failed - 1, 64))
         seconds *= 1 - self.jitter * random.random()
         return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
 
 
 DEFAULT_POLICY = RetryPolicy()
-"""For executions: the design gives no numbers, so these are ours."""
+"""For executions: the design has no numbers, so these are this project's."""
 
 CLEAN_UP_POLICY = RetryPolicy(attempts=5, initial=0.5, maximum=5.0)
 """For removing containers: shorter, because a failure is only logged."""
 
 API_POLICY = RetryPolicy(attempts=12, initial=0.5, maximum=30.0)
-"""For requests: some 3 minutes, which outlasts the restart of an API server."""
+"""For requests: about 3 minutes, longer than the restart of an API server."""
 
 
 def connect(kubeconfig: str | None = None, context: str | None = None) -> Client:
-    """A client for the chosen cluster; the caller closes it. Raises ConfigError."""
+    """Return a client for the chosen cluster; the caller closes it. Raises ConfigError."""
     return Client(find_cluster(kubeconfig, context))
 
 
@@ -70,9 +70,9 @@ def find_cluster(
     environ: Mapping[str, str] = os.environ,
     service_account: Path = SERVICE_ACCOUNT,
 ) -> ClusterConfig:
-    """How to reach the chosen cluster: the given one, else its own, else the kubeconfig's. Raises ConfigError.
+    """Return the config of the chosen cluster: the given one, else the pod's, or the kubeconfig's. Raises ConfigError.
 
-    The TFX design has this order, and not kubectl's: a pipeline's step that runs in a pod launches into
+    The TFX design has this order, and not kubectl's: a pipeline's step in a pod launches into
     its own cluster.
     """
     in_cluster = environ.get("KUBERNETES_SERVICE_HOST") and (service_account / "token").exists()
@@ -82,23 +82,23 @@ def find_cluster(
 
 
 class CleanUp(StrEnum):
-    """Whether a container that has ended is removed. One that has to be stopped is removed in any case."""
+    """Whether a container that has ended is removed. One that must be stopped is removed in any case."""
 
     ALWAYS = "always"
     ON_SUCCESS = "on-success"
     NEVER = "never"
 
     def removes(self, *, succeeded: bool) -> bool:
-        """Whether a container that ended so is removed."""
+        """Return whether a container with this end is removed."""
         return self is CleanUp.ALWAYS or (self is CleanUp.ON_SUCCESS and succeeded)
 
 
 @dataclasses.dataclass(frozen=True)
 class PendingLimits:
-    """For how many seconds a pod may wait. Beyond that the launch fails, and the pod is removed.
+    """The seconds that a pod may wait. After that the launch fails, and the pod is removed.
 
     `schedule`: for a node; a cluster that grows on demand needs minutes. `start`: on its node, until the container
-    runs. `image`: while the image can't be pulled, which passes if it is the registry; an image name that can't be one
+    runs. `image`: while the image can't be pulled, perhaps by a failure of the registry; an invalid image name
     fails at once.
     """
 
@@ -107,12 +107,12 @@ class PendingLimits:
     image: float = 60.0
 
     def seconds(self, limit: str) -> float:
-        """How long a `pod_status.Pending` with this limit may last."""
+        """Return how long a `pod_status.Pending` with this limit may last."""
         return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
 
 
 def _nothing() -> None:
-    """Nobody else can go on with a launch that only one machine knows of."""
+    """Do nothing: no other launcher can resume a launch that only one machine knows."""
 
 
 def _to_stdout(line: str) -> None:
@@ -123,13 +123,13 @@ def _to_stdout(line: str) -> None:
 class LaunchContext:
     """Everything has a default that suits a program on one machine.
 
-    `work_dir` is one launch's alone (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
+    `work_dir` belongs to one launch (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
     container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
-    termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that is
-    over is begun anew, and one that is not is refused. `log` gets the component's lines, `tell` the launcher's
-    own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record in the working
-    directory's place, and `still_ours` raises OwnershipLost once another goes on with the launch; it is asked before
-    anything is made or stopped.
+    termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that has
+    ended is restarted, and any other is refused. `log` gets the component's lines, `tell` the launcher's
+    own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record instead of the
+    working directory, and `still_ours` raises OwnershipLost once another launcher has taken over; it is called before
+    anything is created or stopped.
     """
 
     work_dir: Path | None = None
@@ -153,7 +153,7 @@ class LaunchContext:
     random: Random = dataclasses.field(default_factory=Random)
 
     def directory_of(self, component: str) -> Path:
-        """The working directory of a launch of a component."""
+        """Return the working directory of a launch of a component."""
         return self.work_dir or Path(".tfoperator", "launches", component)
 
     def repeated(
@@ -165,7 +165,7 @@ class LaunchContext:
         cancelled: StopSignal,
         what: str,
     ) -> T:
-        """What `work` returns, once it does. Its last error is raised as it is; LaunchCancelled while waiting."""
+        """Return the result of `work`, with retries. Raises its last error unchanged; LaunchCancelled during a wait."""
         failed = 0
         while True:
             try:
@@ -181,6 +181,6 @@ class LaunchContext:
                 raise LaunchCancelled(f"{what}: cancelled")
 
     def metadata_of(self, component: str) -> tuple[Driver, Publisher]:
-        """The driver and the publisher; those that aren't given keep files in the working directory."""
+        """Return the driver and the publisher; the defaults keep files in the working directory."""
         local = LocalMetadata(self.directory_of(component) / "executions")
         return self.driver or local, self.publisher or local

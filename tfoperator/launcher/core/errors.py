@@ -1,7 +1,7 @@
-"""How a launch fails: bad input before anything exists, a permanent failure, or one after which another try can help.
+"""The failures of a launch: invalid input before anything is created, a permanent failure, or a retryable one.
 
 `ComponentError` is raised before anything is created. `PermanentFailure` and `RetryableFailure` are outcomes of an
-execution; the command line ends with 1 and 75 for them. Messages name the component and say what to do next.
+execution; the command line ends with 1 and 75 for them. Messages name the component and suggest the next step.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class NoLauncherError(ComponentError):
 
 
 class WorkDirectoryError(ComponentError):
-    """The working directory can't be used, or holds the record of something else."""
+    """The working directory can't be used, or has the record of another launch."""
 
 
 class LaunchInProgress(WorkDirectoryError):
@@ -40,7 +40,7 @@ class LaunchInProgress(WorkDirectoryError):
 
 
 class OwnershipLost(LauncherError):
-    """Another has taken over what this launcher worked on: nothing is to be stopped or recorded here any more."""
+    """Another launcher has taken over the work of this one, which must not stop or record anything any more."""
 
 
 class ExecutionFailed(LauncherError):
@@ -56,7 +56,7 @@ class AlreadyFailed(PermanentFailure):
 
 
 class RetryableFailure(ExecutionFailed):
-    """It may succeed another time. `retry_after` is what a server asked for, in seconds."""
+    """A retry may succeed. `retry_after` is the wait that a server asked for, in seconds."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         self.retry_after = retry_after
@@ -64,8 +64,8 @@ class RetryableFailure(ExecutionFailed):
 
 
 class PlatformUnavailable(RetryableFailure):
-    """The platform's API did not answer for too long. What was created runs on; the next launch goes on with it."""
+    """The platform's API did not answer for too long. The created object continues; the next launch resumes with it."""
 
 
 class LaunchCancelled(LauncherError):
-    """`cancel()` was called; what ran was stopped."""
+    """`cancel()` was called; the work was stopped."""

@@ -1,8 +1,8 @@
 """Metadata of executions: the driver before one, the publisher after it, and a simple store of files for both.
 
-A driver decides: what it returns is what the executor gets. Pipelines have one over a metadata store
+A driver decides the executor's inputs, outputs and parameters. Pipelines have one over a metadata store
 (`tfoperator.pipeline`); others implement `Driver` and `Publisher` on a service. `LocalMetadata` keeps one JSON file per
-execution, which is enough for single launches and for caching: the outputs of a success are used again when the same
+execution, which is enough for single launches and for caching: the outputs of a success are reused when the same
 component, of the same image *digest*, is launched with the same inputs and parameters.
 """
 
@@ -25,7 +25,7 @@ from tfoperator.launcher.core.output import Output
 class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
     """One execution of a component. `state` is running, succeeded, failed, retryable or cancelled.
 
-    `image_id` is the image that ran, as the platform names it; `cache_key` is empty where caching is not possible.
+    `image_id` is the image that ran, in the platform's form; `cache_key` is empty where caching is not possible.
     """
 
     id: int
@@ -42,24 +42,24 @@ class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Driver(Protocol):
-    """What happens before an execution."""
+    """The step before an execution."""
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """A new execution with an id of its own, or a succeeded one whose outputs can be used again.
+        """Return a new execution with an id of its own, or a succeeded one whose outputs can be reused.
 
-        The inputs, outputs and parameters that it has are those that the executor gets: here inputs are resolved, and
-        outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be used again; `cache_key`
-        makes a key of it and what was decided. May come again for a launch that a crash has interrupted before its
+        The executor gets the execution's inputs, outputs and parameters: here inputs are resolved, and
+        outputs get their URIs. `identity` is the digest of what runs, "" if nothing may be reused; `cache_key`
+        makes a key of it and the decisions. May be called again for a launch that a crash interrupted before its
         record was written. Raises OSError or LauncherError.
         """
         ...
 
 
 class Publisher(Protocol):
-    """What happens after an execution."""
+    """The step after an execution."""
 
     def publish(self, execution: Execution) -> None:
-        """Record the outcome, or that an interrupted execution goes on (`running`). May come twice, after a crash."""
+        """Record the outcome, or that an interrupted execution continues. May be called twice, after a crash."""
         ...
 
 
@@ -70,7 +70,7 @@ class LocalMetadata:
         self._folder = folder
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
-        """See `Driver`. Ids count from 1 for each component; what the component says is what the executor gets."""
+        """See `Driver`. Ids count from 1 for each component; the executor gets the component's values."""
         key = cache_key(component, identity) if identity else ""
         known = list(self._executions(component.name))
         if key:
@@ -101,7 +101,7 @@ class LocalMetadata:
         partial.rename(path)
 
     def _create(self, execution: Execution) -> bool:
-        """Take the id; False if another process has it."""
+        """Take the id; return False if another process has it."""
         path = self._path(execution.component, execution.id)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
@@ -116,7 +116,7 @@ class LocalMetadata:
         for path in self._path(component, 0).parent.glob("*.json"):
             data = path.read_bytes()
             if not data:
-                continue  # another process is about to write it; its id is taken, which `_create` will find
+                continue  # another process is about to write it; its id is taken, which `_create` detects
             try:
                 yield msgspec.json.decode(data, type=Execution)
             except msgspec.DecodeError as error:
@@ -127,19 +127,19 @@ class LocalMetadata:
 
 
 def put_out(component: Component, output: Output | None) -> dict[str, Any]:
-    """The outputs and parameters of a success: those of the component, unless output.json has others."""
+    """Return the outputs and parameters of a success: those of the component, unless output.json overrides them."""
     output = output or Output()
     outputs = {name: tuple(artifacts) for name, artifacts in component.outputs.items()} | output.artifacts()
     return {"outputs": outputs, "exec_properties": {**component.exec_properties, **output.exec_properties}}
 
 
 def fingerprint(*parts: Any) -> str:
-    """A hash of values that are JSON; the order of members does not matter."""
+    """Return a hash of values that JSON can represent; the order of members does not matter."""
     return hashlib.sha256(msgspec.json.encode(parts, order="deterministic", enc_hook=str)).hexdigest()
 
 
 def cache_key(component: Component, identity: str) -> str:
-    """The key under which an execution can be found again. `identity` is what runs: a digest, never a tag."""
+    """Return the key of an execution in the cache. `identity` is what runs: a digest, never a tag."""
     spec = component.executor_spec
     words = [getattr(spec, field, ()) for field in ("command", "args")]
     inputs = {name: list(artifacts) for name, artifacts in component.inputs.items()}

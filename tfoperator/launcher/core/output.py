@@ -1,11 +1,11 @@
 """output.json: a component's own report of its outcome, validated before it is used.
 
-The user's container writes it, so it is not trusted: it must be a regular file, of bounded size, and of the schema. Any
-other file is a permanent error that says why, because repeating the execution would not mend the program that wrote it.
+The user's container writes it, so it is not trusted: it must be a regular file, of bounded size, that fits the
+schema. Any other file is a permanent error with the reason: repeating the execution would not fix the program.
 
-The verdict on an execution follows from it and from how the container ended. Another try can help after three things,
-as in the TFX design: a transient error of the platform's API (which never gets here), an output.json that says so, and
-a container that was lost. An exit code says nothing about whether the next try would do better.
+The verdict on an execution follows from it and from the container's end. A retry can help after three events,
+as in the TFX design: a transient error of the platform's API (which never gets here), an output.json that allows a
+retry, and a lost container. An exit code does not tell whether a retry would succeed.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
 OUTPUT_FILE = "output.json"
 
 MAX_OUTPUT_BYTES = 1 << 20
-"""Enough for thousands of artifacts; a program that writes more does not mean output.json."""
+"""Enough for thousands of artifacts; a larger file is not meant as output.json."""
 
 
 class MalformedOutput(Exception):
-    """output.json is there, but it can't be used; the message says why."""
+    """output.json exists, but is invalid; the message has the reason."""
 
 
 class ErrorStatus(msgspec.Struct, frozen=True):
-    """Says that the component failed, and whether another try could help."""
+    """Reports that the component failed, and whether a retry could help."""
 
     code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"]
     message: str = ""
 
     @property
     def retryable(self) -> bool:
-        """Whether another try could help."""
+        """Whether a retry could help."""
         return self.code == "RETRYABLE_ERROR"
 
 
 class Output(msgspec.Struct, frozen=True):
     """The document. `outputs` is by name one artifact (`{"uri": ..., "properties": {...}}`) or a list of them.
 
-    What `outputs` and `exec_properties` say replaces what was known before; unknown members are ignored, as the schema
+    `outputs` and `exec_properties` replace the planned values; unknown members are ignored, as the schema
     of the TFX design allows them.
     """
 
@@ -57,7 +57,7 @@ class Output(msgspec.Struct, frozen=True):
     exec_properties: dict[str, Any] = {}
 
     def artifacts(self) -> dict[str, tuple[Artifact, ...]]:
-        """The artifacts by output."""
+        """Return the artifacts by output."""
         return {name: (one,) if isinstance(one, Artifact) else tuple(one) for name, one in self.outputs.items()}
 
 
@@ -65,7 +65,7 @@ _decode = msgspec.json.Decoder(Output).decode
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:
-    """Read the document; `known_outputs` are the outputs that the component has. Raises MalformedOutput."""
+    """Read the document; `known_outputs` are the component's outputs. Raises MalformedOutput."""
     if len(data) > MAX_OUTPUT_BYTES:
         raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
     try:
@@ -79,16 +79,16 @@ def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Ou
 
 
 class OutputStore(Protocol):
-    """Where `tmp_path` is, as the launcher sees it. Implement it for an artifact store that is no file system."""
+    """The place of `tmp_path`, as the launcher sees it. Implement it for an artifact store that is no file system."""
 
     def clear(self, tmp_path: str) -> None:
         """Make the directory and remove an output.json of an earlier try. Raises OSError."""
         ...
 
     def read(self, tmp_path: str) -> bytes | None:
-        """What output.json holds, at most a byte more than MAX_OUTPUT_BYTES; None if it is not there.
+        """Return the bytes of output.json, at most MAX_OUTPUT_BYTES + 1; None if it does not exist.
 
-        Raises MalformedOutput if there is something else of that name, OSError if the store can't be reached.
+        Raises MalformedOutput if that name is not a regular file, OSError if the store can't be reached.
         """
         ...
 
@@ -97,9 +97,9 @@ class LocalOutputStore:
     """A directory that the launcher and the container both see. Thread-safe."""
 
     def clear(self, tmp_path: str) -> None:
-        """Make it, writable for whoever the container runs as, and remove what an earlier try has left.
+        """Make it, writable for any user of the container, and remove the files of an earlier attempt.
 
-        A directory that is there already keeps its mode: whoever made it decides who may write.
+        An existing directory keeps its mode: its creator decides who may write.
         """
         directory = Path(tmp_path)
         if not os.path.lexists(directory):
@@ -125,27 +125,27 @@ class LocalOutputStore:
 
 
 def _make_shared(directory: Path) -> None:
-    """Make a directory in which everybody may write, and that is never there without being so. Raises OSError.
+    """Make a directory that every user may write to, atomically with this mode. Raises OSError.
 
-    A launcher that is killed halfway would else leave one of which its successor can't tell that it is not the user's.
+    Otherwise a killed launcher could leave one that its successor would mistake for the user's.
     """
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent)
     try:
-        os.chmod(made, 0o1777)  # sticky: others may add files, but not remove or replace those of somebody else
+        os.chmod(made, 0o1777)  # sticky: others may add files, but not remove or replace those of other users
         os.rename(made, directory)
     except OSError:
         os.rmdir(made)
-        if not directory.is_dir():  # somebody else has made it meanwhile, who decides about it
+        if not directory.is_dir():  # another process has made it meanwhile, and chose its mode
             raise
 
 
 class ContainerEnd(msgspec.Struct, frozen=True):
-    """How a container ended. `exit_code` is None if it is unknown; `lost`: it was deleted, evicted, or its node failed.
+    """How a container ended. `exit_code` is None if unknown; `lost`: it was deleted, evicted, or its node failed.
 
-    `message` is for people. `output` is an output.json that did not come as a file, but as the termination message of
-    a pod; with `output_cut` a part of it may be missing. `by_message`: it comes only so, if it was written.
-    `image_id` is what ran, with its digest, if the platform says so.
+    `message` is for people. `output` is an output.json that is not a file, but the termination message of
+    a pod; with `output_cut` a part of it may be missing. `by_message`: output.json comes only so, if it was written.
+    `image_id` is the image that ran, with its digest, if known.
     """
 
     exit_code: int | None = None
@@ -160,7 +160,7 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 def read_output(
     store: OutputStore, tmp_path: str, known_outputs: frozenset[str], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """A component's output.json: the file if there is one, else what came with its container's end. Raises OSError."""
+    """Return a component's output.json: the file if there is one, else that of its container's end. Raises OSError."""
     try:
         data = store.read(tmp_path)
         if end is not None and end.by_message and not data:
@@ -179,7 +179,7 @@ def read_output(
 
 
 class VerdictKind(StrEnum):
-    """What follows from an execution."""
+    """The kinds of outcomes of an execution."""
 
     SUCCEEDED = "succeeded"
     PERMANENT = "failed"
@@ -187,13 +187,13 @@ class VerdictKind(StrEnum):
 
 
 class ExecutionVerdict(msgspec.Struct, frozen=True):
-    """The outcome, in words for a user unless it is a success."""
+    """The outcome, as a message for users unless it is a success."""
 
     kind: VerdictKind
     message: str = ""
 
     def raise_failure(self, what: str) -> None:
-        """Raise PermanentFailure or RetryableFailure unless it is a success. `what` begins the message."""
+        """Raise PermanentFailure or RetryableFailure unless it is a success. The message begins with `what`."""
         if self.kind is VerdictKind.PERMANENT:
             raise PermanentFailure(f"{what}: {self.message}")
         if self.kind is VerdictKind.RETRYABLE:
@@ -201,11 +201,11 @@ class ExecutionVerdict(msgspec.Struct, frozen=True):
 
 
 def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
-    """The outcome of one execution. `output` None: there is no output.json."""
+    """Return the outcome of one execution. `output` None: there is no output.json."""
     if isinstance(output, MalformedOutput):
         if not end.lost:
             return ExecutionVerdict(VerdictKind.PERMANENT, str(output))
-        output = None  # it was cut off with the container that wrote it
+        output = None  # it may be incomplete, since the container was lost
     if output is not None and output.error_status is not None:
         status = output.error_status
         kind = VerdictKind.RETRYABLE if status.retryable else VerdictKind.PERMANENT
@@ -213,13 +213,13 @@ def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> Executi
     if end.exit_code == 0:
         return ExecutionVerdict(VerdictKind.SUCCEEDED)
     if end.lost:
-        # The component writes output.json when its work is done: one that names no error means success.
+        # The component writes output.json when its work is done: one without an error means success.
         if output is not None:
             return ExecutionVerdict(VerdictKind.SUCCEEDED)
         return ExecutionVerdict(
             VerdictKind.RETRYABLE, end.message or "its container was taken away before it had finished"
         )
-    if end.exit_code is None:  # as of a TFJob, whose message has its replicas' codes
+    if end.exit_code is None:  # e.g. of a TFJob, whose message has its replicas' codes
         return ExecutionVerdict(VerdictKind.PERMANENT, end.message or "its exit code is unknown")
     said = f"exit code {end.exit_code}"
     return ExecutionVerdict(VerdictKind.PERMANENT, f"{said}: {end.message}" if end.message else said)

@@ -1,7 +1,7 @@
-"""The working directory of a launch: a record that is written before each action, so that a killed launcher can go on.
+"""The working directory of a launch: a record that is written before each action, so that a launch can be resumed.
 
-Before anything is created, the record has the name that it will have; afterwards, its UID. So the next launcher finds
-what was created, even if this one was killed in between. A permanent failure is recorded, too: another launch would
+Before an object is created, the record has its future name; afterwards, its UID. So the next launcher finds
+the object, even if this one was killed in between. A permanent failure is recorded, too: another launch would
 fail again.
 """
 
@@ -24,7 +24,7 @@ from tfoperator.launcher.core.metadata import Execution, put_out
 from tfoperator.launcher.core.output import Output
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
-"""planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch has."""
+"""planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch."""
 
 _RECORD = "launch.json"
 _LOG_POSITION = "log-position"
@@ -35,22 +35,22 @@ class RecordKeeper(Protocol):
     """Keeps the files of one launch's record by name. Used by one thread, `write_soon` by any."""
 
     def claim(self) -> None:
-        """Become the only one who writes from now on: writes of whoever did so before fail. Raises LauncherError."""
+        """Become the only writer: writes of earlier claimants fail from now on. Raises LauncherError."""
         ...
 
     def read(self, name: str) -> bytes | None:
-        """A file, None if there is none. Raises LauncherError."""
+        """Return a file, None if there is none. Raises LauncherError."""
         ...
 
     def write(self, name: str, data: bytes) -> None:
-        """Write a file; once this returns, it outlives this machine.
+        """Write a file; once this returns, it survives the loss of this machine.
 
         Raises OwnershipLost if another has claimed it, LauncherError if it can't be written.
         """
         ...
 
     def write_soon(self, name: str, data: bytes) -> None:
-        """Write a file within seconds, unless this process dies: for what may be lost. Does not block."""
+        """Write a file within seconds, unless this process dies: for data that may be lost. Does not block."""
         ...
 
     def remove(self, name: str) -> None:
@@ -59,7 +59,7 @@ class RecordKeeper(Protocol):
 
 
 class Decided(msgspec.Struct, frozen=True):
-    """What the driver has decided that the executor gets."""
+    """The driver's decisions: the executor's input."""
 
     inputs: dict[str, tuple[Artifact, ...]] = {}
     outputs: dict[str, tuple[Artifact, ...]] = {}
@@ -67,10 +67,10 @@ class Decided(msgspec.Struct, frozen=True):
 
 
 class LaunchRecord(msgspec.Struct, frozen=True):
-    """How far a launch has got. `run` is a random piece of the names of what it makes; `attempt` counts from 1.
+    """The progress of a launch. `run` is the random part of its objects' names; `attempt` counts from 1.
 
-    `kind` is the launcher's, and `place` says where on its platform the container is: with both, whoever finds the
-    record of a dead launcher can stop what it has left (`launcher.platforms.stopping`).
+    `kind` is the launcher's, and `place` is the container's place on its platform: with both, any process that has the
+    record of a dead launcher can stop its container (`launcher.platforms.stopping`).
     """
 
     component: str
@@ -92,7 +92,7 @@ class LaunchRecord(msgspec.Struct, frozen=True):
 
 
 def recorded_execution(record: LaunchRecord, now: datetime) -> Execution:
-    """What is to be published of a launch that is over, by its record alone."""
+    """Return the outcome to publish of a launch that has ended, by its record alone."""
     decided = record.decided or Decided()
     what: dict[str, Any] = {"inputs": decided.inputs, "exec_properties": decided.exec_properties}
     if record.state == "succeeded":
@@ -113,14 +113,14 @@ def recorded_execution(record: LaunchRecord, now: datetime) -> Execution:
 
 
 def new_run() -> str:
-    """A random piece of a name: 8 hexadecimal digits, so that two launches of one component have different names."""
+    """Return a random part of a name: 8 hexadecimal digits, so that two launches of one component differ."""
     return secrets.token_hex(4)
 
 
 class WorkDirectory:
-    """A launch's directory; use as a context manager, which keeps all other launchers out. Not thread-safe.
+    """A launch's directory; use as a context manager, which excludes all other launchers. Not thread-safe.
 
-    With a keeper, the record and the positions of logs are there, and in the directory is only what may be lost.
+    With a keeper, it has the record and the positions of logs, and the directory only data that may be lost.
     """
 
     def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:
@@ -130,7 +130,7 @@ class WorkDirectory:
 
     def __enter__(self) -> WorkDirectory:
         try:
-            # Parameters may be secrets. What is in `tmp` is reached by containers through mounts, not by this path.
+            # Parameters may be secrets. Containers reach `tmp` through mounts, not by this path.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -161,7 +161,7 @@ class WorkDirectory:
         return self.path / "tmp"
 
     def load(self) -> LaunchRecord | None:
-        """The record, None if there is none. Raises WorkDirectoryError if it can't be read."""
+        """Return the record, None if there is none. Raises WorkDirectoryError if it can't be read."""
         try:
             data = self._keeper.read(_RECORD) if self._keeper is not None else (self.path / _RECORD).read_bytes()
             return None if data is None else msgspec.json.decode(data, type=LaunchRecord)
@@ -176,7 +176,7 @@ class WorkDirectory:
     def save(self, record: LaunchRecord) -> None:
         """Write the record; once this returns, it survives a crash of the machine.
 
-        Raises WorkDirectoryError, and what the keeper raises.
+        Raises WorkDirectoryError, and the keeper's errors.
         """
         if self._keeper is not None:
             self._keeper.write(_RECORD, msgspec.json.encode(record))
@@ -187,19 +187,19 @@ class WorkDirectory:
             raise WorkDirectoryError(f"{self.path / _RECORD} can't be written: {error.strerror}") from error
 
     def forget(self) -> None:
-        """Remove the record and what belongs to it: the next launch begins anew."""
+        """Remove the record and its files: the next launch starts from the beginning."""
         if self._keeper is not None:
             self._keeper.remove(_RECORD)
         (self.path / _RECORD).unlink(missing_ok=True)
         self.forget_logs()
 
     def forget_logs(self) -> None:
-        """Remove the positions of logs: a new attempt begins, which has new ones."""
+        """Remove the positions of logs: a new attempt has new logs."""
         for path in self.path.glob(f"{_LOG_POSITION}*"):
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
-        """The time stamp of the last line of a log that was forwarded; "" if there was none."""
+        """Return the time stamp of the last forwarded line of a log; "" if there was none."""
         try:
             if self._keeper is not None:
                 return (self._keeper.read(f"{_LOG_POSITION}{name}") or b"").decode()
@@ -208,7 +208,7 @@ class WorkDirectory:
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
-        """Remember it. May be called by the thread that reads the log; a lost one only repeats some lines."""
+        """Store it. May be called by the thread that reads the log; a lost one only repeats some lines."""
         if self._keeper is not None:
             self._keeper.write_soon(f"{_LOG_POSITION}{name}", position.encode())
             return

@@ -1,4 +1,4 @@
-"""Chooses a launcher for each component of a pipeline, from configs that are kept apart from the pipeline.
+"""Chooses a launcher for each component of a pipeline, from configs that are separate from the pipeline.
 
 The configs under `default` are for all components; those under a component's name are merged on top of them, type by
 type. The first config that a launcher accepts decides. A config that no launcher accepts is an error: falling back
@@ -20,14 +20,14 @@ from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):
-    """Which launcher runs a component, with which config."""
+    """The launcher for a component, and its config."""
 
     component: Component
     launcher: type[BaseComponentLauncher]
     platform_config: PlatformConfig | None = None
 
     def make(self, context: LaunchContext | None = None) -> BaseComponentLauncher:
-        """The launcher, ready to launch."""
+        """Return the launcher, ready to launch."""
         return self.launcher(self.component, self.platform_config, context=context)
 
 
@@ -52,14 +52,14 @@ class BaseComponentRunner(abc.ABC):
             self._configs[name] = own
 
     def launch_info(self, component: Component) -> ComponentLaunchInfo:
-        """The launcher for one component, and its merged config. Raises NoLauncherError."""
+        """Return the launcher for one component, and its merged config. Raises NoLauncherError."""
         configs = self._merged(component.name)
         for config in configs:
             for launcher in self._launchers:
                 if launcher.can_launch(component.executor_spec, config):
                     return ComponentLaunchInfo(component, launcher, config)
         spec = type(component.executor_spec).__name__
-        # A pipeline may have classes among its containers: a default config need not be for them.
+        # A pipeline may mix classes and containers: a default config need not fit classes.
         concerned = component.name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
         if configs and concerned:
             types = ", ".join(type(config).__name__ for config in configs)
@@ -73,14 +73,14 @@ class BaseComponentRunner(abc.ABC):
     def run(self, components: Iterable[Component]) -> Mapping[str, LaunchResult]:
         """Choose launchers for all components, then run them: nothing runs if one of them can't be launched.
 
-        Raises ComponentError, and what launching raises.
+        Raises ComponentError, and the errors of launching.
         """
         pipeline = tuple(components)
         self.check_names([component.name for component in pipeline])
         return self._run([self.launch_info(component) for component in pipeline])
 
     def check_names(self, names: Sequence[str]) -> None:
-        """Raise ComponentError if a name is there twice, or if there is a config for a component that isn't."""
+        """Raise ComponentError for duplicate names, or for a config of a component that doesn't exist."""
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ComponentError(f"components have one name each, but there is more than one {', '.join(twice)}")
         if stray := sorted(self._configs.keys() - {DEFAULT, *names}):
@@ -88,7 +88,7 @@ class BaseComponentRunner(abc.ABC):
 
     @abc.abstractmethod
     def _run(self, infos: Sequence[ComponentLaunchInfo]) -> Mapping[str, LaunchResult]:
-        """Run the components, whose order is that of the pipeline."""
+        """Run the components, in the order of the pipeline."""
 
     def _merged(self, name: str) -> list[PlatformConfig]:
         default, own = self._configs.get(DEFAULT, {}), self._configs.get(name, {})

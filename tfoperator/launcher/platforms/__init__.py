@@ -1,4 +1,4 @@
-"""Where a component can run: a package per platform, and `in_process` for classes. They don't know each other.
+"""The platforms of components: a package per platform, and `in_process` for classes. They are independent.
 
 TFJobs are the exception: they are pods, too, so `tfjob` builds on `kubernetes`.
 """

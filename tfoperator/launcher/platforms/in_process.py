@@ -1,8 +1,8 @@
 """Runs a component that is a Python class in this process: for small steps, and for tests of a pipeline.
 
-While a class runs, `sys.stdout` and `sys.stderr` look at a context variable: what is written where it is set, in the
-class's own thread, in its coroutines and in threads that are given its context, goes to the class's log line by line.
-Everything else, also of a thread that the class has started by itself, goes on as before.
+While a class runs, `sys.stdout` and `sys.stderr` read a context variable: text written where it is set, in the
+class's own thread, in its coroutines and in threads with its context, goes to the class's log line by line.
+All other text, also of a thread that the class started without it, is unaffected.
 """
 
 from __future__ import annotations
@@ -40,22 +40,22 @@ from tfoperator.launcher.core import (
 logger = logging.getLogger(__name__)
 
 
-_LONGEST_LINE = 64 << 10
-"""Characters after which a line is cut in two: output without line ends must not be kept in memory."""
+_MAX_LINE = 64 << 10
+"""Characters after which a line is cut in two: output without line ends must not fill the memory."""
 _STREAMS = ("stdout", "stderr")
 
 
 class _Lines:
-    """Puts lines together, of one stream, and hands them over. Thread-safe: a context may be several threads'."""
+    """Assembles the lines of one stream, and passes them on. Thread-safe: a context may be several threads'."""
 
     def __init__(self, log: Callable[[str], object]) -> None:
         self._log = log
-        # Guards _rest. A handler of a signal, or a destructor, may print while its own thread has it.
+        # Guards _rest. A handler of a signal, or a destructor, may print while its own thread holds it.
         self._lock = threading.RLock()
         self._rest = ""
 
     def add(self, text: str) -> None:
-        """Hand over the lines that have come to their end."""
+        """Pass on the completed lines."""
         with self._lock:
             *lines, self._rest = (self._rest + text).split("\n")
             whole = [piece for line in lines for piece in _cut(line)]
@@ -63,13 +63,13 @@ class _Lines:
         self._hand_over(whole + more)
 
     def end(self) -> None:
-        """Hand over what has no end."""
+        """Pass on the incomplete line."""
         with self._lock:
             rest, self._rest = self._rest, ""
         self._hand_over([rest] if rest else [])
 
     def _hand_over(self, lines: Iterable[str]) -> None:
-        own = _own.set(None)  # whoever gets a line may print it
+        own = _own.set(None)  # the receiver of a line may print it
         try:
             for line in lines:
                 self._log(line)
@@ -81,11 +81,11 @@ _own: ContextVar[dict[str, _Lines] | None] = ContextVar("own_output", default=No
 
 
 def _cut(line: str) -> list[str]:
-    return [line[start : start + _LONGEST_LINE] for start in range(0, len(line), _LONGEST_LINE)] or [""]
+    return [line[start : start + _MAX_LINE] for start in range(0, len(line), _MAX_LINE)] or [""]
 
 
 class _Switch:
-    """In the place of a stream: what is not a class's own goes to the stream, and so does every other question."""
+    """Replaces a stream: passes on to it all text that is not a class's own, and every other attribute."""
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
@@ -107,10 +107,10 @@ class _Switch:
 
 
 class _Switches:
-    """Both streams are switched while anybody needs it."""
+    """Replaces both streams while there is a user."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._users = 0
         self._before: dict[str, TextIO] = {}
         self._switches: dict[str, _Switch] = {}
@@ -130,7 +130,7 @@ class _Switches:
             self._users -= 1
             if self._users == 0:
                 for name, stream in self._before.items():
-                    # Somebody else may have put another stream there meanwhile, for good.
+                    # Other code may have replaced the stream permanently meanwhile.
                     if getattr(sys, name) is self._switches[name]:
                         setattr(sys, name, stream)
 
@@ -140,7 +140,7 @@ _switches = _Switches()
 
 @contextmanager
 def own_output(log: Callable[[str], object]) -> Iterator[None]:
-    """Have `log` called with each line that is printed inside, without its end, as soon as it is whole."""
+    """Have `log` called with each line printed inside, without its line end, as soon as it is complete."""
     own = {name: _Lines(log) for name in _STREAMS}
     _switches.enter()
     token = _own.set(own)
@@ -154,7 +154,7 @@ def own_output(log: Callable[[str], object]) -> Iterator[None]:
 
 
 class InProcessComponentLauncher(BaseComponentLauncher):
-    """Takes class specs and no platform config. What the class prints is its log.
+    """Accepts class specs without a platform config. The output of the class is its log.
 
     `cancel` raises KeyboardInterrupt in the class's own code, as soon as that runs Python again. In the main thread
     only a signal handler may do so: while `busy`.
@@ -167,10 +167,10 @@ class InProcessComponentLauncher(BaseComponentLauncher):
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self._lock = threading.Lock()  # guards _thread
-        self._thread: int | None = None  # the one that runs the class's code, unless it is the main thread
+        self._thread: int | None = None  # the thread of the class's code, unless it is the main thread
 
     def cancel(self) -> None:
-        """Interrupt the class where it is, and try nothing again. Idempotent, does not block."""
+        """Interrupt the class, and start no further attempt. Idempotent, does not block."""
         with self._lock:
             if self._thread is not None and not self.cancelled.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(
@@ -180,16 +180,16 @@ class InProcessComponentLauncher(BaseComponentLauncher):
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
-        """Whether it is a class, and nothing is configured."""
+        """Return whether it is a class, without a config."""
         return isinstance(executor_spec, ExecutorClassSpec) and platform_config is None
 
     def check(self) -> None:
-        """As for every launcher, and that the class can be imported."""
+        """Check as every launcher does, and that the class can be imported."""
         super().check()
         self._spec.load()
 
     def dry_run(self) -> str:
-        """The class and what it would get; it is not imported."""
+        """Return the class and its arguments; it is not imported."""
         call = {
             "class": self._spec.path,
             "inputs": msgspec.to_builtins({k: list(v) for k, v in self.component.inputs.items()}),
@@ -237,7 +237,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         except SystemExit as error:
             end = _exited(error)
         except BaseException as error:
-            # Also what is no Exception, as asyncio's CancelledError: nothing of a class may end the whole process.
+            # Also BaseExceptions such as asyncio's CancelledError: no error of a class may end the whole process.
             logger.exception("component %s failed", self.component.name)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
         output = self._read_output()
@@ -256,11 +256,11 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             work()
         finally:
             self.busy = False
-            with self._lock:  # an interruption that was asked for before this arrives here at the latest
+            with self._lock:  # an earlier interruption is delivered here at the latest
                 self._thread = None
 
     def _cache_identity(self) -> str:
-        """The digest of the file that the class is in: other code is another executor."""
+        """Return the digest of the class's file: other code is another executor."""
         source = inspect.getsourcefile(self._spec.load())
         if source is None:
             logger.error("component %s: caching is disabled: its class has no source file", self.component.name)
@@ -269,7 +269,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
 
 
 def _exited(error: SystemExit) -> ContainerEnd:
-    """What `sys.exit` means, as Python has it for a process: no code is 0, and what is no number is a message and 1."""
+    """Return the meaning of `sys.exit`, as for a process: no code is 0, anything but a number is a message and 1."""
     code = error.code
     if code is None:
         return ContainerEnd(exit_code=0)

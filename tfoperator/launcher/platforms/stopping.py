@@ -1,4 +1,4 @@
-"""Stops what a launcher has left that was killed: by its record alone, without the component and its config."""
+"""Stops the container of a killed launcher: by its record alone, without the component and its config."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ from tfoperator.launcher.platforms.tfjob import TFJobBackend
 
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
     """Stop the container of the launch that a working directory records, if it still runs; remove it, and record that
-    the launch was cancelled, and why. If it has ended meanwhile, the outcome is recorded, as its launcher would have
-    done. What has ended is removed by the context's clean-up. Returns the record, None if there is none.
+    the launch was cancelled, and why. If it has ended meanwhile, record the outcome, as its launcher would have
+    done. An ended container is removed by the context's clean-up. Returns the record, None if there is none.
 
     Raises LaunchInProgress if its launcher lives, WorkDirectoryError if the record can't be read, PlatformUnavailable
     and ConfigError if the platform can't be reached.
@@ -74,7 +74,7 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
     context = launch.context
     over = record.state not in ("planned", "created")
     if not record.name or (over and not context.clean_up.removes(succeeded=record.state == "succeeded")):
-        yield None  # there is nothing to ask for
+        yield None  # there is nothing to stop
     elif record.kind == "docker":
         with closing(connect_docker(record.place.get("engine", ""))) as engine:
             yield DockerBackend(launch, engine, {}, "never", f"{record.place.get('tmp_path', '')}/{OUTPUT_FILE}")
@@ -86,4 +86,4 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
             else:
                 yield PodBackend(launch, client, namespace, {"spec": {}})
     else:
-        yield None  # it ran in the process that is gone
+        yield None  # it ran in the ended process

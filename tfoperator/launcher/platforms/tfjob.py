@@ -1,6 +1,6 @@
 """Runs a component's container in every replica of a TFJob, through the same interface as any other step of a pipeline.
 
-It waits for the job, and forwards the log of every replica. All else is that of `platforms.kubernetes`.
+It waits for the job, and forwards the log of every replica. The rest is shared with `platforms.kubernetes`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ Json = dict[str, Any]
 logger = logging.getLogger(__name__)
 
 _MAX_LOGS = 64
-"""Replicas whose logs are forwarded: each needs a thread and a connection. The others' are in the cluster."""
+"""Maximum number of replicas with forwarded logs: each needs a thread and a connection."""
 
 
 class TFJobBackend(ObjectBackend[TFJob]):
@@ -66,7 +66,7 @@ class TFJobBackend(ObjectBackend[TFJob]):
 
 
 class TFJobWait:
-    """An `ObjectWait` for a job: what it says about itself, and the logs of its pods, which a thread of it follows."""
+    """An `ObjectWait` for a job: its status, and the logs of its pods, which a separate thread follows."""
 
     deadline = None
 
@@ -113,7 +113,7 @@ class TFJobWait:
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
 
     def check_deadline(self) -> None:
-        """A job waits for as long as its own run policy lets it."""
+        """Do nothing: a job waits as long as its own run policy allows."""
 
     def finish(self, seconds: float = 10.0) -> None:
         """See `ObjectWait`."""
@@ -129,10 +129,10 @@ class TFJobWait:
             log.finish(max(0.0, end - clock.monotonic()))
 
     def _leader_end(self, *, succeeded: bool) -> ContainerEnd:
-        """How the container of the job's leader has ended, which alone has its output.json.
+        """Return the end of the container of the job's leader, the only one with its output.json.
 
-        The job may have deleted its pods by now; what was seen of them before counts. Raises PermanentFailure if
-        nobody knows what the leader of a job that has succeeded said, and the job's pods hand it back by messages.
+        The job may have deleted its pods by now; their last observed states count. Raises PermanentFailure if
+        the output of a succeeded job's leader is unknown, and the job's pods return it by messages.
         """
         calls = self._calls
         options = ListOptions(label_selector=job_selector(self._name))
@@ -141,7 +141,7 @@ class TFJobWait:
             lambda: calls.client.list(PODS, calls.namespace, decode_pod_view, options),
         )
         for pod in page.items:
-            self._pod_seen(pod)  # the job's end may be heard of before the beginning of a replica
+            self._pod_seen(pod)  # the job's end may be observed before the start of a replica
         pods = [pod for pod in page.items if pod.metadata.is_controlled_by(self._uid) and _leads(pod)]
         with self._lock:
             pods += [] if self._leader is None else [self._leader]
@@ -187,7 +187,7 @@ def _leads(pod: PodView) -> bool:
 class TFJobPlatformConfig(KubernetesPodPlatformConfig):
     """Launches the component's container in every replica of a TFJob, so that one step trains on many pods.
 
-    `replicas` says how many of which type, e.g. `{"PS": 1, "Worker": 4}`; `spec` is merged into the TFJob's spec (RFC
+    `replicas` is the number of each type, e.g. `{"PS": 1, "Worker": 4}`; `spec` is merged into the TFJob's spec (RFC
     7386), for a run policy, a restart policy or a type's own template. The pod spec is laid over every replica's
     template; its container `main` is called `tensorflow` there, as in every TFJob.
     """
@@ -210,7 +210,7 @@ class TFJobPlatformConfig(KubernetesPodPlatformConfig):
                 raise PlatformConfigError(f"tfjob: replicas: {kind}: {count!r} is no number of replicas")
 
     def as_json(self) -> Json:
-        """The layers, the replicas and the spec."""
+        """Return the layers, the replicas and the spec."""
         return {**super().as_json(), "replicas": dict(self.replicas), "spec": self.spec}
 
     def _merged(self, new: Self) -> Self:
@@ -221,18 +221,18 @@ class TFJobPlatformConfig(KubernetesPodPlatformConfig):
 
 
 class TFJobComponentLauncher(ObjectComponentLauncher):
-    """Takes container specs with a TFJobPlatformConfig. The operator must run in the cluster."""
+    """Accepts container specs with a TFJobPlatformConfig. The operator must run in the cluster."""
 
     kind = "tfjob"
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
-        """Whether it is a container, and what is configured is a TFJob."""
+        """Return whether it is a container, with a config for a TFJob."""
         return isinstance(executor_spec, ExecutorContainerSpec) and isinstance(platform_config, TFJobPlatformConfig)
 
     def _base_pod(self) -> Json:
         base = super()._base_pod()
-        del base["spec"]["restartPolicy"]  # the replica type's, not the template's
+        del base["spec"]["restartPolicy"]  # it belongs to the replica type, not to the template
         return base
 
     def _manifest_of(self, merged: MergedPod) -> Json:

@@ -1,6 +1,6 @@
-"""The log archive: what containers have printed, kept as files when they end and before their pod is deleted.
+"""The log archive: the output of containers, kept as files when they end and before their pod is deleted.
 
-A pod's logs live on its node and go with it, which is just when somebody wants to know what became of it. The
+A pod's logs are on its node and are deleted with it, just when a user wants to know the cause of its end. The
 operator writes the archive (`LogArchive`), clients that can see the directory read it (`archived_pods`).
 """
 

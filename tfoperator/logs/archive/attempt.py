@@ -1,4 +1,4 @@
-"""One attempt to fill the folder of a pod: what is fetched of each container, and what is taken over."""
+"""One attempt to fill the folder of a pod: what to fetch of each container, and what to take from the old folder."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ logger = logging.getLogger(__name__)
 
 
 class _SavedRun(msgspec.Struct, frozen=True):
-    """The file of one run (empty: none), how many bytes before it were left out, and what is wrong with it.
+    """The file of one run (empty: none), the number of bytes left out before it, and its problem.
 
-    That the pod has `gone` is nobody's failure, but said in the record.
+    A pod that has `gone` is not a failure, but is in the record.
     """
 
     file: str = ""
@@ -43,7 +43,7 @@ class Attempt:
         wanted: frozenset[RunKey],
         have: frozenset[RunKey],
     ) -> None:
-        """`fetch` writes the log of a run to a file, for `timeout` seconds at most. It raises KubeError and OSError."""
+        """`fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError."""
         self._fetch = fetch
         self._timeout = timeout
         self._pod = pod
@@ -56,7 +56,7 @@ class Attempt:
         self.fetched = 0
 
     def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
-        """Save what is wanted of a container. Raises OSError; what the API server refuses is in `problems`."""
+        """Save the wanted logs of a container. Raises OSError; refusals of the API server go into `problems`."""
         runs = runs_of_container(self._pod, status, init=init)
         saved = {run.previous: self._run(run) for run in runs}
         problem = "; ".join(one.problem for one in saved.values() if one.problem)
@@ -113,7 +113,7 @@ class Attempt:
         return msgspec.structs.replace(before, problem=problem if before.file or not gone else "", gone=gone)
 
     def _kept_before(self, run: Run, path: Path) -> _SavedRun:
-        """What the archive has of the run, be it of the time when it went on."""
+        """Return the archive's log of the run, perhaps from before its end."""
         name = file_of(self._old, run)
         if self._old is None or not name or os.sep in name:
             return _SavedRun()
@@ -126,11 +126,11 @@ class Attempt:
 
 
 class PodGone(KubeError):
-    """The pod that is meant is not there any more."""
+    """The pod does not exist any more."""
 
 
 def _has_gone(error: KubeError, pod: Pod) -> bool:
-    """Whether the pod is what was not found; its node may be (as `pods "node-1" not found`), and then a log is lost."""
+    """Return whether the pod was not found; it may be the node (`pods "node-1" not found`), and then a log is lost."""
     if not isinstance(error, NotFoundError):
         return isinstance(error, PodGone)
     details = error.status.details

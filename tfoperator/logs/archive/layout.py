@@ -1,4 +1,4 @@
-"""Where things are in an archive, and what it knows of a pod. Pure.
+"""The layout of an archive, and its record of a pod. No I/O.
 
 `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/` holds `<container>.log`, `<container>.previous.log` for
 the run before a restart in place, `<container>.stacks.txt` where stacks of its threads were taken, and `pod.json`. The
@@ -24,16 +24,16 @@ logger = logging.getLogger(__name__)
 
 RECORD = "pod.json"
 
-_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
-_LONGEST = 200
-"""Characters of a name that are kept: file systems take 255 bytes, and something may follow."""
+_UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]")
+_MAX_NAME = 200
+"""Characters kept of a name: file systems allow 255 bytes, and a suffix may follow."""
 
 
 class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One container. `log` and `previous_log` are file names beside the record, empty for what there is not.
+    """One container. `log` and `previous_log` are file names beside the record, empty if there is none.
 
-    `log` is that of the restart number `restarts`, which ended as `exit_code`, `reason` and `finished` say (without an
-    exit code it went on), `previous_log` that of the run before. `dropped` counts the first bytes of `log` that were
+    `log` is that of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
+    exit code it ran), `previous_log` that of the run before. `dropped` counts the first bytes of `log` that were
     left out because it was too long. `problem` says why a log is missing or not complete. `stacks` is the file with the
     stacks of its threads, the last ones at its end.
     """
@@ -55,7 +55,7 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What a pod was when its logs were kept last. `labels` are ours only. `folder` is where the files are."""
+    """The state of a pod when its logs were last kept. `labels` are only the operator's. `folder` holds the files."""
 
     namespace: str
     job: str
@@ -74,45 +74,45 @@ class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     folder: str = ""
 
     def as_pod(self) -> Pod:
-        """The pod, as far as selecting and sorting need it."""
+        """Return the pod, as far as needed to select and sort."""
         meta = ObjectMeta(name=self.pod, namespace=self.namespace, uid=self.pod_uid, labels=self.labels)
         return Pod(metadata=meta)
 
 
 def path_component(text: str) -> str:
-    """One part of a path, for any text: names come from an API, and `..` must not lead out of the archive.
+    """Return one part of a path, for any text: names come from an API, and `..` must not lead out of the archive.
 
-    Names that Kubernetes allows stay as they are; of others, a hash keeps two apart that would look the same.
+    Names that Kubernetes allows stay unchanged; a hash distinguishes other names that would look the same.
     """
-    safe = _UNSAFE.sub("_", text)
-    if safe == text and 0 < len(text) <= _LONGEST and not text.startswith("."):
+    safe = _UNSAFE_CHARACTERS.sub("_", text)
+    if safe == text and 0 < len(text) <= _MAX_NAME and not text.startswith("."):
         return text
     digest = hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:8]
-    return f"_{safe[:_LONGEST]}-{digest}"
+    return f"_{safe[:_MAX_NAME]}-{digest}"
 
 
 def namespace_folder(root: Path, namespace: str) -> Path:
-    """Where the jobs of a namespace are."""
+    """Return the folder of a namespace's jobs."""
     return root / path_component(namespace)
 
 
 def job_folder(root: Path, namespace: str, job: str, uid: str) -> Path:
-    """Where the pods of a job are."""
+    """Return the folder of a job's pods."""
     return namespace_folder(root, namespace) / path_component(f"{job}-{uid}")
 
 
 def pod_folder(root: Path, namespace: str, job: str, job_uid: str, pod: ObjectMeta) -> Path:
-    """Where the logs of a pod are."""
+    """Return the folder of a pod's logs."""
     return job_folder(root, namespace, job, job_uid) / path_component(f"{pod.name}.{pod.uid[:8]}")
 
 
 def stacks_name(container: str) -> str:
-    """The name of the file with a container's stacks."""
+    """Return the name of the file with a container's stacks."""
     return f"{path_component(container)}.stacks.txt"
 
 
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
-    """Return the record of a pod. What was left of it when its replica had ended, and was stopped, is not told."""
+    """Return the record of a pod, without how the rest of it was stopped when its replica had ended."""
     meta, status = pod.metadata, pod.status
     rest_stopped = meta.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
     return ArchivedPod(
@@ -134,7 +134,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
 
 
 def encode_record(record: ArchivedPod) -> bytes:
-    """The content of `pod.json`; `folder` is left to where the file is."""
+    """Return the content of `pod.json`; `folder` is omitted: it is where the file is."""
     return msgspec.json.format(msgspec.json.encode(msgspec.structs.replace(record, folder="")), indent=2) + b"\n"
 
 
@@ -142,7 +142,7 @@ _decode_record = msgspec.json.Decoder(ArchivedPod).decode
 
 
 def read_record(folder: Path) -> ArchivedPod | None:
-    """What is archived in the folder of a pod; None if there is nothing that can be read."""
+    """Return the record in the folder of a pod; None if there is no readable one."""
     try:
         record = _decode_record((folder / RECORD).read_bytes())
     except (OSError, msgspec.DecodeError) as error:

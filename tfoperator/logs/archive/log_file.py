@@ -1,6 +1,6 @@
 """Writes one log from the API server to a file: streamed, with a bound on its bytes and on the time.
 
-Of a log that is too long the end is kept, since there a program says why it has failed.
+Of a log that is too long the end is kept, where a program reports why it failed.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ class LogText(AbstractContextManager["LogText"], Iterable[bytes], Protocol):
 
 
 class ArchiveSource(Protocol):
-    """Who has the logs: `tfoperator.kube.client.Client`."""
+    """The source of logs: `tfoperator.kube.client.Client`."""
 
     def pod_log(self, namespace: str, name: str, container: str = "", *, previous: bool = False) -> LogText:
-        """The log of a container as far as it is there. Raises KubeError."""
+        """Return the log of a container up to now. Raises KubeError."""
         ...
 
 
 class SavedLog(msgspec.Struct, frozen=True):
     """`size` bytes are in the file; the `dropped` bytes before them are not.
 
-    Not `complete`: the time was over or, if it is `full`, there was no room for the rest.
+    Not `complete`: the time-out passed or, if it is `full`, there was no room for the rest.
     """
 
     size: int
@@ -44,7 +44,7 @@ class SavedLog(msgspec.Struct, frozen=True):
 
 
 Room = Callable[[int], bool]
-"""Asks whether so many bytes more may be written; tells, with a number below 0, that they are there no more."""
+"""Asks whether this many more bytes may be written; a negative number reports their removal."""
 
 
 def save_log(
@@ -57,8 +57,8 @@ def save_log(
 ) -> SavedLog:
     """Write a log to `path`; of one that is longer than `limit` bytes, at least the last `limit / 2` bytes.
 
-    `in_time` is asked between two pieces, `room` before each; where there is none, more is left out at the beginning.
-    Raises OSError, and whatever `pieces` raises; the file then has what came before.
+    `in_time` is called between two pieces, `room` before each; without room, more is left out at the beginning.
+    Raises OSError, and the errors of `pieces`; the file then has the pieces before.
     """
     halves = _Halves(path, room)
     complete, full = True, False
@@ -78,7 +78,7 @@ def save_log(
 
 
 class _Halves:
-    """The last two parts of a log, in two files until it is closed: the older goes when a third begins."""
+    """The last two parts of a log, in two files until it is closed: the older is dropped when a third begins."""
 
     def __init__(self, path: Path, room: Room) -> None:
         self.dropped = 0
@@ -92,7 +92,7 @@ class _Halves:
         return self._stream.tell()
 
     def write(self, piece: bytes) -> bool:
-        """False if there is no room for the piece, even without all that was there before."""
+        """Write a piece; return False if there is no room for it, even without all earlier ones."""
         for _ in range(2):
             if self._room(len(piece)):
                 break
@@ -112,11 +112,11 @@ class _Halves:
         self._stream = self._path.open("wb")
 
     def close(self) -> None:
-        """Put the parts together."""
+        """Join the parts."""
         self._stream.close()
         if not self._older.exists():
             return
-        twice = _size(self._path)  # while they are put together
+        twice = _size(self._path)  # while they are joined
         if self._room(twice):
             with self._older.open("ab") as whole, self._path.open("rb") as end:
                 shutil.copyfileobj(end, whole)
@@ -135,7 +135,7 @@ class _Halves:
 
 
 def link(source: Path, path: Path) -> None:
-    """Have a file in a second place; a copy where the file system has no links. Raises OSError."""
+    """Link a file to a second path; copy it where the file system has no links. Raises OSError."""
     try:
         os.link(source, path)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Writes the folder of one pod: the logs that are wanted of it, what was kept before, and the record.
+"""Writes the folder of one pod: the wanted logs, those kept before, and the record.
 
-The folder is written anew beside the old one and takes its place when it is complete, so a reader never sees half of
-one. What the archive has already is linked into it and not fetched again.
+A new folder is written beside the old one and replaces it when complete, so a reader never sees a partial
+one. Logs in the archive are linked into it and not fetched again.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, carry_stacks, with_
 logger = logging.getLogger(__name__)
 
 PodNow = Callable[[Pod], Pod | None]
-"""The pod as the caches show it now; None if it is not there any more, whoever has its name."""
+"""The pod in the caches now; None if it is gone, even if another has its name."""
 
 
 class Saved(msgspec.Struct, frozen=True):
-    """What became of the logs of a pod that were wanted.
+    """The result for the wanted logs of a pod.
 
-    `kept` are the runs that the archive has as whole as it ever will; another attempt is `worth_another` try if a
-    log of it could come later. `size` bytes were written, and `new` says that the archive had nothing of the pod.
+    `kept` are the runs that the archive has as complete as possible; another attempt is `worth_another` if a
+    log of it may become available. `size` bytes were written, and `new` says that the archive had nothing of the pod.
     """
 
     kept: frozenset[RunKey] = NO_RUNS
@@ -63,7 +63,7 @@ class Saved(msgspec.Struct, frozen=True):
 class ArchiveBounds(msgspec.Struct, frozen=True):
     """How large the archive and each log in it may become (bytes), and how long the logs of a pod may take (seconds).
 
-    For so long a pod's deletion may wait.
+    A pod's deletion may wait that long.
     """
 
     max_bytes: int
@@ -72,19 +72,19 @@ class ArchiveBounds(msgspec.Struct, frozen=True):
 
 
 class _Turns:
-    """One at a time may write a pod's folder anew: each takes over what the one before has written. Thread-safe."""
+    """Lets one thread at a time write a pod's folder: each copies the previous one's result. Thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._changed = threading.Condition()  # guards what follows
+        self._changed = threading.Condition()  # guards the fields below
         self._taken: set[Path] = set()
         self._closed = False
 
     @contextmanager
     def one_of(self, folder: Path, deadline: float) -> Iterator[None]:
-        """Have the folder for oneself.
+        """Lock the folder.
 
-        Raises OSError if somebody else still has it at the deadline, on the monotonic clock, or when this is closed.
+        Raises OSError if another thread still holds it at the deadline, on the monotonic clock, or when this is closed.
         """
         with self._changed:
             while folder in self._taken:
@@ -99,19 +99,19 @@ class _Turns:
                 self._changed.notify_all()
 
     def close(self) -> None:
-        """Let nobody wait any more."""
+        """End all waits."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
 
 
 class PodLogs:
-    """Thread-safe, for different pods at a time; `close()` ends what is under way."""
+    """Thread-safe, for different pods at a time; `close()` ends current calls."""
 
     def __init__(
         self, source: ArchiveSource, root: Path, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow
     ) -> None:
-        """The time of `bounds` runs from the call of `save` on."""
+        """The time limit of `bounds` starts with the call of `save`."""
         self._source = source
         self._root = root
         self.bounds = bounds
@@ -119,12 +119,12 @@ class PodLogs:
         self._pod_now = pod_now
         self._retention = Retention(root, bounds.max_bytes, clock=clock)
         self._turns = _Turns(clock)
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._streams: set[LogText] = set()
         self._closed = False
 
     def close(self) -> None:
-        """End every stream. What has come by then is not kept: who has the archive next finds the logs missing."""
+        """End every stream. The partial logs are not kept: the archive's next owner finds them missing."""
         with self._lock:
             self._closed = True
             streams = tuple(self._streams)
@@ -133,19 +133,19 @@ class PodLogs:
             stream.close()
 
     def save(self, job: ObjectMeta, pod: Pod, runs: Iterable[Run], known: frozenset[RunKey], deadline: float) -> Saved:
-        """Keep the logs of these runs, but for those that the archive has whole. Raises OSError.
+        """Keep the logs of these runs, except those that the archive has completely. Raises OSError.
 
-        `known` are runs that need no second attempt although their logs may not be whole. `deadline` is on the
-        monotonic clock; what has come by then is kept.
+        `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is on the
+        monotonic clock; the bytes read by then are kept.
         """
         target = pod_folder(self._root, job.namespace, job.name, job.uid, pod.metadata)
         with self._turns.one_of(target, deadline):
             return self._save(job, pod, target, runs, known, deadline)
 
     def save_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
-        """Add the stacks of a container's threads to what is kept of the pod. Raises OSError.
+        """Add the stacks of a container's threads to the pod's folder. Raises OSError.
 
-        Waits for whoever writes the pod's folder, for as long as the logs of a pod may take.
+        Waits for another writer of the pod's folder, as long as the logs of a pod may take.
         """
         target = pod_folder(self._root, job.namespace, job.name, job.uid, pod.metadata)
         with self._turns.one_of(target, self._clock.monotonic() + self.bounds.timeout):
@@ -167,7 +167,7 @@ class PodLogs:
     ) -> Saved:
         old = read_record(target)
         have = kept_runs(old) | known
-        # What a run that goes on has printed is never whole.
+        # The log of a current run is never complete.
         wanted = frozenset(run.key for run in runs if run.end is None or run.key not in have)
         if not wanted:
             return Saved(have)
@@ -198,8 +198,8 @@ class PodLogs:
             raise KubeError(f"no time was left after {self.bounds.timeout:.0f} s")
         meta = pod.metadata
         with self._source.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
-            # The API knows logs by the pod's name. A pod that is made anew is made after its predecessor's end was
-            # seen, so a cache that shows this one still, now that the log is open, proves whose it is.
+            # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
+            # seen, so a cache that still has this one, after the log was opened, proves that the log is its own.
             now = self._pod_now(pod)
             if now is None:
                 raise PodGone(f"pod {meta.name} has gone")
@@ -219,7 +219,7 @@ class PodLogs:
 
 
 def _end_of(pod: Pod, now: datetime) -> datetime:
-    """When the pod last had something to say: the archive forgets by that, and not by when it was told."""
+    """Return the end of the pod's last run, or now while one runs: the archive removes the oldest pods by it."""
     ends = [run.end.finished_at if run.end is not None else None for run in runs_of(pod)]
     times = [end for end in ends if end is not None]
     return min(max(times), now) if len(times) == len(ends) and times else now

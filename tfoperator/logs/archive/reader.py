@@ -1,4 +1,4 @@
-"""Finds archived logs. Needs nothing but the directory: the job may be gone, and the cluster with it."""
+"""Finds archived logs. Needs only the directory: the job, and the cluster, may be gone."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from tfoperator.logs.archive.retention import UNFINISHED
 logger = logging.getLogger(__name__)
 
 ARCHIVE_VARIABLE = "TFOPERATOR_ARCHIVE_DIR"
-"""The environment variable that tells clients, and the operator, where the archive is."""
+"""The environment variable with the archive's directory, for clients and the operator."""
 
 
 def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None = None) -> list[ArchivedPod]:
-    """What is archived of a job, the oldest pod first.
+    """Return the archived pods of a job, the oldest first.
 
     Without a `uid` it is the latest job of that name. Empty if there is nothing. Raises OSError if the archive
     itself can't be read.
@@ -40,7 +40,7 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
 def read_archived(
     pod: ArchivedPod, container: ArchivedContainer, *, previous: bool = False, tail_lines: int | None = None
 ) -> str | None:
-    """The text of a container's log; None if there is none (any more)."""
+    """Return the text of a container's log; None if there is none, or it was removed."""
     name = container.previous_log if previous else container.log
     if not name or os.sep in name:
         return None

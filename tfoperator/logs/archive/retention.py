@@ -1,9 +1,9 @@
-"""Keeps an archive below a size, also while logs are being written to it, and each namespace's part of it its own.
+"""Keeps an archive below a size, also while logs are written to it, and gives each namespace its own share.
 
-The bound is on bytes, not on age: the disk must not run full, whatever the cluster does. Who needs room takes it from
-the namespace that has most, the pods that ended first: so whoever prints without end loses logs of their own, and not
-those of others who have less. Others' logs are protected for a week, or namespaces that are long gone would keep
-their parts for ever.
+The bound is on bytes, not on age: the disk must never become full. Room is made in
+the largest namespace, of the pods that ended first: a user who prints endlessly loses their own logs, not
+those of others with less. Others' logs are protected for a week only, or deleted namespaces would keep
+their shares for ever.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ logger = logging.getLogger(__name__)
 
 UNFINISHED = ".unfinished-"
 """The prefix of a folder while logs are being written to it; the owner's token follows."""
-_ROOM = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
+_TARGET_SHARE = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
 
 
-_PROTECTED = timedelta(days=7)
+_PROTECTED_AGE = timedelta(days=7)
 
 _Pods = dict[str, list[tuple[float, int, Path]]]
 """By namespace: (time, bytes, folder) of every pod, the oldest last."""
@@ -42,14 +42,14 @@ class Retention:
         self._max = max_bytes
         self._clock = clock or SystemClock()
         self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
-        self._lock = threading.Lock()  # guards what follows, and the folders above those of pods
+        self._lock = threading.Lock()  # guards the fields below, and the folders above those of pods
         self._measured = False
         self._kept: dict[str, int] = {}  # bytes of finished folders, by namespace
         self._claimed: dict[Path, int] = {}  # bytes of unfinished folders
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
     def new_folder(self, target: Path) -> Path:
-        """A new folder to fill, beside the place that it is for. Raises OSError."""
+        """Return a new folder to fill, beside its final place. Raises OSError."""
         # Under the lock, because `_remove_oldest` also removes folders that have become empty.
         with self._lock:
             target.parent.mkdir(parents=True, exist_ok=True)
@@ -58,17 +58,17 @@ class Retention:
         return folder
 
     def add(self, folder: Path, target: Path, when: datetime) -> None:
-        """Move a finished folder to its place, and remove the oldest pods if the bound is exceeded. Raises OSError.
+        """Move a finished folder to its path, and remove the oldest pods if the bound is exceeded. Raises OSError.
 
-        `when` says how old the pod is: logs that are fetched again after a restart of the operator, because they did
-        not fit in, must not take the place of younger ones whose pods have gone.
+        `when` says how old the pod is: logs fetched again after a restart of the operator, because they did
+        not fit in, must not replace younger ones whose pods are gone.
         """
         size = _folder_size(folder)
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         namespace = self._namespace(target)
         with self._lock:
             self._measure()
-            if target.exists():  # other runs of it were archived before
+            if target.exists():  # earlier runs of the pod are archived
                 self._kept[namespace] -= _folder_size(target)
                 before = Path(tempfile.mkdtemp(prefix=self._mine, dir=target.parent))
                 target.rename(before)
@@ -82,9 +82,9 @@ class Retention:
             self._make_room(namespace, 0, spared=target)
 
     def claim(self, folder: Path, size: int) -> bool:
-        """Whether `size` bytes may be written to an unfinished folder now; of less than 0, that they are there no more.
+        """Return whether `size` bytes may be written to an unfinished folder now; a negative size frees them.
 
-        To make room for them, pods are removed.
+        Pods are removed to make room.
         """
         with self._lock:
             self._measure()
@@ -94,7 +94,7 @@ class Retention:
             return True
 
     def release(self, folder: Path) -> None:
-        """An unfinished folder is there no more, or was added. Idempotent."""
+        """Release the claim of a folder that was removed or added. Idempotent."""
         with self._lock:
             self._claimed.pop(folder, None)
 
@@ -102,7 +102,7 @@ class Retention:
         return folder.relative_to(self._root).parts[0]
 
     def _uses(self) -> dict[str, int]:
-        """Bytes by namespace, finished and not."""
+        """Return the bytes by namespace, finished and unfinished."""
         uses = dict(self._kept)
         for folder, size in self._claimed.items():
             namespace = self._namespace(folder)
@@ -113,7 +113,7 @@ class Retention:
         return sum(self._kept.values()) + sum(self._claimed.values())
 
     def _measure(self) -> None:
-        """Count what is there, and remove what a crash has left half done."""
+        """Measure the archive, and remove unfinished folders of a crash."""
         if self._measured:
             return
         for half in self._root.glob(f"*/*/{UNFINISHED}*"):
@@ -127,13 +127,13 @@ class Retention:
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
 
     def _make_room(self, namespace: str, size: int, spared: Path | None = None) -> bool:
-        """Remove pods but `spared` until the namespace may have `size` bytes more; false if it may not."""
+        """Remove pods except `spared` until the namespace may have `size` bytes more; return false if it may not."""
         if self._total() + size <= self._max:
             return True
-        old = (self._clock.now() - _PROTECTED).timestamp()
+        old = (self._clock.now() - _PROTECTED_AGE).timestamp()
         uses = self._uses()
         wanted = uses.get(namespace, 0) + size
-        # A full archive is not read through for each piece of a log that there will be no room for.
+        # A full archive is not scanned for each piece of a log that will not fit.
         if self._oldest >= old and not any(
             kept and (one == namespace or uses[one] >= wanted) for one, kept in self._kept.items()
         ):
@@ -142,7 +142,7 @@ class Retention:
         self._sum_up(pods)
         uses = self._uses()
         removed = 0
-        while self._total() + size > self._max * _ROOM:
+        while self._total() + size > self._max * _TARGET_SHARE:
             giver = _giver(pods, uses, namespace, size, spared, old)
             if giver is None:
                 break
@@ -170,7 +170,7 @@ class Retention:
         return found
 
     def _found(self) -> Iterator[tuple[float, int, Path]]:
-        """(time, bytes, folder) of every pod."""
+        """Return (time, bytes, folder) of every pod."""
         for record in self._root.glob(f"*/*/*/{RECORD}"):
             if record.parent.name.startswith(UNFINISHED):
                 continue
@@ -181,11 +181,11 @@ class Retention:
 
 
 def _giver(pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: Path | None, old: float) -> str | None:
-    """The namespace whose oldest pod is to go so that another namespace may have `size` bytes more; None: nobody's."""
+    """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
     wanted = uses.get(namespace, 0) + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():
-        if len(found) > 1 and found[-1][2] == spared:  # its time may be that of any pod
+        if len(found) > 1 and found[-1][2] == spared:  # whatever its time is
             found[-1], found[-2] = found[-2], found[-1]
         if found and found[-1][2] != spared:
             oldest[one] = found[-1][0]

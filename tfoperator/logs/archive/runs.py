@@ -1,8 +1,8 @@
-"""Which runs of its containers a pod's status shows, which of them can be asked for, and which a record has. Pure.
+"""The runs of containers in a pod's status, those whose logs can be fetched, and those in a record. No I/O.
 
 A container that is restarted in place has several runs; of two at most there is a log, as for `kubectl logs` and
-`kubectl logs --previous`. A run is told from every other by its number and its end, so what is kept needs no second
-look, not even by another process: the record in the archive says the same of it.
+`kubectl logs --previous`. Number and end identify a run, so a kept log needs no second
+check, not even by another process: the archive's record has both.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, P
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]
-"""Container, number, exit code and end of a run; without the last two it goes on."""
+"""Container, number, exit code and end of a run; without the last two it is running."""
 
 NO_RUNS: frozenset[RunKey] = frozenset()
 
 
 class Run(msgspec.Struct, frozen=True):
-    """One run of a container, the restart of this `number`. `end` is None while it goes on.
+    """One run of a container, the restart of this `number`. `end` is None while it runs.
 
-    `previous` is what the API calls its log by. Of a `settled` run the log is whole and can still be asked for in the
-    same way a moment later; that of another may be the next run's by then.
+    `previous` selects its log in the API. The log of a `settled` run is complete and can be fetched in the
+    same way a moment later; for another run it may then be the next run's.
     """
 
     container: str
@@ -36,19 +36,19 @@ class Run(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> RunKey:
-        """What tells it from every other run of the pod."""
+        """The identity of the run within the pod."""
         if self.end is None:
             return self.container, self.number, None, None
         return self.container, self.number, self.end.exit_code, self.end.finished_at
 
 
 def runs_of(pod: Pod) -> list[Run]:
-    """The runs that can be asked for, init containers first, of each container the newest first."""
+    """Return the runs whose logs can be fetched, init containers first, of each container the newest first."""
     return [run for status, init in containers_of(pod) for run in runs_of_container(pod, status, init=init)]
 
 
 def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
-    """The status of every container, and whether it is an init container."""
+    """Yield the status of every container, and whether it is an init container."""
     for status in pod.status.init_container_statuses:
         yield status, True
     for status in pod.status.container_statuses:
@@ -56,11 +56,11 @@ def containers_of(pod: Pod) -> Iterator[tuple[ContainerStatus, bool]]:
 
 
 def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[Run]:
-    """As `runs_of`, of one container."""
+    """Return the runs of one container, as `runs_of` does."""
     name, number, state = status.name, status.restart_count, status.state
     last = status.last_state.terminated if status.last_state is not None else None
     if state is None or state.waiting is not None:
-        # Between two runs the number is that of the last one still, and its log is the container's.
+        # Between two runs the number is still that of the last one, and the container's log is its log.
         return [] if last is None else [Run(name, number, last)]
     end = state.terminated
     settled = end is not None and not _comes_back(pod, end, init=init)
@@ -69,20 +69,20 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
 
 
 def ready_runs(pod: Pod) -> list[Run]:
-    """The runs to keep now: those that are settled, and of a pod on its way out all, for it may be gone soon."""
+    """Return the runs to keep now: the settled ones; all of a pod that is being deleted, since it may be gone soon."""
     leaving = pod.metadata.deletion_timestamp is not None
     return [run for run in runs_of(pod) if run.settled or leaving]
 
 
 def kept_runs(record: ArchivedPod | None) -> frozenset[RunKey]:
-    """The runs that a record has whole."""
+    """Return the runs that a record has completely."""
     if record is None:
         return NO_RUNS
     return frozenset(key for one in record.containers if not one.problem for key in _kept_runs(one))
 
 
 def file_of(record: ArchivedPod | None, run: Run) -> str:
-    """The name of the file that a record has of a run, perhaps of the time when it went on; empty if it has none."""
+    """Return the name of a record's file for a run, perhaps from before its end; empty if it has none."""
     for one in record.containers if record is not None else ():
         if one.name == run.container:
             by_number = {one.restarts - 1: one.previous_log, one.restarts: one.log}
@@ -98,7 +98,7 @@ def _kept_runs(one: ArchivedContainer) -> Iterator[RunKey]:
 
 
 def _comes_back(pod: Pod, end: ContainerStateTerminated, *, init: bool) -> bool:
-    """Whether the kubelet is about to start the container again."""
+    """Return whether the kubelet is about to restart the container."""
     if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
         return False
     policy = pod.spec.restart_policy

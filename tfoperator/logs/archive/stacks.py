@@ -1,6 +1,6 @@
-"""Stacks of a container's threads in the folder of its pod: added one below the other, within a bound.
+"""Stacks of a container's threads in the folder of its pod: appended to one file, within a limit.
 
-What is known of the pod's logs stays as it was: stacks are taken while it runs, and say nothing about its runs.
+The record of the pod's logs stays unchanged: stacks are taken while it runs, and tell nothing about its runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, stack
 from tfoperator.logs.archive.log_file import link
 
 MAX_STACKS_BYTES = 4 << 20
-"""Of one container's file: the end is kept. A hundred threads of a hundred frames are about one MiB."""
+"""Limit of one container's file, of which the end is kept. A hundred threads of a hundred frames are about one MiB."""
 
-_MODE = 0o640  # as logs: whoever reads the archive reads them, too
+_FILE_MODE = 0o640  # as for logs: the archive's readers read them, too
 
 
 def with_stacks(folder: Path, record: ArchivedPod, container: str, when: datetime, text: str) -> ArchivedPod:
-    """Fill a new folder with what the pod's `record` has and these stacks; returns what is the record then.
+    """Fill a new folder with the files of the pod's `record` and these stacks; return the new record.
 
     Raises OSError.
     """
@@ -31,7 +31,7 @@ def with_stacks(folder: Path, record: ArchivedPod, container: str, when: datetim
     new = f"Stacks at {when:%Y-%m-%dT%H:%M:%SZ}\n{text.rstrip()}\n\n".encode(errors="replace")
     path = folder / stacks_name(container)
     path.write_bytes((before + new)[-MAX_STACKS_BYTES:])
-    path.chmod(_MODE)
+    path.chmod(_FILE_MODE)
     for one in record.containers:
         others = (one.log, one.previous_log, one.stacks if one is not known else "")
         for name in filter(_is_beside, others):
@@ -44,7 +44,7 @@ def with_stacks(folder: Path, record: ArchivedPod, container: str, when: datetim
 def carry_stacks(
     folder: Path, old: ArchivedPod | None, containers: Iterable[ArchivedContainer]
 ) -> tuple[ArchivedContainer, ...]:
-    """The containers with the files that `old` has of their stacks, and that the new folder has then, too.
+    """Return the containers with their stacks files in `old`, which are linked into the new folder.
 
     Raises OSError.
     """
@@ -60,7 +60,7 @@ def carry_stacks(
 
 
 def _take_over(source: Path, path: Path) -> bool:
-    """Whether the file is in the new folder now; the archive may have removed it meanwhile, to make room."""
+    """Return whether the file is in the new folder now; the archive may have removed it meanwhile, to make room."""
     try:
         link(source, path)
     except FileNotFoundError:

@@ -1,13 +1,13 @@
 """Keeps the logs of pods: when their containers end, and at the latest before the operator deletes them.
 
-*When containers end* somebody who watches them calls `take()`, which works in the caller's thread; nothing else waits.
-*Before a deletion* who wants to delete pods asks `unkept()`, which names those that have to wait, and calls `keep()`,
-which never blocks: what is still missing is fetched by threads of the archive. A pod waits for `timeout` seconds at
-most; what could not be kept by then is reported and lost, because a replica that isn't restarted is worse than a log
+*When containers end* their watcher calls `take()`, which works in the caller's thread; no other thread waits.
+*Before a deletion* the caller asks `unkept()` which pods must wait, and calls `keep()`,
+which never blocks: threads of the archive fetch missing logs. A pod waits for `timeout` seconds at
+most; a log not kept by then is reported and lost, because a replica that isn't restarted is worse than a log
 that is missing.
 
-What a pod's containers have ended with is known for as long as the pod is there, from the archive itself after a
-restart; so an ended run is fetched once, and most deletions wait for nothing.
+The ended runs of a pod are remembered while the pod exists, from the archive itself after a
+restart; so an ended run is fetched once, and most deletions don't wait.
 """
 
 from __future__ import annotations
@@ -29,25 +29,25 @@ from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 8  # pods whose deletion waits for their logs
-_REMEMBERED = 60.0
-"""Seconds for which a pod that was to be deleted counts as archived: a deletion that fails is tried again within them,
-and one of a pod that has been left alone since then is about new lines."""
+_MAX_WAITING_PODS = 8  # pods whose deletion waits for their logs
+_FRESH_TIME = 60.0
+"""Seconds for which a pod counts as archived for its deletion: a failed deletion is retried within that time,
+and a later deletion has new lines to keep."""
 
 
 class ArchiveMetrics:
     """Hooks that do nothing here: override what you need. Called from the archive's threads; they must not raise."""
 
     def archived(self, size: int, *, new: bool) -> None:
-        """Logs of a pod were archived: `size` bytes; `new` says that they are the first of the pod."""
+        """Record archived logs of a pod: `size` bytes; `new` tells that they are the pod's first."""
 
     def archive_failed(self) -> None:
-        """A log of a pod, or all, could not be kept."""
+        """Count a pod of which a log, or all, could not be kept."""
 
 
 @dataclass
 class _Entry:
-    """A pod that is archived before its deletion, or was: times on the monotonic clock."""
+    """A pod that is or was archived before its deletion: times on the monotonic clock."""
 
     deadline: float
     finished: float | None = None
@@ -63,7 +63,7 @@ class _Batch:
 
 @dataclass
 class _Known:
-    """What was found out about the runs of a pod: those that are kept, and those that no attempt will bring."""
+    """The known runs of a pod: those that are kept, and those that no attempt will get."""
 
     kept: frozenset[RunKey] = NO_RUNS
     lost: frozenset[RunKey] = NO_RUNS
@@ -72,8 +72,8 @@ class _Known:
 class LogArchive:
     """Thread-safe. `close()` ends its threads; it costs none until the first deletion waits for a log.
 
-    `report(job, message)` is told what could not be kept, from any thread. `pod_now` keeps the logs of two pods of one
-    name apart, and what is remembered to the pods that there are.
+    `report(job, message)` receives what could not be kept, from any thread. `pod_now` distinguishes pods of one
+    name in the archive, and limits the memory to existing pods.
     """
 
     def __init__(
@@ -93,8 +93,8 @@ class LogArchive:
         self._clock = clock or SystemClock()
         self._pod_now = pod_now
         self._logs = PodLogs(source, root, bounds, clock=self._clock, pod_now=pod_now)
-        self._pool = ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="log-archive")
-        self._changed = threading.Condition()  # guards what follows, and batches; a pod was taken
+        self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
+        self._changed = threading.Condition()  # guards the fields below, and batches; notified when a pod was taken
         self._entries: dict[str, _Entry] = {}  # by pod uid
         self._known: dict[str, _Known] = {}  # by pod uid
         self._taking: set[str] = set()  # pod uids
@@ -112,15 +112,15 @@ class LogArchive:
     # Before deletions.
 
     def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """The UIDs of those pods that have to wait; the others may be deleted. Does not block."""
+        """Return the UIDs of the pods that must wait; the others may be deleted. Does not block."""
         now = self._clock.monotonic()
         with self._changed:
             return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod, now))
 
     def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to keep the logs of those pods that have to wait and are not being archived yet. Does not block.
+        """Start to keep the logs of the pods that must wait and are not being archived yet. Does not block.
 
-        `done` is called, from another thread, once those that this call began with need wait no longer. A closed
+        `done` is called, from another thread, once the pods of this call need not wait any longer. A closed
         archive does nothing: it leaves the deletion to the next leader, who archives first.
         """
         now = self._clock.monotonic()
@@ -143,30 +143,30 @@ class LogArchive:
         return self._is_fresh(pod, now)
 
     def _is_fresh(self, pod: Pod, now: float) -> bool:
-        """Whether there are logs of the pod that nobody has kept, nor begun to keep for its deletion."""
+        """Return whether logs of the pod are neither kept nor being kept for its deletion."""
         entry = self._entries.get(pod.metadata.uid)
-        if entry is not None and (entry.finished is None or now - entry.finished <= _REMEMBERED):
+        if entry is not None and (entry.finished is None or now - entry.finished <= _FRESH_TIME):
             return False
         kept = self._known.get(pod.metadata.uid, _Known()).kept
         return any(run.end is None or run.key not in kept for run in runs_of(pod))
 
     def _forget_old(self, now: float) -> None:
-        old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _REMEMBERED]
+        old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _FRESH_TIME]
         for uid in old:
             del self._entries[uid]
 
     # When containers end.
 
     def wants(self, pod: Pod) -> bool:
-        """Whether `take` could keep something of the pod. Does not block."""
+        """Return whether `take` could keep something of the pod. Does not block."""
         with self._changed:
             return not self._closed and bool(self._to_take(pod))
 
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
-        """Keep what has ended of the pod, and all of one that is being deleted; blocks for about `timeout` at most.
+        """Keep the ended runs of the pod, and all of one that is being deleted; block for about `timeout` at most.
 
-        Returns whether that is settled: kept, already there, or lost, which is reported. If not, it is worth another
-        try, unless this was the `last`. A pod whose deletion waits for its logs is left to those who fetch them.
+        Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile,
+        unless this was the `last`. A pod whose deletion waits for its logs is left to the threads that fetch them.
         """
         uid = pod.metadata.uid
         with self._changed:
@@ -187,14 +187,14 @@ class LogArchive:
         return [run for run in ready_runs(pod) if run.key not in known.kept and run.key not in known.lost]
 
     def forget(self, pod: Pod) -> None:
-        """The pod is gone: remember nothing more of it."""
+        """Forget a deleted pod."""
         with self._changed:
             self._known.pop(pod.metadata.uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
-        """Give up what is under way, and wait up to `timeout` real seconds for the threads. Idempotent.
+        """Cancel current work, and wait up to `timeout` real seconds for the threads. Idempotent.
 
-        One that waits for an answer, because a node is gone perhaps, ends when the source's client is closed.
+        A thread that waits for a response, perhaps of a lost node, ends when the source's client is closed.
         """
         with self._changed:
             self._closed = True
@@ -204,12 +204,12 @@ class LogArchive:
         if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
             self._pool.shutdown(wait=True)
 
-    # In the archive's threads, or the caller's of `take`.
+    # In the archive's threads, or the thread that calls `take`.
 
     def _run(self, job: ObjectMeta, pod: Pod, entry: _Entry, batch: _Batch) -> None:
         try:
             with self._changed:
-                # What is being fetched need not be fetched twice.
+                # A log that is being fetched is not fetched twice.
                 while pod.metadata.uid in self._taking and not self._closed:
                     if not self._clock.wait_until(self._changed, entry.deadline):
                         break
@@ -223,7 +223,7 @@ class LogArchive:
                 batch.done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
-        """Whether that is settled; what was lost is reported."""
+        """Return whether that is settled; lost logs are reported."""
         meta = pod.metadata
         with self._changed:
             known = self._known.get(meta.uid, _Known()).kept
@@ -248,7 +248,7 @@ class LogArchive:
             known = self._known.setdefault(uid, _Known())
             known.kept |= kept
             known.lost |= tried - known.kept
-        if self._pod_now(pod) is None:  # and whoever calls `forget` may have come too early
+        if self._pod_now(pod) is None:  # and `forget` may have been called too early
             self.forget(pod)
 
     def _lost(self, job: ObjectMeta, pod: Pod, problems: Sequence[str]) -> None:

@@ -1,8 +1,8 @@
-"""Reads the log of one container over any number of connections: each line once, in order, whatever was cut.
+"""Reads the log of one container over any number of connections: each line once, in order, despite cuts.
 
-`ResumableLines` decides which lines of a log that is read again are new; it is pure. `LogReader` reads one answer after
-the other through it. `open_pod_log` opens the log of a pod's container; another platform's logs need a function of
-their own that returns a `LogConnection`. Nothing here knows when a container has ended: that is the caller's question.
+`ResumableLines` decides which lines of a log that is read again are new, without I/O. `LogReader` reads each response
+through it. `open_pod_log` opens the log of a pod's container; another platform's logs need their own
+function that returns a `LogConnection`. Only the caller knows when a container has ended.
 """
 
 from tfoperator.logs.lines.lines import ResumableLines

@@ -1,8 +1,8 @@
-"""A container's log as lines, over cut connections and rotated files: no line lost, none twice. Pure.
+"""A container's log as lines, over cut connections and rotated files: no line lost, none twice. No I/O.
 
 Kubelets and Docker engines can put the time of writing in front of each line and can begin at a given second. After a
-cut the log is read again from a little before the last line, and what is known already is left out by time *and* text,
-so neither equal times nor lines out of order (standard output and error race) do harm. A server that gives no times,
+cut the log is read again from a little before the last line, and known lines are left out by time *and* text,
+so neither equal times nor lines out of order (standard output and error race) matter. A server without times,
 like the embedded one, sends all of the log again; then lines are counted.
 """
 
@@ -13,37 +13,37 @@ from collections import Counter, deque
 from datetime import UTC, datetime, timedelta
 
 LOG_WINDOW = timedelta(seconds=2)
-"""How far before the last line a log is read again: the servers' seconds are whole, and lines may be out of order."""
+"""How far before the last line a log is read again: servers use whole seconds, and lines may be out of order."""
 
 MAX_LINE = 1 << 20
-"""Bytes after which a line is emitted in pieces: a program may write without line ends for ever."""
+"""Bytes after which a line is emitted in pieces: a program may never write a line end."""
 
-_MAX_REMEMBERED = 100_000
-_EARLIEST_YEAR = 1970  # before there were containers, times are mistakes, and the earliest can't be counted back from
+_MAX_SEEN_LINES = 100_000
+_EARLIEST_YEAR = 1970  # times before containers existed are wrong, and subtracting from the earliest ones overflows
 _STAMP = re.compile(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d{1,9})?(Z|[+-]\d\d:\d\d)(?: |$)")
 _NANOSECONDS = len(".000000000")
-"""Servers that give times always write nine digits (kubelets since kubernetes/kubernetes#91207, Docker). The time stamp
-of a program itself, at the beginning of a log without times, hardly has so many."""
+"""Servers with times always write nine digits (kubelets since kubernetes/kubernetes#91207, Docker). The time stamp
+of a program itself, at the beginning of a log without times, rarely has nine."""
 
 _Instant = tuple[datetime, int]
-"""A time that compares: whole seconds in UTC, and nanoseconds, which datetime does not have."""
+"""A comparable time: whole seconds in UTC, and nanoseconds, which datetime does not have."""
 
 
 class ResumableLines:
-    """Which lines of a log that is read again are new. Use in one thread.
+    """Tells which lines of a log that is read again are new. Use in one thread.
 
-    `position` is the time stamp of the last line that an earlier process has seen, "" for none. Of a log without times
-    whose last lines alone were asked for at first, older lines come as new after a cut: nothing distinguishes them.
+    `position` is the time stamp of the last line that an earlier process read, "" for none. Of a log without times
+    whose first read requested only the last lines, older lines count as new after a cut: they can't be distinguished.
     """
 
     def __init__(self, position: str = "", *, keep_times: bool = False) -> None:
-        """With `keep_times` each line begins with its time, where the server gives one."""
+        """With `keep_times` each line begins with its time, if the server sends one."""
         self._keep_times = keep_times
         self.position = position
         """The time stamp of the latest line."""
         self._before = _instant(position)
         self._latest = self._before
-        self._seen: deque[tuple[_Instant, str]] = deque()  # the lines of the last seconds, oldest first
+        self._seen: deque[tuple[_Instant, str]] = deque()  # lines of the last seconds, oldest first
         self._untimed = 0  # lines without a time that were seen
         # Of the current connection:
         self._again: Counter[tuple[_Instant, str]] = Counter()  # lines that it will repeat
@@ -51,17 +51,17 @@ class ResumableLines:
         self._skip = 0  # lines without a time that it will repeat
         self._timed: bool | None = None  # as its first line is
         self._rest = b""
-        self._in_line: _Instant | None = None  # when the line was written of which pieces were taken already
+        self._in_line: _Instant | None = None  # the time of a line that was emitted in part
         self._continued = False  # whether there is such a line
 
     def since(self) -> str:
-        """From when on the next connection has to read, RFC 3339, in whole seconds; "" from the beginning."""
+        """Return the start of the next connection's log, RFC 3339, in whole seconds; "" for the beginning."""
         if self._latest is None:
             return ""
         return (self._latest[0] - LOG_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
 
     def connected(self) -> None:
-        """A connection begins, which repeats lines that were seen. A line that the last one has cut off is dropped."""
+        """Begin a connection, which repeats seen lines. A line cut off by the end of the last one is dropped."""
         self._again = Counter(self._seen)
         self._catching_up = bool(self._seen)
         self._skip = self._untimed
@@ -69,7 +69,7 @@ class ResumableLines:
         self._rest, self._continued = b"", False
 
     def feed(self, data: bytes) -> list[str]:
-        """The new lines that are complete now, without their ends and their times. `data` is a piece of any size."""
+        """Return the newly completed lines, without line ends and times. `data` is a piece of any size."""
         *complete, rest = (self._rest + data).split(b"\n")
         found: list[str] = []
         for line in complete:
@@ -79,12 +79,12 @@ class ResumableLines:
         return found
 
     def end(self) -> list[str]:
-        """The last line, if it has no end. For a log that has ended."""
+        """Return the last line, if it has no end. For a log that has ended."""
         rest, self._rest = self._rest, b""
         return self._take(rest) if rest else []
 
     def _shortened(self, line: bytes, found: list[str]) -> bytes:
-        """Take pieces of a line that is too long; always the same ones, however it arrives. Returns what is left."""
+        """Take pieces of a line that is too long, always the same ones, however it arrives. Return the rest."""
         while len(line) > MAX_LINE:
             found += self._take(line[:MAX_LINE])
             self._continued, line = True, line[MAX_LINE:]
@@ -120,22 +120,22 @@ class ResumableLines:
             self._again[entry] -= 1
             self._catching_up = False
             return False
-        # A later line ends the catching up, too: the file may have been rotated, and those that were seen with it.
+        # A later line ends the catching up, too: the file with the seen lines may have been rotated away.
         later = self._latest is None or instant > self._latest
         if self._catching_up and not later:
-            return False  # older than what was wanted, or no longer remembered: lines are repeated in their order
+            return False  # older than requested, or no longer remembered: lines are repeated in order
         self._catching_up = False
         if later:
             self._latest, self.position = instant, stamp
         self._seen.append(entry)
         oldest = instant[0] - 2 * LOG_WINDOW
-        while len(self._seen) > _MAX_REMEMBERED or self._seen[0][0][0] < oldest:
+        while len(self._seen) > _MAX_SEEN_LINES or self._seen[0][0][0] < oldest:
             self._seen.popleft()
         return True
 
 
 def _instant(stamp: str) -> _Instant | None:
-    """The time that a stamp says; None if it says none, or one that only looks like a time, as anybody may write it."""
+    """Return the time of a stamp; None if there is none, or only text that resembles one."""
     match = _STAMP.match(stamp)
     if match is None:
         return None

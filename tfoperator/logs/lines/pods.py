@@ -1,4 +1,4 @@
-"""The log of a pod's container, with the API's errors as a `LogReader` wants them."""
+"""The log of a pod's container, with the API's errors converted to those of `LogReader`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from tfoperator.kube.errors import (
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
 
-_PASSING = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
-"""401, too: a token may be on its way to being rotated."""
+_TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
+"""401, too: a token may be about to rotate."""
 
 
 def open_pod_log(
@@ -32,11 +32,11 @@ def open_pod_log(
     previous: bool = False,
     since_seconds: int | None = None,
 ) -> LogConnection:
-    """Follow a container's log from a time on, with time stamps; `previous` is that of the run before, which has ended.
+    """Follow a container's log from a time on, with time stamps; `previous` is the previous run, which has ended.
 
     `since_seconds` counts where `since` is "".
 
-    Raises LogCut, LogNotYet and NoLog, each from the KubeError that is the reason.
+    Raises LogCut, LogNotYet and NoLog, each from the KubeError that caused it.
     """
     try:
         stream = client.pod_log(
@@ -72,5 +72,5 @@ class _PodLog:
 def _log_error(error: KubeError) -> LogCut | NoLog:
     if isinstance(error, BadRequestError):
         return LogNotYet(str(error))
-    passes = isinstance(error, _PASSING) and not isinstance(error, ClientClosed)
+    passes = isinstance(error, _TRANSIENT_ERRORS) and not isinstance(error, ClientClosed)
     return LogCut(str(error)) if passes else NoLog(str(error))

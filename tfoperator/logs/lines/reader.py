@@ -1,4 +1,4 @@
-"""Reads the log of one container, one answer of its server after the other, and emits each line once."""
+"""Reads the log of one container over several responses, and emits each line once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfoperator.logs.lines.lines import ResumableLines
 
 
 class LogCut(Exception):
-    """The connection broke, or the log can't be read for now: another try is worth it."""
+    """The connection broke, or the log can't be read for now: a retry is worthwhile."""
 
 
 class LogNotYet(LogCut):
@@ -22,10 +22,10 @@ class NoLog(Exception):
 
 
 class LogConnection(Protocol):
-    """The bytes of a log from some time on, each line with the time of writing before it if the server can do that.
+    """The bytes of a log from some time on, each line with the time of writing before it if the server supports that.
 
-    Iteration raises LogCut when the connection breaks, NoLog if another one would fail, too, and ends normally at the
-    end of what the server sends.
+    Iteration raises LogCut when the connection breaks, NoLog if a new one would fail, too, and ends normally at the
+    end of the response.
     """
 
     def __iter__(self) -> Iterator[bytes]: ...
@@ -39,7 +39,7 @@ class LogReader:
     """Emits each line once, in order. `read` and `finish` in one thread, `close()` from any.
 
     `connect(since)` opens the log from an RFC 3339 time on ("" for all of it); it raises LogCut or NoLog. `emit` gets
-    the lines as they come, without their ends. `position` is where an earlier reader ended, by its time stamp.
+    the lines as they arrive, without line ends. `position` is the time stamp where an earlier reader ended.
     With `keep_times` each line begins with its time.
     """
 
@@ -60,11 +60,11 @@ class LogReader:
 
     @property
     def position(self) -> str:
-        """The time stamp of the latest line; "" if the server gives none."""
+        """The time stamp of the latest line; "" if the server sends none."""
         return self._lines.position
 
     def read(self) -> bool:
-        """Read one answer to its end; whether it had anything. Raises LogCut, NoLog. Nothing once it is closed."""
+        """Read one response to its end; return whether it had bytes. Raises LogCut, NoLog. Nothing once closed."""
         connection = self._connect(self._lines.since())
         with self._lock:
             self._connection = connection
@@ -82,12 +82,12 @@ class LogReader:
         return heard
 
     def finish(self) -> None:
-        """The log has ended: emit its last line if that has no end."""
+        """Emit the last line of an ended log if it has no line end."""
         if lines := self._lines.end():
             self._emit(lines)
 
     def close(self) -> None:
-        """End a `read` that is under way, and every later one. Idempotent, does not block."""
+        """End a current `read`, and every later one. Idempotent, does not block."""
         with self._lock:
             self._closed = True
             connection = self._connection

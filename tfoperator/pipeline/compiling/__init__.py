@@ -1,7 +1,7 @@
 """A pipeline as a manifest for Argo Workflows or a file for Airflow: each step is a pod that launches it. Pure.
 
-`launch_plan.py` is what both have in common: the steps, the parameters, and the pods. A pod runs `tfoperator pipeline
-step`; what steps hand on goes through the metadata store, so nothing that a user's container has written passes
+`launch_plan.py` is common to both: the steps, the parameters, and the pods. A pod runs `tfoperator pipeline
+step`; steps exchange data through the metadata store, so no data of a user's container passes
 through the orchestrator.
 """
 

@@ -1,6 +1,6 @@
 """A pipeline as a file for Airflow's DAG folder: a KubernetesPodOperator per step.
 
-What is the pipeline's own stands in the file as literals; the code round it is the same in every file. Airflow
+The pipeline's own data are literals in the file; the code around them is the same in every file. Airflow
 renders arguments once, as templates of Jinja, and a kubelet expands `$(...)`: values reach the pod in base64, which
 has neither.
 """
@@ -20,7 +20,7 @@ _RUN_ID = "{{ run_name(run_id) }}"
 _STEP = "STEP"
 _JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
-"""An argument that ends so is the name of a template's file to Airflow."""
+"""Airflow takes an argument with such an ending for the name of a template's file."""
 
 _FILE = '''"""The pipeline {name} as a DAG of Airflow: each task is a pod that launches a step.
 
@@ -102,7 +102,7 @@ with DAG(
 
 
 def airflow_file(plan: LaunchPlan) -> str:
-    """The file's text. Raises ComponentError for a step whose name Airflow would take for something else."""
+    """Return the file's text. Raises ComponentError for a step whose name Airflow would misinterpret."""
     for step in plan.steps:
         if step.endswith(_FILE_ENDINGS):
             raise ComponentError(f"step {step}: Airflow would read a file of this name: call it otherwise")

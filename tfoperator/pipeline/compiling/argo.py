@@ -1,7 +1,7 @@
 """A pipeline as a Workflow, or a WorkflowTemplate, of Argo.
 
-Argo substitutes `{{...}}` several times, so a parameter's value that has such text would be expanded by a later pass,
-and a kubelet expands `$(...)`. An expression hands each value on in base64, which has neither.
+Argo substitutes `{{...}}` several times, so a parameter's value with such text would be expanded by a later pass,
+and a kubelet expands `$(...)`. An expression passes each value on in base64, which has neither.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from tfoperator.pipeline.compiling.launch_plan import (
 Json = dict[str, Any]
 
 RUN_ID = "{{workflow.uid}}"
-_LONGEST_TASK = 100  # Argo takes 128; pods' names and labels of 63 are made of them by Argo itself
-_LONGEST_WORKFLOW = 50  # 63, less the random piece
-_FIRST_DELAY = "10s"  # then twice as long each time
+_MAX_TASK_NAME = 100  # Argo allows 128; Argo itself shortens them for pods' names and labels of 63
+_MAX_WORKFLOW = 50  # 63, minus the random part
+_FIRST_DELAY = "10s"  # doubled after each attempt
 
 FINAL_EXIT_CODES = (1, 2)
-"""Of a launcher: the step has failed for good, or its input makes no sense. Everything else is tried again."""
+"""Exit codes of a launcher for a permanent failure or invalid input. All others are retried."""
 
 
 def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
-    """The manifest; with `template` one that stays in the cluster, from which workflows are submitted."""
-    name = object_name(plan.name, _LONGEST_WORKFLOW)
+    """Return the manifest; with `template` a WorkflowTemplate, from which workflows are submitted."""
+    name = object_name(plan.name, _MAX_WORKFLOW)
     annotation = f"{len(plan.steps)} steps; written by tfoperator pipeline compile"
     return {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -75,7 +75,7 @@ def _values(plan: LaunchPlan) -> list[str]:
 
 
 def _tasks(plan: LaunchPlan) -> list[Json]:
-    names = object_names(plan.steps, _LONGEST_TASK)
+    names = object_names(plan.steps, _MAX_TASK_NAME)
     return [
         {
             "name": names[step],

@@ -1,4 +1,4 @@
-"""What an orchestrator has to know of a pipeline: steps and their order, parameters, and the pods that launch steps."""
+"""An orchestrator's view of a pipeline: steps and their order, parameters, and the pods that launch steps."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ Json = dict[str, Any]
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"
-"""On what is made of a pipeline: its name."""
+"""The label with the pipeline's name, on everything made from a pipeline."""
 GRACE_SECONDS = 120
-"""How long a launcher may take to stop its step's container, which has a grace period of its own; as in runner.yaml."""
+"""How long a launcher may take to stop its step's container, which has its own grace period; as in runner.yaml."""
 USER = 65532
-"""As whom launchers run; the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
+"""The user of launchers; the same as in examples/pipeline/runner.yaml, so that both can use one volume."""
 
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _TEMPLATE_SIGNS = ("{{", "}}", "{%", "%}", "{#", "#}")
-"""What Argo and Airflow read in texts: there is no way to write them such that both leave them alone."""
+"""Text with a meaning for Argo or Airflow: no escape makes both of them leave it unchanged."""
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """A persistent volume claim, and where launchers see it."""
+    """A persistent volume claim, and its mount path in launchers."""
 
     name: str
     path: str
 
 
 class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
-    """The pods that launch steps. `file` is the pipeline's file in their image, `home` where records are.
+    """The pods that launch steps. `file` is the pipeline's file in their image, `home` the place of records.
 
-    `options` go to `tfoperator pipeline step` as they are. Raises ComponentError, which names the command's option.
+    `options` are passed to `tfoperator pipeline step`. Raises ComponentError, which names the command's option.
     """
 
     image: str
@@ -72,7 +72,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
                 raise ComponentError(f"{option}: {path!r} is no absolute path in the pod")
 
     def pod_spec(self, container: Json) -> Json:
-        """The spec of a pod for `container`, which has at least a name: whose it is, what it may, what it mounts."""
+        """Return the spec of a pod for `container`, which has at least a name: account, security, volumes."""
         return {
             "serviceAccountName": self.service_account,
             "securityContext": self.security_context,
@@ -82,13 +82,13 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def security_context(self) -> Json:
-        """Of the pods."""
+        """The security context of the pods."""
         seccomp = {"type": "RuntimeDefault"}
         return {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER, "seccompProfile": seccomp}
 
     @property
     def volumes(self) -> list[Json]:
-        """Of the pods."""
+        """The volumes of the pods."""
         return [
             {"name": f"data-{number}", "persistentVolumeClaim": {"claimName": claim.name}}
             for number, claim in enumerate(self.claims)
@@ -96,7 +96,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def container(self) -> Json:
-        """What the launcher's container is like, but for its command."""
+        """The launcher's container, without its command."""
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
         return {
             "image": self.image,
@@ -111,9 +111,9 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
-    """A pipeline for an orchestrator. `steps` has those that each comes after, and stands in an order that can run.
+    """A pipeline for an orchestrator. `steps` has the predecessors of each, in an order that can run.
 
-    `parameters` are values that can be JSON, None for one that may be left out; `others` keep the file's default.
+    `parameters` are JSON values, None for an optional one; `others` keep the file's default.
     """
 
     name: str
@@ -123,20 +123,20 @@ class LaunchPlan(msgspec.Struct, frozen=True):
     pods: LauncherPods
 
     def words(self, step: str, run_id: str, orchestrator: str) -> list[str]:
-        """The arguments that launch a step, but for the parameters. What a kubelet would expand is kept from it.
+        """Return the arguments that launch a step, without the parameters, escaped against expansion by a kubelet.
 
-        `step` and `run_id` are texts that the orchestrator replaces.
+        `step` and `run_id` are placeholders that the orchestrator replaces.
         """
         own = [self.pods.file, step, f"--run-id={run_id}", f"--orchestrator={orchestrator}", f"--home={self.pods.home}"]
         return ["step", *map(verbatim, [*own, f"--steps={steps_digest(self.steps)}", *self.pods.options])]
 
     def last_words(self, run_id: str) -> list[str]:
-        """The arguments that end the run."""
+        """Return the arguments that end the run."""
         return ["finish", run_id, verbatim(f"--home={self.pods.home}")]
 
 
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
-    """The plan. Raises ComponentError for a pipeline_root that no pod sees, or a parameter that can't be named."""
+    """Return the plan. Raises ComponentError for a pipeline_root outside of pods' volumes, or an invalid parameter."""
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():
         raise ComponentError(
@@ -158,7 +158,7 @@ def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[
 
 
 def _survives_as_text(value: Any) -> bool:
-    """Whether the value comes out again of its text: of a path, a tuple or NaN something else would."""
+    """Return whether JSON preserves the value: it changes a path, a tuple or NaN."""
     try:
         again = msgspec.json.decode(msgspec.json.encode(value))
     except (TypeError, ValueError):
@@ -167,33 +167,33 @@ def _survives_as_text(value: Any) -> bool:
 
 
 def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
-    """What changes when there are other steps, or they come after others."""
+    """Return a digest of the steps and their predecessors."""
     return fingerprint({name: sorted(after) for name, after in steps.items()})[:16]
 
 
 def outside_of_claims(root: str, claims: Iterable[Claim]) -> bool:
-    """Whether outputs go to a path of a launcher's pod that no volume has."""
+    """Return whether outputs go to a path of a launcher's pod outside of all volumes."""
     path = local_path(root)
     return path is not None and not any(PurePosixPath(path).is_relative_to(claim.path) for claim in claims)
 
 
 def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
-    """Names of letters, digits and '-', of at most so many characters, a letter first; each its own, always the same.
+    """Return names of letters, digits and '-', of limited length, a letter first; unique and always the same.
 
-    Those that would be the same get a piece of their hash.
+    Names that would be equal get a part of their hash.
     """
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
     count: dict[str, int] = {}
     for plain in wanted.values():
         count[plain] = count.get(plain, 0) + 1
     found = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
-    if len(set(found.values())) < len(found):  # somebody's name looks like another's with its hash
+    if len(set(found.values())) < len(found):  # a name equals another one with its hash
         found = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
     return found
 
 
 def object_name(name: str, longest: int) -> str:
-    """A name for a Kubernetes object: small letters, digits and '-'."""
+    """Return a name for a Kubernetes object: small letters, digits and '-'."""
     return _plain(name).lower()[:longest].rstrip("-")
 
 

@@ -1,6 +1,6 @@
-"""How a pipeline is written: components with typed channels between them, as in the TFX design (RFC 20190829).
+"""The definition of pipelines: components with typed channels between them, as in the TFX design (RFC 20190829).
 
-Objects of this room only describe. `graph_of` makes of them the plain values that everything else works with.
+Objects of this package only describe. `graph_of` converts them into the plain values that all other code uses.
 """
 
 from tfoperator.pipeline.dsl import standard_artifacts

@@ -1,6 +1,6 @@
 """Components of a pipeline, their interfaces, and the channels between them.
 
-A spec says which inputs, outputs and parameters a kind of components has, and of which types; a channel carries
+A spec defines inputs, outputs and parameters of a kind of components, with their types; a channel carries
 artifacts from one component to others, or from outside into a pipeline.
 """
 
@@ -17,26 +17,26 @@ from tfoperator.pipeline.dsl.standard_artifacts import ArtifactTypeName, type_na
 
 
 class Channel:
-    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` will make one."""
+    """Artifacts of one type. With a `uri`, or `artifacts`, they exist; else `producer` makes one."""
 
     def __init__(
         self,
-        type: ArtifactTypeName,  # noqa: A002 - what the design calls it
+        type: ArtifactTypeName,  # noqa: A002 - the design's name
         uri: str = "",
         *,
         artifacts: Sequence[Artifact] = (),
         properties: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raises TypeError for what is no type."""
+        """Raises TypeError for an invalid type."""
         self.type_name = type_name(type)
         self.artifacts = (*((Artifact(uri, dict(properties or {})),) if uri else ()), *artifacts)
         self.producer: BaseComponent | None = None
         self.output = ""
-        """Which of the producer's outputs it is."""
+        """The name of the producer's output."""
 
     @classmethod
     def of_output(cls, producer: BaseComponent, output: str, kind: ArtifactTypeName) -> Channel:
-        """What a component will make."""
+        """Return the channel of a component's output."""
         channel = cls(kind)
         channel.producer, channel.output = producer, output
         return channel
@@ -77,16 +77,16 @@ class ChannelParameter(msgspec.Struct, frozen=True):
 
 
 class ExecutionParameter(msgspec.Struct, frozen=True):
-    """A parameter: a value of a type whose values can be JSON. An optional one may be left out, or None."""
+    """A parameter: a value of a type that JSON can represent. An optional one may be left out, or None."""
 
     type: builtins.type[Any]
     optional: bool = False
 
 
 class ComponentSpec:
-    """Base of what `make_spec_class` makes: an instance holds the arguments of one component, checked.
+    """Base of the classes of `make_spec_class`: an instance holds the arguments of one component, checked.
 
-    Outputs that are not given are made by the component itself.
+    The component itself makes outputs that are not given.
     """
 
     INPUTS: ClassVar[Mapping[str, ChannelParameter]] = {}
@@ -94,7 +94,7 @@ class ComponentSpec:
     PARAMETERS: ClassVar[Mapping[str, ExecutionParameter]] = {}
 
     def __init__(self, **arguments: Any) -> None:
-        """Raises ComponentError, with a line for each argument that is missing, unknown or of another type."""
+        """Raises ComponentError, with a line for each argument that is missing, unknown or of the wrong type."""
         problems: list[str] = []
         known = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
         for name in sorted(arguments.keys() - known.keys()):
@@ -120,7 +120,7 @@ def make_spec_class(
     *,
     name: str = "ComponentSpec",
 ) -> type[ComponentSpec]:
-    """A class of specs. Raises ComponentError if one name is used twice, TypeError for what is no type."""
+    """Return a class of specs. Raises ComponentError if one name is used twice, TypeError for an invalid type."""
     names = [*(inputs or {}), *(outputs or {}), *(parameters or {})]
     if twice := sorted({key for key in names if names.count(key) > 1}):
         raise ComponentError(f"{', '.join(twice)}: an input, output or parameter needs a name of its own")
@@ -168,10 +168,10 @@ def _take_parameter(
 
 
 class BaseComponent:
-    """A step of a pipeline. A subclass says what it takes (`SPEC_CLASS`) and what does the work (`EXECUTOR_SPEC`).
+    """A step of a pipeline. A subclass sets its interface (`SPEC_CLASS`) and its executor (`EXECUTOR_SPEC`).
 
-    `id` is its name in the pipeline, under which runners find its platform config: the class's name, with
-    `.instance_name` behind if there is one. `with_id` gives it another.
+    `id` is its name in the pipeline, which is also the key of its platform config: the class's name, with
+    `.instance_name` appended if there is one. `with_id` changes it.
     """
 
     SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
@@ -206,7 +206,7 @@ class BaseComponent:
         )
 
     def with_id(self, name: str) -> Self:
-        """Call it otherwise; returns itself."""
+        """Set the id; return the component itself."""
         self.id = name
         return self
 
@@ -217,7 +217,7 @@ class BaseComponent:
 
     @property
     def inputs(self) -> dict[str, Channel]:
-        """The channels that it reads, by input."""
+        """The input channels, by name."""
         return self.spec.inputs
 
     @property

@@ -1,4 +1,4 @@
-"""A pipeline: components, and a root for what they make."""
+"""A pipeline: components, and a root for their outputs."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from tfoperator.pipeline.graph import FromOutside, FromStep, Graph, Source, Step
 
 
 class Pipeline(msgspec.Struct, frozen=True):
-    """Components in any order; what they run after follows from their channels.
+    """Components in any order; their channels determine the order of execution.
 
-    `pipeline_root` is where outputs go: a directory, or the URI of one. With `enable_cache` a step whose image (by
-    digest), inputs and parameters are those of an earlier success is not run again.
+    `pipeline_root` is the place of outputs: a directory, or its URI. With `enable_cache` a step whose image (by
+    digest), inputs and parameters equal those of an earlier success is not run again.
     """
 
     pipeline_name: str
@@ -31,7 +31,7 @@ class Pipeline(msgspec.Struct, frozen=True):
 
 
 def graph_of(pipeline: Pipeline) -> Graph:
-    """The pipeline as plain values, in an order in which it can run. Raises ComponentError."""
+    """Return the pipeline as plain values, in an order in which it can run. Raises ComponentError."""
     Component(pipeline.pipeline_name, ExecutorSpec())  # names follow the same rules as those of components
     if not pipeline.pipeline_root:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: where do outputs go?")
@@ -55,7 +55,7 @@ def graph_of(pipeline: Pipeline) -> Graph:
 def _step(pipeline: Pipeline, component: BaseComponent) -> Step:
     inputs = {name: _source(pipeline, component, name, channel) for name, channel in component.inputs.items()}
     outputs = {name: type_name(parameter.type) for name, parameter in component.spec.OUTPUTS.items()}
-    Component(component.id, component.executor_spec, exec_properties=component.exec_properties)  # is it valid?
+    Component(component.id, component.executor_spec, exec_properties=component.exec_properties)  # checks it
     return Step(
         component.id,
         type(component).__name__,

@@ -1,4 +1,4 @@
-"""Types of artifacts by the names that TFX gives them. A class with a `TYPE_NAME`, or any text, is a type, too."""
+"""Types of artifacts with TFX's names. A class with a `TYPE_NAME`, or any text, is a type, too."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from typing import ClassVar
 
 
 class ArtifactType:
-    """Base of the types; `TYPE_NAME` is what metadata and messages call one: the class's name, unless it has another.
+    """Base of the types; `TYPE_NAME` is the type's name in metadata and messages, by default the class's name.
 
-    A class that derives from another type is of that type, unless it has a `TYPE_NAME` of its own.
+    A class that derives from another type is of that type, unless it sets its own `TYPE_NAME`.
     """
 
     TYPE_NAME: ClassVar[str] = "Artifact"
@@ -20,11 +20,11 @@ class ArtifactType:
 
 
 class ExternalArtifact(ArtifactType):
-    """Data that no step of a pipeline has made."""
+    """Data made by no step of a pipeline."""
 
 
 class Examples(ArtifactType):
-    """Samples to train or to evaluate on."""
+    """Samples for training or evaluation."""
 
 
 class ExampleStatistics(ArtifactType):
@@ -32,11 +32,11 @@ class ExampleStatistics(ArtifactType):
 
 
 class Schema(ArtifactType):
-    """What samples look like."""
+    """The schema of samples."""
 
 
 class TransformGraph(ArtifactType):
-    """How samples are transformed."""
+    """The transformation of samples."""
 
 
 class Model(ArtifactType):
@@ -44,7 +44,7 @@ class Model(ArtifactType):
 
 
 class ModelEvaluation(ArtifactType):
-    """How good a model is."""
+    """Metrics of a model."""
 
 
 class ModelBlessing(ArtifactType):
@@ -52,14 +52,14 @@ class ModelBlessing(ArtifactType):
 
 
 class PushedModel(ArtifactType):
-    """A model where it is used."""
+    """A deployed model."""
 
 
 ArtifactTypeName = type[ArtifactType] | str
 
 
 def type_name(given: ArtifactTypeName) -> str:
-    """The name of a type. Raises TypeError for what is none."""
+    """Return the name of a type. Raises TypeError for an invalid one."""
     name = given if isinstance(given, str) else getattr(given, "TYPE_NAME", None)
     if not isinstance(name, str) or not name:
         raise TypeError(f"{given!r} is no type of artifacts: that is a name, or a class with a TYPE_NAME")

@@ -1,7 +1,7 @@
-"""Objects by key, with conditional writes: what records are kept in where no local disk outlives their runner.
+"""Objects by key, with conditional writes: the storage of records where no local disk outlives their runner.
 
-`object_store.py` says what is asked of a store, `s3.py` is one over S3's API, `files.py` one in a directory, and
-`opening.py` finds the one that a URL means. boto3 is imported here and nowhere else, and only for a URL that needs it.
+`object_store.py` defines the interface of a store, `s3.py` is one over S3's API, `files.py` one in a directory, and
+`opening.py` opens the store of a URL. boto3 is imported here and nowhere else, and only for a URL that needs it.
 """
 
 from tfoperator.pipeline.objects.files import FileObjects

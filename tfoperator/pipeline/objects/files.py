@@ -18,17 +18,17 @@ from tfoperator.pipeline.objects.object_store import ObjectConflict, ObjectStore
 _PARTIAL = ".partial-"
 
 MARKER = "tfoperator-store"
-"""The file that a store has from its beginning. A folder on which nothing is mounted any more does not have it."""
+"""The marker file of a store. A mount point without its mount does not have it."""
 
-_OF_OLD_STORES = ("metadata", "runs")
-"""What was there before the marker was invented."""
+_OLD_CONTENT = ("metadata", "runs")
+"""The content of stores from before the marker."""
 
 
 class FileObjects:
     """See `ObjectStore`. A version is the SHA-256 of the content; the times are the file system's.
 
     A write goes to a file beside it, and is renamed. One under a condition holds the kernel's lock of the folder
-    meanwhile, which other machines see on NFS 4, CephFS and their like.
+    meanwhile, which other machines respect on NFS 4, CephFS and their like.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -38,7 +38,7 @@ class FileObjects:
         return str(self._folder)
 
     def begin(self) -> None:
-        """Mark it as a store, if it is not marked yet. Raises ObjectStoreError if it must not be begun here."""
+        """Mark it as a store, if it is not marked yet. Raises ObjectStoreError if no store may be created here."""
         if (self._folder / MARKER).exists():
             return
         old = self.is_begun()
@@ -46,16 +46,16 @@ class FileObjects:
             self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             (self._folder / MARKER).write_text("Here are the records of pipelines. Leave this file where it is.\n")
         except OSError as error:
-            if not old:  # who may only read has the store none the less
+            if not old:  # a reader without write permission can use the store, too
                 raise ObjectStoreError(f"{error.filename or self._folder}: {error.strerror}") from error
 
     def is_begun(self) -> bool:
-        """Whether there is a store; False if one can be begun here.
+        """Return whether there is a store; False if one can be created here.
 
-        A folder that is empty, with nothing mounted on it, may be one on which something should be mounted: what would
-        be written there is hidden as soon as it is, and until then all runs seem to be gone. Raises ObjectStoreError.
+        A folder that is empty, with nothing mounted on it, may be a mount point without its mount: data
+        written there would be hidden by the mount, and until then all runs seem to be gone. Raises ObjectStoreError.
         """
-        if any((self._folder / name).exists() for name in (MARKER, *_OF_OLD_STORES)):
+        if any((self._folder / name).exists() for name in (MARKER, *_OLD_CONTENT)):
             return True
         nearest = next(one for one in (self._folder, *self._folder.parents) if one.exists())
         if _is_empty(nearest) and not nearest.is_mount():
@@ -112,9 +112,9 @@ class FileObjects:
             (self._folder / key).unlink(missing_ok=True)
 
     def _now(self, folder: Path) -> float:
-        """What time it is for the file system: a file server has a clock of its own.
+        """Return the file system's time: a file server has its own clock.
 
-        Where nothing can be written, this machine's.
+        Without write permission return this machine's.
         """
         try:
             handle, name = tempfile.mkstemp(prefix=_PARTIAL, dir=folder)
@@ -144,7 +144,7 @@ def _is_empty(folder: Path) -> bool:
 
 
 def _raise_unless_absent(error: OSError) -> None:
-    """What can't be read must not look as if nothing were there."""
+    """Raise unless the file is absent: an unreadable one must not look absent."""
     if not isinstance(error, FileNotFoundError | NotADirectoryError):
         raise error
 

@@ -1,4 +1,4 @@
-"""The store that a URL means."""
+"""The store of a URL."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _PREFIX = re.compile(r"[A-Za-z0-9._/-]*")
 
 
 def is_url(place: str) -> bool:
-    """Whether it is a URL, and no path."""
+    """Return whether it is a URL, not a path."""
     return "://" in place
 
 
 def open_objects(url: str) -> ObjectStore:
-    """The store of `s3://BUCKET/PREFIX` or `file:///DIRECTORY`. Makes no request. Raises ComponentError."""
+    """Return the store of `s3://BUCKET/PREFIX` or `file:///DIRECTORY`. Makes no request. Raises ComponentError."""
     parts = urlsplit(url)
     if parts.username or parts.password or "@" in parts.netloc:
         raise ComponentError(

@@ -32,9 +32,9 @@ from tfoperator.pipeline.objects.object_store import (
 )
 
 _ATTEMPTS = 8
-"""Of each request; with botocore's waits of at most 20 s in between, some 40 s of outage are outlasted."""
+"""Attempts of each request; with botocore's waits of at most 20 s in between, an outage of about 40 s is survived."""
 _FIRST_ATTEMPTS = 2
-"""Until the first answer: a wrong address is to be told at once."""
+"""Attempts until the first response: a wrong address must be reported at once."""
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
 _CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
 _ABSENT_CODES = ("NoSuchKey", "404", "NotFound")
@@ -58,13 +58,13 @@ _ADVICE |= {"403": _ADVICE["AccessDenied"], "Forbidden": _ADVICE["AccessDenied"]
 
 
 class S3Objects:
-    """See `ObjectStore`; a version is an ETag. Nothing that it logs or raises has a credential in it."""
+    """See `ObjectStore`; a version is an ETag. Its logs and errors contain no credentials."""
 
     def __init__(self, bucket: str, prefix: str) -> None:
-        """Make no request. Raises ObjectStoreError for a configuration that makes no sense."""
+        """Make no request. Raises ObjectStoreError for an invalid configuration."""
         self._bucket = bucket
         self._prefix = f"{prefix}/" if prefix else ""
-        self._patient = True  # nothing is asked yet
+        self._patient = True  # no request yet
         with self._in_words():
             self._client = _client(_FIRST_ATTEMPTS)
         self._patient = False
@@ -93,13 +93,11 @@ class S3Objects:
                 answer = self._client.put_object(Bucket=self._bucket, Key=self._prefix + key, Body=data, **condition)
                 return str(answer["ETag"])
             except ClientError as error:
-                # If-Match of an object that is not there (any more) is answered with 404.
+                # If-Match of an object that is not there (any more) results in 404.
                 if not condition or _code(error) not in (*_CONFLICTS, *_ABSENT_CODES):
                     raise
                 there = self.get(key)
-                if (
-                    there is not None and there.data == data
-                ):  # an earlier attempt of this request, whose answer was lost
+                if there is not None and there.data == data:  # an earlier attempt of this request, with a lost response
                     return there.version
                 raise ObjectConflict(f"{self}/{key} was written by somebody else") from None
 
@@ -123,7 +121,7 @@ class S3Objects:
     def _in_words(self) -> Iterator[None]:
         try:
             yield
-            if not self._patient:  # it is there, and lets us in: what fails from now on passes
+            if not self._patient:  # it is reachable, and accepts the credentials: later failures are transient
                 self._client, self._patient = _client(_ATTEMPTS), True
         except (NoCredentialsError, PartialCredentialsError):
             raise ObjectStoreError(f"{self}: there are no credentials for it: {_KEYS}") from None
@@ -139,7 +137,7 @@ class S3Objects:
         except SSLError as error:
             raise ObjectStoreError(f"{self}: {error}: set AWS_CA_BUNDLE to the certificate of its authority") from None
         except (NoConnection, HTTPClientError) as error:
-            # Not what the error says: a URL may have a password in it.
+            # Not the error's text: a URL may contain a password.
             where = urlsplit(self._client.meta.endpoint_url)
             address = f"{where.hostname}:{where.port}" if where.port else where.hostname
             raise ObjectStoreUnavailable(
@@ -156,7 +154,7 @@ def _client(attempts: int) -> Any:
             retries={"mode": "standard", "total_max_attempts": attempts},
             connect_timeout=_CONNECT_SECONDS,
             read_timeout=_READ_SECONDS,
-            # Checksums that S3 does not ask for are unknown to many a compatible store.
+            # Many compatible stores do not support the checksums that S3 does not require.
             request_checksum_calculation="when_required",
             response_checksum_validation="when_required",
             max_pool_connections=20,
@@ -169,6 +167,6 @@ def _code(error: ClientError) -> str:
 
 
 def _time_of(answer: dict[str, Any]) -> datetime:
-    """When the store has answered, by its own clock; the standard asks for that header."""
+    """Return the time of the store's response, by its own clock; the standard requires that header."""
     said = answer["ResponseMetadata"]["HTTPHeaders"].get("date", "")
     return parsedate_to_datetime(said).astimezone(UTC) if said else answer["LastModified"].astimezone(UTC)

@@ -1,4 +1,4 @@
-"""How is a pipeline run? Its steps in order, several at once, on their platforms, as one process owns the run."""
+"""Runs pipelines: the steps in order, several at once, on their platforms, by one process that owns the run."""
 
 from tfoperator.pipeline.runner.leftovers import CannotStop, clean_run, finish_run, old_runs, stop_run
 from tfoperator.pipeline.runner.platforms import IN_CLUSTER, ON_DOCKER, ON_KUBERNETES

@@ -1,4 +1,4 @@
-"""Stops what a killed runner has left, the last steps first; ends what an orchestrator ran; removes old runs."""
+"""Stops the containers of a killed runner, the last steps first; ends orchestrated runs; removes old runs."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState, StepOutcome
 
-_WHY = "its runner died, and it was stopped by a later command"
+_STOP_REASON = "its runner died, and it was stopped by a later command"
 
 
 class CannotStop(LauncherError):
-    """What a run has left can't be stopped now; the run stays interrupted."""
+    """The containers of a run can't be stopped now; the run stays interrupted."""
 
 
 def stop_run(
     home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext, *, wait: bool = False
 ) -> RunRecord:
-    """Stop what may still run of a run without a runner, and record that it was cancelled.
+    """Stop the containers of a run without a runner, and record that it was cancelled.
 
-    Raises RunInProgress if it has a runner, or may have one on another machine; with `wait`, once it was seen to live.
-    CannotStop if a platform can't be reached.
+    Raises RunInProgress if it has a runner, or may have one on another machine; with `wait`, once its lease is renewed.
+    Raises CannotStop if a platform can't be reached.
     """
     context = dataclasses.replace(
         context,
@@ -44,14 +44,14 @@ def stop_run(
     now = context.clock.now()
     with home.lock(run.id, context.clock, wait=wait, tell=context.tell) as ownership:
         run = msgspec.structs.replace(run, term=ownership.term)
-        store.put_run(run)  # from here on its former runner can't write any more
+        store.put_run(run)  # from here on its former runner can't write
         context = dataclasses.replace(context, still_ours=ownership.check)
         failures: list[str] = []
         known = store.executions(run.id)
         for step in reversed(list(run.steps)):
             try:
                 logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=home.keeper(run.id, step))
-                record = stop_recorded(home.step_folder(run.id, step), logged, _WHY)
+                record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")
                 continue
@@ -59,21 +59,21 @@ def stop_run(
             if execution is None or execution.state != "RUNNING":
                 continue
             if record is not None and record.execution_id == execution.id:
-                # It may have succeeded, and its runner died before it could say so.
+                # It may have succeeded, but its runner died before recording it.
                 publish(store, recorded_execution(record, now), run)
             else:
-                store.publish(execution.id, StepOutcome("CANCELED", _WHY, execution.image_id, {}, {}, now), run)
+                store.publish(execution.id, StepOutcome("CANCELED", _STOP_REASON, execution.image_id, {}, {}, now), run)
         if failures:
             raise CannotStop("\n".join([f"run {run.id}: what it has left can't be stopped:", *failures]))
-        run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_WHY)
+        run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_STOP_REASON)
         store.put_run(run)
         return run
 
 
 def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: LaunchContext) -> RunRecord:
-    """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it has ended.
+    """End a run whose steps an orchestrator launched: stop their remaining containers, and record the outcome.
 
-    Raises CannotStop if a platform can't be reached, or a step is still being launched. Twice the same changes nothing.
+    Raises CannotStop if a platform can't be reached, or a step is still being launched. Idempotent.
     """
     if run.state not in ("running", "interrupted"):
         return run
@@ -98,10 +98,10 @@ def _undone(store: MetadataStore, run: RunRecord) -> list[str]:
 def stop_dead_runs(
     home: Home, store: MetadataStore, context: LaunchContext, tell: Callable[[str], object], *, but: str = ""
 ) -> bool:
-    """Stop what all runs without a runner have left, but for one that is going to be resumed. Failures are told.
+    """Stop the containers of all runs without a runner, except one to be resumed. Failures are reported.
 
-    Returns whether there are runs of which it can't be said yet whether they have one. What an orchestrator runs is
-    left alone: it starts a launcher again that has died.
+    Returns whether there are runs that may or may not have a runner. Orchestrated runs are
+    ignored: their orchestrator restarts a dead launcher.
     """
     unclear = False
     for run in store.runs():
@@ -118,14 +118,14 @@ def stop_dead_runs(
 
 
 def _kube_of(run: RunRecord) -> Callable[[], Client] | None:
-    """How the run's cluster is reached, if its command said so."""
+    """Return how to reach the run's cluster, if its command chose one."""
     if not {"kubeconfig", "context"} & run.place.keys():
         return None
     return lambda: connect(run.place.get("kubeconfig") or None, run.place.get("context") or None)
 
 
 def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
-    """The runs beyond the newest `keep` of each pipeline that are over."""
+    """Return the runs beyond the newest `keep` of each pipeline that have ended."""
     seen: dict[str, int] = defaultdict(int)
     found = []
     for run in map(home.seen, store.runs()):
@@ -136,10 +136,10 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
 
 
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
-    """Remove a run; returns the URIs of outputs that were removed. Raises RunInProgress.
+    """Remove a run; return the URIs of removed outputs. Raises RunInProgress.
 
-    Only what lies where this run's outputs go is removed, `pipeline_root/step/output/run`, and nothing that another
-    run has used again.
+    Only this run's outputs in `pipeline_root/step/output/run` are removed, and none that another
+    run has reused.
     """
     removed: list[str] = []
     with home.lock(run.id):

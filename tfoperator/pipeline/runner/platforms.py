@@ -1,8 +1,8 @@
-"""Which platforms containers run on, and what those must not write to: the records of runs. Pure.
+"""The platforms of containers, and the protection of the records of runs from them. No I/O.
 
-Who writes records decides what is used again, what was made from what, and what is stopped: that is the runner's, and
-no step's. In a cluster steps get their outputs on a volume that the runner has mounted, too, at the same path, for
-outputs are named by their path. If the records are on that volume, a step has to be given a part of it.
+The records decide what is reused, the lineage, and what is stopped: only the runner may write them,
+not a step. In a cluster steps write outputs to a volume that the runner mounts, too, at the same path, since
+outputs are identified by path. If the records are on that volume, a step must mount only a part of it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from tfoperator.launcher import (
 from tfoperator.launcher.platforms.kubernetes import ObjectComponentLauncher
 from tfoperator.pipeline.local_paths import local_path
 
-_ITS_OWN = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
-"""Volumes that nobody else writes to, or that are no storage."""
+_PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
+"""Volumes that are a pod's own, or that are no storage."""
 
 ON_DOCKER: tuple[type[BaseComponentLauncher], ...] = (
     InProcessComponentLauncher,
@@ -48,9 +48,9 @@ IN_CLUSTER = tuple([one for one in ON_KUBERNETES if one is not DockerComponentLa
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
-    """The same, but on Docker a container sees a local `pipeline_root` at its own path, unless its config mounts there.
+    """Return the info; on Docker a container sees a local `pipeline_root` at its own path, unless the config has it.
 
-    In clusters the platform config has the volume: nobody else knows which.
+    In clusters the platform config must mount the volume: only the user knows which.
     """
     path = local_path(root)
     if path is None or info.launcher is not DockerComponentLauncher:
@@ -68,13 +68,13 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
 
 
 def check_manifest(step: str, manifest: Mapping[str, Any], records: PurePosixPath) -> None:
-    """Raise ComponentError if a container of a step's object may write where its runner has the records.
+    """Raise ComponentError if a container of a step's object may write to its runner's records.
 
-    That is so if it mounts a volume which is not its own, as a whole, where the runner's path leads through. Of a
-    mounted part (`subPath`) it is taken that it is another one.
+    That is so if it mounts a whole volume, not its own, on the runner's path. A
+    mounted part (`subPath`) is assumed to be another one.
     """
     for pod in _pod_specs(manifest):
-        shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _ITS_OWN.isdisjoint(volume.keys())}
+        shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
         for container in (*_objects(pod.get("initContainers")), *_objects(pod.get("containers"))):
             mount = _nearest(container, records)
             if mount is None or mount.get("name") not in shared or mount.get("readOnly") or _is_part(mount):
@@ -87,7 +87,7 @@ def check_manifest(step: str, manifest: Mapping[str, Any], records: PurePosixPat
 
 
 def _pod_specs(manifest: Any) -> Iterator[Mapping[str, Any]]:
-    """The specs of pods in an object, wherever its kind has them."""
+    """Yield the pod specs in an object, wherever its kind has them."""
     if isinstance(manifest, Mapping):
         if isinstance(manifest.get("containers"), list):
             yield manifest
@@ -100,7 +100,7 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
 
 
 def _nearest(container: Mapping[str, Any], path: PurePosixPath) -> Mapping[str, Any] | None:
-    """The mount that a path of the container leads into."""
+    """Return the mount of a path in the container."""
     mounts = [mount for mount in _objects(container.get("volumeMounts")) if mount.get("mountPath")]
     above = [mount for mount in mounts if path.is_relative_to(_mount_path(mount))]
     return max(above, key=lambda mount: len(_mount_path(mount).parts), default=None)

@@ -1,4 +1,4 @@
-"""What there is to see of a run: the state of each step, and who is told when it changes."""
+"""The visible progress of a run: the state of each step, and its listeners."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 
 class StepState(StrEnum):
-    """How far a step has got."""
+    """The progress of a step."""
 
     WAITING = "waiting"
     RUNNING = "running"
@@ -23,12 +23,12 @@ class StepState(StrEnum):
 
     @property
     def done(self) -> bool:
-        """Whether what reads from it can run."""
+        """Whether steps that use its outputs can run."""
         return self in (StepState.SUCCEEDED, StepState.CACHED)
 
 
 class StepView(msgspec.Struct, frozen=True):
-    """One step as it is now. `attempts` are executions of this launch, 0 for outputs that were used again."""
+    """The present state of one step. `attempts` are executions of this launch, 0 for reused outputs."""
 
     name: str
     state: StepState = StepState.WAITING
@@ -41,18 +41,18 @@ class StepView(msgspec.Struct, frozen=True):
 
 
 class Listener(Protocol):
-    """Is told of a run. `step` comes from the thread that runs the pipeline, the others from any."""
+    """Is notified about a run. `step` is called in the thread that runs the pipeline, the others in any."""
 
     def step(self, view: StepView) -> None:
-        """A step has changed."""
+        """Handle a changed step."""
         ...
 
     def log(self, step: str, line: str) -> None:
-        """A step has logged a line."""
+        """Handle a log line of a step."""
         ...
 
     def tell(self, step: str, message: str) -> None:
-        """The launcher of a step, or with "" the runner itself, says something."""
+        """Handle a message of a step's launcher, or with "" of the runner itself."""
         ...
 
 

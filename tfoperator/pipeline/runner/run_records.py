@@ -1,4 +1,4 @@
-"""The record of a run: as it begins, as it goes on after an interruption, and how it has ended."""
+"""The record of a run: at its start, after an interruption, and at its end."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState
 
 
 class PipelineResult(msgspec.Struct, frozen=True):
-    """A run that is over. `results` has what each step that succeeded put out."""
+    """An ended run. `results` has the outputs of each step that succeeded."""
 
     run_id: str
     pipeline: str
@@ -26,7 +26,7 @@ class PipelineResult(msgspec.Struct, frozen=True):
 
 
 class PipelineFailed(LauncherError):
-    """Not all steps have succeeded. `retryable`: another try of the same run may help."""
+    """Not all steps have succeeded. `retryable`: a retry of the same run may help."""
 
     def __init__(self, result: PipelineResult) -> None:
         self.result = result
@@ -36,7 +36,7 @@ class PipelineFailed(LauncherError):
 
 
 class PipelineCancelled(LaunchCancelled):
-    """`cancel()` was called, or a signal came; what ran was stopped."""
+    """`cancel()` was called, or a signal came; the running steps were stopped."""
 
     def __init__(self, result: PipelineResult) -> None:
         self.result = result
@@ -44,7 +44,7 @@ class PipelineCancelled(LaunchCancelled):
 
 
 def outcome_of(views: Mapping[str, StepView], *, cancelled: bool, unfinished: Sequence[str]) -> tuple[RunState, str]:
-    """The state of a run, and why. `unfinished` are steps of which a container may still run."""
+    """Return the state of a run, and the reason. `unfinished` are steps whose container may still run."""
     if all(view.state.done for view in views.values()):
         return "succeeded", ""
     bad = (StepState.FAILED, StepState.RETRYABLE, StepState.CANCELLED)
@@ -63,7 +63,7 @@ def new_run(
     run_id: str,
     context: LaunchContext,
 ) -> RunRecord:
-    """The record of a run that begins now; without `run_id` it gets an id of its own."""
+    """Return the record of a new run; without `run_id` it gets a new id."""
     now = context.clock.now()
     return RunRecord(
         run_id or new_run_id(now, context.random),
@@ -80,7 +80,7 @@ def new_run(
 
 
 def resumed_run(home: Home, store: MetadataStore, graph: Graph, wanted: str, orchestrator: str = "") -> RunRecord:
-    """The record of the run `wanted`, which goes on. Raises ComponentError if it was not begun as this pipeline."""
+    """Return the record of the run `wanted`, to resume it. Raises ComponentError if its pipeline was another one."""
     run = home.find(store, wanted, graph.name)
     if run.place.get(ORCHESTRATOR, "") != orchestrator:
         raise ComponentError(f"run {run.id} is {run.place.get(ORCHESTRATOR) or 'a runner'}'s, which goes on with it")
@@ -93,11 +93,11 @@ def resumed_run(home: Home, store: MetadataStore, graph: Graph, wanted: str, orc
 
 
 def going_on(run: RunRecord) -> RunRecord:
-    """The same run, which is worked on again."""
+    """Return the same run, in progress again."""
     return msgspec.structs.replace(run, state="running", ended=None, message="")
 
 
 def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """As JSON has them; what JSON has not, such as a path, as text."""
+    """Return values in JSON's types; others, such as a path, as text."""
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parameters, enc_hook=str))
     return plain

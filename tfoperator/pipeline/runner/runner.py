@@ -1,4 +1,4 @@
-"""Runs a pipeline: takes ownership of a run, has its steps scheduled, and records how it went."""
+"""Runs a pipeline: takes ownership of a run, has its steps scheduled, and records the outcome."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ from tfoperator.pipeline.store import MetadataStore, RunRecord
 
 @contextmanager
 def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
-    """While entered, a signal whose handler is still Python's own calls `cancel`. Only the main thread can do that."""
+    """Have signals with Python's default handler call `cancel` while entered. Only the main thread can do that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -71,7 +71,7 @@ class PipelineRunner:
 
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
     records of runs: a directory, or `s3://BUCKET/PREFIX`. At most `parallel` steps run at once. `context` is the
-    pattern of each step's LaunchContext. Another machine takes a run over once its runner was not heard of for
+    pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed for
     `lease_seconds`.
     """
 
@@ -86,7 +86,7 @@ class PipelineRunner:
         listener: Listener | None = None,
         lease_seconds: float = LEASE_SECONDS,
     ) -> None:
-        """Raises ComponentError for configs that make no sense."""
+        """Raises ComponentError for invalid configs."""
         self._chooser = LocalComponentRunner(launchers, platform_configs)
         self._place = home
         self._context = context or LaunchContext()
@@ -95,7 +95,7 @@ class PipelineRunner:
         self._scheduler = Scheduler(parallel, self._listener)
 
     def cancel(self) -> None:
-        """Stop the containers that run, gracefully, begin nothing more, and make `run` raise. Does not block."""
+        """Stop the running containers gracefully, start nothing more, and make `run` raise. Does not block."""
         self._scheduler.cancel()
 
     def run(
@@ -108,8 +108,8 @@ class PipelineRunner:
         parameters: Mapping[str, Any] | None = None,
         place: Mapping[str, str] | None = None,
     ) -> PipelineResult:
-        """Run it anew, or go on with the run `resume` (an id, or `last`). With `run_id`, go on with the run of that id,
-        and begin it if there is none: whoever is started again after a crash does not know which.
+        """Start a new run, or resume the run `resume` (an id, or `last`). With `run_id`, resume the run of that id,
+        or start it if there is none: a process restarted after a crash does not know which.
 
         `source`, `parameters` and `place` are recorded with the run. Raises ComponentError before anything is
         created, PipelineFailed, PipelineCancelled, StoreError.
@@ -130,17 +130,17 @@ class PipelineRunner:
             )
             self._check(graph)
             ownership = stack.enter_context(self._locked(home, run))
-            # What another has done until it let go of the run is known only now.
+            # The work of another runner until it released the run is known only now.
             known = store.run(run.id)
             run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
             launches = {step.name: self._launch(parts, step) for step in graph.steps}
-            store.put_run(run)  # from here on a runner before this one can't write any more
+            store.put_run(run)  # from here on an earlier runner can't write
             unclear = self._stop_dead_runs(home, store, run)
             ownership.when_lost = self.cancel
             with on_signals(self.cancel):
                 views = self._scheduler.run(graph, launches)
-            if unclear:  # of runs on other machines only time tells that their runners are gone
+            if unclear:  # only time shows that runners on other machines are gone
                 self._stop_dead_runs(home, store, run)
             ownership.check()
             return self._conclude(store, run, launches, views)
@@ -178,10 +178,10 @@ class PipelineRunner:
         parameters: Mapping[str, Any] | None = None,
         place: Mapping[str, str] | None = None,
     ) -> StepView:
-        """Launch one step of a run, or go on with it: `orchestrator` (Argo, Airflow) decides the order, and repeats.
+        """Launch one step of a run, or resume it: `orchestrator` (Argo, Airflow) decides the order, and retries.
 
-        Other processes may launch other steps of the run meanwhile. Whoever comes first begins the run; `finish_run`
-        ends it. How the step has ended is returned, not raised. Raises ComponentError before anything is created,
+        Other processes may launch other steps of the run meanwhile. The first of them starts the run; `finish_run`
+        ends it. The step's outcome is returned, not raised. Raises ComponentError before anything is created,
         StoreError.
         """
         graph = _absolute(graph_of(pipeline))
@@ -221,7 +221,7 @@ class PipelineRunner:
             return view
 
     def check(self, pipeline: Pipeline) -> dict[str, str]:
-        """What would be launched, by step, and all that is wrong with it: ComponentError. Contacts nobody."""
+        """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
         graph = _absolute(graph_of(pipeline))
         shown: dict[str, str] = {}
         for step in graph.steps:
@@ -237,7 +237,7 @@ class PipelineRunner:
         return with_root(info, graph.root).make(context)
 
     def _check(self, graph: Graph) -> None:
-        """Everything about every step is checked before the first of them begins."""
+        """Check everything about every step before the first of them starts."""
         self._chooser.check_names([step.name for step in graph.steps])
         for step in graph.steps:
             self._check_step(step.name, self._chosen(graph, step, "RUN", self._context))

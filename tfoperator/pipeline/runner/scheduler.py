@@ -1,4 +1,4 @@
-"""Launches the steps of a run, each as soon as what it reads from is there, several at once; what becomes of each."""
+"""Launches the steps of a run, each when its inputs exist, several at once; and records their outcomes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RunParts:
-    """What the launches of one run have in common. `ownership` is None where others decide the order of its steps."""
+    """The common data of the launches of one run. `ownership` is None for an orchestrated run."""
 
     home: Home
     store: MetadataStore
@@ -48,7 +48,7 @@ class RunParts:
 
 
 class StepLaunch:
-    """A step that is launched once. `run` from one thread; lines of its log may come from several."""
+    """One launch of a step. Call `run` from one thread; its log lines may come from several."""
 
     launcher: BaseComponentLauncher
 
@@ -57,7 +57,7 @@ class StepLaunch:
         self.name = step.name
         self.result: LaunchResult | None = None
         self.unfinished = False
-        """Whether something of it may still run, though nobody follows it."""
+        """Whether its container may still run, without a launcher."""
         self._listener = listener
         self._clock = pattern.clock
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
@@ -78,12 +78,12 @@ class StepLaunch:
         )
 
     def began(self) -> StepView:
-        """It begins."""
+        """Record the start."""
         self._view = msgspec.structs.replace(self._view, state=StepState.RUNNING, began=self._clock.now())
         return self._view
 
     def run(self) -> StepView:
-        """Launch it; how it has ended. Raises no Exception."""
+        """Launch it; return the outcome. Raises no Exception."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -102,7 +102,7 @@ class StepLaunch:
         return msgspec.structs.replace(view, attempts=result.attempts, execution_id=result.execution_id)
 
     def broken(self, error: BaseException) -> StepView:
-        """Its launch ended in a way that nobody has foreseen. The record says what was created; it may still run."""
+        """Record an unexpected failure of the launch. The record names the created object, which may still run."""
         logger.error("step %s: its launch failed", self.name, exc_info=error)
         self.unfinished = True
         return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
@@ -116,17 +116,17 @@ class StepLaunch:
 
 
 class Scheduler:
-    """Runs steps in a pool of threads, at most `parallel` at once. `cancel` from any thread, all else from one."""
+    """Runs steps in a pool of threads, at most `parallel` at once. `cancel` from any thread, the rest from one."""
 
     def __init__(self, parallel: int, listener: Listener) -> None:
         self._parallel = max(1, parallel)
         self._listener = listener
-        self._lock = threading.Lock()  # guards _running, and that no step begins once `cancelled` is set
+        self._lock = threading.Lock()  # guards _running, and that no step starts once `cancelled` is set
         self._running: dict[str, BaseComponentLauncher] = {}
         self.cancelled = StopSignal()
 
     def cancel(self) -> None:
-        """Stop the containers that run, gracefully, and begin nothing more. Does not block."""
+        """Stop the running containers gracefully, and start nothing more. Does not block."""
         with self._lock:
             self.cancelled.set()
             running = list(self._running.values())
@@ -134,7 +134,7 @@ class Scheduler:
             launcher.cancel()
 
     def run(self, graph: Graph, launches: Mapping[str, StepLaunch]) -> dict[str, StepView]:
-        """Run the steps, each of which has its launch by name; returns once none runs any more."""
+        """Run the steps, whose launches are by name; return when none runs any more."""
         views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in graph.steps}
         for view in views.values():
             self._listener.step(view)
@@ -164,7 +164,7 @@ class Scheduler:
         return views
 
     def admit(self, launch: StepLaunch) -> bool:
-        """Note that a step begins, so that `cancel` reaches it; False if nothing begins any more."""
+        """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
         with self._lock:
             if not self.cancelled.is_set():
                 self._running[launch.name] = launch.launcher
@@ -173,7 +173,7 @@ class Scheduler:
     def _work(self, launch: StepLaunch, ended: queue.SimpleQueue[StepView]) -> None:
         try:
             view = launch.run()
-        except BaseException as error:  # noqa: BLE001 - whatever it is, `run` waits for the end of this step
+        except BaseException as error:  # noqa: BLE001 - after any error, `run` waits for the end of this step
             view = launch.broken(error)
         finally:
             with self._lock:

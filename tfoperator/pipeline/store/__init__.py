@@ -1,7 +1,7 @@
-"""What is known of artifacts, executions and runs, and how they hang together: ML Metadata's data model in SQLite.
+"""Artifacts, executions and runs, and their relations: ML Metadata's data model in SQLite.
 
 `records.py` has the values, `tables.py` the tables, `database.py` a file of them and `journal.py` the same in an object
-store, `metadata_store.py` the reads and writes, `lineage.py` what an artifact was made from and what was made from it.
+store, `metadata_store.py` the reads and writes, `lineage.py` the ancestors and descendants of an artifact.
 SQLAlchemy is imported here and nowhere else.
 """
 

@@ -1,4 +1,4 @@
-"""A SQLite file through SQLAlchemy, such that processes and threads share it and a kill leaves it readable."""
+"""A SQLite file through SQLAlchemy, shared by processes and threads, which a kill leaves readable."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ class Transactions(Protocol):
     """A database. Thread-safe."""
 
     def atomically(self, work: Callable[[Connection], T]) -> T:
-        """What `work` returns, run in one transaction: all or nothing, as if nobody else was there.
+        """Return the result of `work`, run in one transaction: all or nothing, isolated from others.
 
-        It may run more than once, and changes nothing but the database. Raises StoreError, and what it raises.
+        It may run more than once, and must change only the database. Raises StoreError, and the errors of `work`.
         """
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         ...
 
 
 class OverDatabase(Protocol):
-    """What has methods that are transactions of a database."""
+    """Base of classes whose methods are transactions of a database."""
 
     database: Transactions
 
@@ -49,7 +49,7 @@ S = TypeVar("S", bound=OverDatabase)
 
 
 def atomic(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """The method as one transaction; it is called without the connection."""
+    """Return the method as one transaction; it is called without the connection."""
 
     @wraps(method)
     def called(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
@@ -59,7 +59,7 @@ def atomic(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Conca
 
 
 class StoreError(LauncherError):
-    """The metadata can't be read or written; the message names the file. `passing`: it may be possible again later."""
+    """The metadata can't be read or written; the message names the file. `passing`: a retry may succeed."""
 
     passing = False
 
@@ -68,7 +68,7 @@ class Database:
     """Thread-safe. Every transaction is atomic and durable: SQLite's own journal, `synchronous=FULL`."""
 
     def __init__(self, path: Path, *, read_only: bool = False) -> None:
-        """Make the file and its tables if need be; for reading only, they have to be there. Raises StoreError."""
+        """Make the file and its tables if necessary; for reading only, they must exist. Raises StoreError."""
         self.path = path
         self._engine = sqlite_engine(path, read_only=read_only)
         try:
@@ -107,7 +107,7 @@ class Database:
 
     @contextmanager
     def transaction(self) -> Iterator[Connection]:
-        """One transaction, which is rolled back if anything is raised. Raises StoreError."""
+        """Run one transaction, which is rolled back after any error. Raises StoreError."""
         try:
             with self._engine.begin() as connection:
                 yield connection
@@ -116,9 +116,9 @@ class Database:
 
 
 def change_counter(path: Path) -> int:
-    """A number that is another one after each write to the file, whoever writes; -1 if there is none. Takes no lock.
+    """Return a number that changes with each write to the file by any process; -1 if there is none. Takes no lock.
 
-    SQLite's own, of the file's header: https://www.sqlite.org/fileformat.html#file_change_counter
+    It is SQLite's own, of the file's header: https://www.sqlite.org/fileformat.html#file_change_counter
     """
     try:
         with path.open("rb") as file:
@@ -129,12 +129,12 @@ def change_counter(path: Path) -> int:
 
 
 def sqlite_engine(path: Path, *, read_only: bool = False) -> Engine:
-    """The file, with this module's ways of beginning transactions."""
+    """Return the engine of the file, which begins transactions as this module needs."""
     engine = create_engine(URL.create("sqlite", database=str(path)), connect_args={"timeout": _BUSY_SECONDS})
 
     # SQLAlchemy's own recipe for SQLite: the driver must not begin transactions by itself, and each begins with the
-    # lock for writing. One that begins by reading can't wait for that lock later: SQLite refuses it at once. Who only
-    # reads never asks for it, and so keeps no runner waiting for longer than a read takes.
+    # lock for writing. One that begins by reading can't wait for that lock later: SQLite refuses it at once. A reader
+    # never requests it, and so delays a runner only by the time of a read.
     @event.listens_for(engine, "connect")
     def configure(connection: Any, _: Any) -> None:
         connection.isolation_level = None

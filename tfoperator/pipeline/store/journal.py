@@ -1,10 +1,10 @@
-"""The metadata in an object store: a journal of transactions, and a copy of what they make in SQLite, for each process.
+"""The metadata in an object store: a journal of transactions, and a copy of their result in SQLite, for each process.
 
 An entry of the journal is the statements of one transaction, and is created with the next number, on condition that
-there is none of that number yet. So the journal is one sequence, whoever writes: a transaction that was made without
-knowing the newest entry is not written, and runs again after that was applied. A process that is killed has written its
-entry, or not. The copy is thrown away with the process; a snapshot now and then spares others the whole sequence. What
-of it nobody needs any more is removed (`shortening.py`).
+there is none of that number yet. So the journal is one sequence for all writers: a transaction that was made without
+knowing the newest entry is not written, and runs again after that was applied. A killed process has written its
+entry, or not. The copy is discarded with the process; a snapshot now and then spares others the whole sequence.
+Unneeded entries are removed (`shortening.py`).
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_SNAPSHOT_EVERY = 200
-"""Entries; to read them takes a request each."""
+_SNAPSHOT_PERIOD = 200
+"""Entries between snapshots; reading each takes a request."""
 _TRIES = 50
-_MOST_BYTES = 1 << 30
-"""Of a snapshot: some hundred thousand runs."""
+_MAX_SNAPSHOT = 1 << 30
+"""Maximum bytes of a snapshot: some hundred thousand runs."""
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """One transaction; `id` makes it unlike every other. Each statement comes with the parameters of all its uses."""
+    """One transaction; `id` makes it unique. Each statement has the parameters of all its executions."""
 
     id: str
     schema: int
@@ -59,26 +59,26 @@ class Entry(msgspec.Struct, frozen=True):
 
 
 class JournaledDatabase:
-    """See `Transactions`. One thread has the copy; the others wait for it."""
+    """See `Transactions`. One thread owns the copy; the others wait for it."""
 
     def __init__(
         self,
         objects: ObjectStore,
         scratch: Path,
         *,
-        snapshot_every: int = _SNAPSHOT_EVERY,
+        snapshot_every: int = _SNAPSHOT_PERIOD,
         clock: Clock | None = None,
     ) -> None:
-        """`scratch` is a folder that is this object's alone. Raises StoreError."""
+        """`scratch` is a folder used only by this object. Raises StoreError."""
         self._objects = objects
         self._clock = clock or SystemClock()
         self._snapshot_every = snapshot_every
         self._path = scratch / "metadata.db"
         self._statements: list[tuple[str, list[list[Any]]]] = []
-        self._number = self._snapshot = 0  # the last entry that was applied, and that of the snapshot it began with
-        # From before the last look that found no newer entry or snapshot; None if the copy has to be made first.
+        self._number = self._snapshot = 0  # the last applied entry, and that of the initial snapshot
+        # The time before the last check without newer entries or snapshots; None if there is no copy yet.
         self._newest_since: Elapsed | None = None
-        self._end_is_known = False  # whether the copy was seen to reach the first entry that is kept
+        self._end_is_known = False  # whether the copy is known to include the first kept entry
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="metadata")
         self._engine = sqlite_engine(self._path)
         event.listen(self._engine, "connect", _confine)
@@ -90,7 +90,7 @@ class JournaledDatabase:
             raise
 
     def close(self) -> None:
-        """End the thread, and forget the copy."""
+        """End the thread, and drop the copy."""
         self._thread.shutdown()
         self._engine.dispose()
         self._path.unlink(missing_ok=True)
@@ -101,10 +101,10 @@ class JournaledDatabase:
         return self._thread.submit(self._atomically, work).result()
 
     def newest(self) -> int:
-        """The number of the newest transaction, 0 if there is none. Raises StoreError."""
+        """Return the number of the newest transaction, 0 if there is none. Raises StoreError."""
         return self._thread.submit(self._newest).result()
 
-    # In the thread.
+    # Called in the thread.
 
     def _newest(self) -> int:
         with self._in_words():
@@ -117,10 +117,10 @@ class JournaledDatabase:
             self._catch_up()
 
     def _begin_anew(self) -> None:
-        """Have a copy that was just made from the newest snapshot.
+        """Make a new copy from the newest snapshot.
 
-        It takes the place of the old one when all of it is there. Until then nothing is trusted, and the next call
-        begins anew again.
+        It replaces the old one when it is complete. Until then no copy is trusted, and the next call
+        starts over.
         """
         self._newest_since = None
         asked = Elapsed(self._clock)
@@ -139,7 +139,7 @@ class JournaledDatabase:
         self._newest_since, self._end_is_known = asked, False
 
     def _newest_snapshot(self) -> tuple[int, bytes]:
-        """Its number and the database in it; 0 and an empty file if there is none."""
+        """Return its number and the database in it; 0 and an empty file if there is none."""
         for _ in range(_TRIES):
             newest = max(snapshots(self._objects), default="")
             if not newest:
@@ -150,7 +150,7 @@ class JournaledDatabase:
         raise self._busy()
 
     def _trusted(self) -> bool:
-        """Whether all entries behind the copy's last one are there, or will be. To be asked after each answer."""
+        """Return whether all entries after the copy's last one still exist, or will. Call it after each response."""
         return self._newest_since is not None and self._newest_since.seconds < TRUSTED_SECONDS
 
     def _atomically(self, work: Callable[[Connection], T]) -> T:
@@ -178,20 +178,20 @@ class JournaledDatabase:
         raise self._busy()
 
     def _keep(self, db: Connection, transaction: Transaction) -> None:
-        """Have in the copy, too, what is in the journal now. If that fails, it is read from there by the next call."""
+        """Update the copy to the present journal. If that fails, the next call reads the journal."""
         try:
             transaction.commit()
         except SQLAlchemyError as error:
             logger.warning("the metadata are written, but not in %s: %s", self._path, error)
-            db.invalidate()  # SQLite's transaction is still open, and the connection would be used again
+            db.invalidate()  # SQLite's transaction is still open, and the connection would be reused
         else:
             self._number += 1
 
     def _catch_up(self) -> None:
-        """Apply what others have written; what they have removed meanwhile is in the newest snapshot.
+        """Apply the entries of other writers; those removed meanwhile are in the newest snapshot.
 
-        Where no entry is, the journal ends, or has a gap if it was shortened and the listing lacks its snapshots. A
-        copy that is trusted can't come to a gap later: the first end that it finds is the only one to be compared.
+        At a missing entry the journal ends, or has a gap if it was shortened and the listing lacks its snapshots. A
+        trusted copy can't reach a gap later: only the first end that it finds must be compared.
         """
         while True:
             asked = Elapsed(self._clock)
@@ -223,10 +223,10 @@ class JournaledDatabase:
         self._number += 1
 
     def _take_snapshot(self) -> None:
-        """Write a snapshot if the last one is old. All that write one of a number write the same tables.
+        """Write a snapshot if the last one is old. All writers of a number's snapshot write the same tables.
 
-        The transaction is written by then: whatever fails here is not its failure. Nothing is lost, as this is tried
-        again after the next one.
+        The transaction is written by then: an error here is not its failure. Nothing is lost, as this is retried
+        after the next one.
         """
         if self._number - self._snapshot < self._snapshot_every:
             return
@@ -273,13 +273,13 @@ def _writes(statement: str) -> bool:
 
 def _decompressed(data: bytes) -> bytes:
     stream = zlib.decompressobj()
-    found = stream.decompress(data, _MOST_BYTES)
+    found = stream.decompress(data, _MAX_SNAPSHOT)
     if not stream.eof:
         raise zlib.error("the snapshot is too large, or cut off")
     return found
 
 
 def _confine(connection: Any, _: Any) -> None:
-    """What comes from the store writes rows: other files are none of its business."""
+    """Deny access to other files: statements from the store may only write rows."""
     denied = (sqlite3.SQLITE_ATTACH, sqlite3.SQLITE_DETACH)
     connection.set_authorizer(lambda action, *_: sqlite3.SQLITE_DENY if action in denied else sqlite3.SQLITE_OK)

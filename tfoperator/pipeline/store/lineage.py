@@ -1,4 +1,4 @@
-"""What an artifact was made from, and what was made from it."""
+"""The ancestors and descendants of an artifact."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import msgspec
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord
 
-_MOST = 1000
-"""Artifacts that are followed in one direction: a bound, not a rule."""
+_MAX_ARTIFACTS = 1000
+"""Maximum number of artifacts in one direction, to bound the tree."""
 _DEEPEST = 100
-"""From one to the next: a model that is trained on for ever has no end, but Python's calls and JSON's levels have."""
+"""Maximum depth: a model trained on for ever has endless ancestors, but Python's calls and JSON's levels end."""
 
 
 class Lineage(msgspec.Struct, frozen=True):
-    """One artifact, the executions it was made by, and through their other side the next artifacts; as far as known.
+    """One artifact, its executions, and through their other side the next artifacts; as far as known.
 
-    `repeated`: it is shown elsewhere in the tree, with all that belongs to it. `cut`: what comes behind is not
-    followed, for the tree is as large as it may be.
+    `repeated`: it is elsewhere in the tree, with its subtree. `cut`: its subtree is not
+    followed, since the tree has reached its limit.
     """
 
     artifact: ArtifactRecord
@@ -28,17 +28,17 @@ class Lineage(msgspec.Struct, frozen=True):
 
 
 def lineage_of(store: MetadataStore, artifact: ArtifactRecord, *, downstream: bool = False) -> Lineage:
-    """What it was made from (its origin and, through the inputs of that, theirs), or what was made from it."""
+    """Return its ancestors (its producer and, through the inputs of that, theirs), or its descendants."""
     return _follow(store, artifact, "INPUT" if downstream else "OUTPUT", set(), 0)
 
 
 def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, seen: set[int], depth: int) -> Lineage:
     if artifact.id in seen:
         return Lineage(artifact, repeated=True)
-    if len(seen) >= _MOST or depth >= _DEEPEST:
+    if len(seen) >= _MAX_ARTIFACTS or depth >= _DEEPEST:
         return Lineage(artifact, cut=True)
     seen.add(artifact.id)
-    # One that used it again has made nothing.
+    # An execution that reused it is not its producer.
     executions = tuple([one for one in store.users_of(artifact.id, direction) if one.state != "CACHED"])
     found: dict[int, ArtifactRecord] = {}
     for execution in executions:

@@ -58,12 +58,12 @@ _USABLE = ("COMPLETE", "CACHED")
 class MetadataStore:
     """Artifacts, executions and runs. Thread-safe; several processes may share the database.
 
-    With `read_only` nothing is made, and every write is a StoreError. What is written for a run names its `term`, the
-    number of the runner who works on it. Once a later one has written, an earlier one's writes raise OwnershipLost.
+    With `read_only` nothing is created, and every write is a StoreError. Writes for a run name its `term`, the
+    number of its runner. Once a later runner has written, an earlier one's writes raise OwnershipLost.
     """
 
     def __init__(self, database: Path | Transactions, *, read_only: bool = False) -> None:
-        """Over a file, or another database. Raises StoreError."""
+        """Opens a file, or another database. Raises StoreError."""
         self.database: Transactions = (
             Database(database, read_only=read_only) if isinstance(database, Path) else database
         )
@@ -82,7 +82,7 @@ class MetadataStore:
 
     @atomic
     def put_run(self, db: Connection, run: RunRecord) -> None:
-        """Record a run, or what has become of it. Raises OwnershipLost."""
+        """Record a run, or its changed state. Raises OwnershipLost."""
         plain = msgspec.to_builtins(run)
         fence(db, run)
         known = db.execute(context_named(RUN, run.id)).first()
@@ -95,13 +95,13 @@ class MetadataStore:
 
     @atomic
     def run(self, db: Connection, run_id: str) -> RunRecord | None:
-        """A run by its id."""
+        """Return a run by its id."""
         row = db.execute(context_named(RUN, run_id)).first()
         return None if row is None else msgspec.convert(row.properties, RunRecord)
 
     @atomic
     def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """All runs, or those of a pipeline; the newest first, and with `most` only so many of them all."""
+        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
         wanted = (
             select(contexts)
             .join(types, types.c.id == contexts.c.type_id)
@@ -114,7 +114,7 @@ class MetadataStore:
 
     @atomic
     def forget_run(self, db: Connection, run_id: str) -> None:
-        """Remove a run from the list. What it has made stays known: others may have used it."""
+        """Remove a run from the list. Its artifacts stay known: other runs may have used them."""
         row = db.execute(context_named(RUN, run_id)).first()
         if row is not None:
             for table in (associations, attributions, parent_contexts):
@@ -125,13 +125,13 @@ class MetadataStore:
 
     @atomic
     def executions(self, db: Connection, run_id: str) -> dict[str, ExecutionRecord]:
-        """The executions of a run by step; the last one of each."""
+        """Return the executions of a run by step; the last one of each."""
         row = db.execute(context_named(RUN, run_id)).first()
         return {} if row is None else {one.step: one for one in executions_in(db, row.id, run_id)}
 
     @atomic
     def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
-        """By run the states of its executions by step: what a list of runs needs of them."""
+        """Return, by run, the states of its executions by step: the data for a list of runs."""
         found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
         wanted = (
             select(contexts.c.name.label("run"), executions.c.name, executions.c.last_known_state)
@@ -147,13 +147,13 @@ class MetadataStore:
 
     @atomic
     def execution(self, db: Connection, number: int) -> ExecutionRecord | None:
-        """An execution by its id."""
+        """Return an execution by its id."""
         row = db.execute(EXECUTIONS.where(executions.c.id == number)).first()
         return None if row is None else execution_record(db, row, run_of(db, number))
 
     @atomic
     def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
-        """By artifact the execution that has made it, where one has. One that used it again has made nothing."""
+        """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
         run = contexts.alias("run")
         wanted = (
             select(events.c.artifact_id, executions.c.id, executions.c.name, run.c.name.label("run"))
@@ -184,10 +184,10 @@ class MetadataStore:
         cache_key: str,
         now: datetime,
     ) -> ExecutionRecord:
-        """A new execution. `inputs` are ids of artifacts, `outputs` type and URI.
+        """Return a new execution. `inputs` are ids of artifacts, `outputs` type and URI.
 
-        One of this step that was begun and has not ended is returned as it is: its launcher was killed before it had a
-        record of its own.
+        An unfinished one of this step is returned unchanged: its launcher was killed before it had a
+        record.
         """
         fence(db, run)
         context = db.execute(context_named(RUN, run.id)).one().id
@@ -208,7 +208,7 @@ class MetadataStore:
     def use_again(
         self, db: Connection, run: RunRecord, step: str, kind: str, earlier: ExecutionRecord, now: datetime
     ) -> ExecutionRecord:
-        """An execution that did not run: it has the outputs of an earlier one."""
+        """Return an execution that did not run: it reuses the outputs of an earlier one."""
         fence(db, run)
         context = db.execute(context_named(RUN, run.id)).one().id
         properties = {"exec_properties": earlier.exec_properties, "image_id": earlier.image_id}
@@ -221,7 +221,7 @@ class MetadataStore:
 
     @atomic
     def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
-        """The successes of a pipeline's step with this cache key, the newest first."""
+        """Return the successful executions of a pipeline's step with this cache key, the newest first."""
         wanted = (
             EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
             .join(contexts, contexts.c.id == associations.c.context_id)
@@ -234,7 +234,7 @@ class MetadataStore:
 
     @atomic
     def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
-        """What has become of an execution, of `run`. Twice the same changes nothing. Raises OwnershipLost."""
+        """Record the outcome of an execution, of `run`. Idempotent. Raises OwnershipLost."""
         if run is not None:
             fence(db, run)
         row = db.execute(EXECUTIONS.where(executions.c.id == number)).first()
@@ -260,7 +260,7 @@ class MetadataStore:
 
     @atomic
     def external_artifact(self, db: Connection, type_name: str, artifact: Artifact, now: datetime) -> int:
-        """The id of an artifact that no step has made; the same for the same type, URI and properties."""
+        """Return the id of an artifact made by no step; the same for the same type, URI and properties."""
         rows = db.execute(ARTIFACTS.where(artifacts.c.uri == artifact.uri, types.c.name == type_name))
         same = [row.id for row in rows if row.properties == artifact.properties]
         made_by_steps = {
@@ -274,7 +274,7 @@ class MetadataStore:
 
     @atomic
     def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
-        """Artifacts by id or URI, the newest first."""
+        """Return artifacts by id or URI, the newest first."""
         found = artifacts.c.uri == wanted
         if wanted.isascii() and wanted.isdigit() and len(wanted) < 19:
             found = found | (artifacts.c.id == int(wanted))
@@ -282,7 +282,7 @@ class MetadataStore:
 
     @atomic
     def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
-        """The executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
+        """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
         wanted = (
             EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
             .where(events.c.artifact_id == artifact, events.c.type == direction)
@@ -293,5 +293,5 @@ class MetadataStore:
 
     @atomic
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:
-        """What was at these URIs is removed: nothing uses it again."""
+        """Record that the data at these URIs was removed: it is never reused."""
         db.execute(update(artifacts).where(artifacts.c.uri.in_(uris)).values(state="DELETED"))

@@ -1,4 +1,4 @@
-"""What transactions of the metadata store are made of: functions over one connection."""
+"""The building blocks of the metadata store's transactions: functions over one connection."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tfoperator.pipeline.store.tables import (
 
 T = TypeVar("T")
 
-_VARIABLES = 500
-"""Of one statement; SQLite's bound was 999 before 3.32."""
+_MAX_VARIABLES = 500
+"""Variables of one statement; SQLite's limit was 999 before 3.32."""
 
 RUN = "run"
 PIPELINE = "pipeline"
@@ -34,19 +34,19 @@ ARTIFACTS = select(artifacts, types.c.name.label("type")).join(types, types.c.id
 
 
 def inserted(db: Connection, statement: Insert) -> int:
-    """Insert one row; its id."""
+    """Insert one row; return its id."""
     key = db.execute(statement).inserted_primary_key
     assert key is not None
     return int(key[0])
 
 
 def type_named(name: str, kind: str) -> Any:
-    """A query for the id of a type; `kind` is artifact, execution or context."""
+    """Return a query for the id of a type; `kind` is artifact, execution or context."""
     return select(types.c.id).where(types.c.name == name, types.c.type_kind == kind)
 
 
 def type_id_of(db: Connection, name: str, kind: str) -> int:
-    """The id of a type, which is made if need be."""
+    """Return the id of a type, which is created if necessary."""
     known = db.execute(type_named(name, kind)).scalar()
     if known is None:
         return inserted(db, insert(types).values(name=name, type_kind=kind))
@@ -54,7 +54,7 @@ def type_id_of(db: Connection, name: str, kind: str) -> int:
 
 
 def context_named(kind: str, name: str) -> Any:
-    """A query for a context."""
+    """Return a query for a context."""
     return (
         select(contexts)
         .join(types, types.c.id == contexts.c.type_id)
@@ -63,7 +63,7 @@ def context_named(kind: str, name: str) -> Any:
 
 
 def context_id(db: Connection, kind: str, name: str, properties: dict[str, Any], now: datetime) -> int:
-    """The id of a context, which is made if need be."""
+    """Return the id of a context, which is created if necessary."""
     known = db.execute(context_named(kind, name)).first()
     if known is not None:
         return int(known.id)
@@ -72,21 +72,21 @@ def context_id(db: Connection, kind: str, name: str, properties: dict[str, Any],
 
 
 def fence(db: Connection, run: RunRecord) -> None:
-    """Raises OwnershipLost if a runner of a later term has written for this run."""
+    """Raise OwnershipLost if a runner of a later term has written for this run."""
     row = db.execute(context_named(RUN, run.id)).first()
     if row is not None and row.properties.get("term", 0) > run.term:
         raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
 
 
 def executions_in(db: Connection, context: int, run_id: str) -> list[ExecutionRecord]:
-    """The executions of a context, the oldest first."""
+    """Return the executions of a context, the oldest first."""
     wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
     rows = db.execute(wanted.where(associations.c.context_id == context).order_by(executions.c.id)).all()
     return execution_records(db, rows, run_id)
 
 
 def run_of(db: Connection, number: int) -> str:
-    """The id of the run that an execution belongs to, "" if that was removed."""
+    """Return the id of the run that an execution belongs to, "" if that was removed."""
     wanted = (
         select(contexts.c.name)
         .join(associations, associations.c.context_id == contexts.c.id)
@@ -108,7 +108,7 @@ def new_execution(
     properties: dict[str, Any],
     now: datetime,
 ) -> int:
-    """Make an execution; its id."""
+    """Create an execution; return its id."""
     values = {
         "type_id": type_id_of(db, kind, "execution"),
         "name": step,
@@ -133,7 +133,7 @@ def new_artifact(
     *,
     made: bool = False,
 ) -> int:
-    """Make an artifact; its id."""
+    """Create an artifact; return its id."""
     values = {
         "type_id": type_id_of(db, type_name, "artifact"),
         "uri": uri,
@@ -146,7 +146,7 @@ def new_artifact(
 
 
 def add_events(db: Connection, execution: int, direction: str, name: str, numbers: Sequence[int]) -> None:
-    """Note that an execution reads or makes artifacts."""
+    """Record that an execution reads or makes artifacts."""
     for position, number in enumerate(numbers):
         db.execute(
             insert(events).values(
@@ -158,7 +158,7 @@ def add_events(db: Connection, execution: int, direction: str, name: str, number
 def settle_output(
     db: Connection, execution: int, name: str, before: Sequence[ArtifactRecord], outcome: StepOutcome
 ) -> None:
-    """What was planned becomes what there is; what was planned and is not there is abandoned."""
+    """Replace planned outputs by the actual ones; a planned one that does not exist is abandoned."""
     if outcome.state == "RUNNING":
         set_state(db, before, "PENDING")
         return
@@ -178,23 +178,23 @@ def settle_output(
 
 
 def set_state(db: Connection, records: Sequence[ArtifactRecord], state: str) -> None:
-    """Give artifacts a state."""
+    """Set the state of artifacts."""
     db.execute(update(artifacts).where(artifacts.c.id.in_([one.id for one in records])).values(state=state))
 
 
 def artifact_record(row: Row[Any]) -> ArtifactRecord:
-    """A row of ARTIFACTS as a value."""
+    """Return a row of ARTIFACTS as a value."""
     created = datetime.fromisoformat(row.create_time)
     return ArtifactRecord(row.id, row.type, row.uri, row.state, row.properties, created, row.made)
 
 
 def execution_record(db: Connection, row: Row[Any], run_id: str) -> ExecutionRecord:
-    """A row of EXECUTIONS as a value, with its artifacts."""
+    """Return a row of EXECUTIONS as a value, with its artifacts."""
     return execution_records(db, [row], run_id)[0]
 
 
 def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> list[ExecutionRecord]:
-    """The same for several rows: one query for the artifacts of some hundreds."""
+    """Return the same for several rows: one query for the artifacts of some hundreds."""
     wanted = (
         select(
             artifacts,
@@ -233,5 +233,5 @@ def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> 
 
 
 def batched(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Pieces of a sequence that are short enough for the variables of one statement."""
-    return (values[start : start + _VARIABLES] for start in range(0, len(values), _VARIABLES))
+    """Yield parts of a sequence that are short enough for the variables of one statement."""
+    return (values[start : start + _MAX_VARIABLES] for start in range(0, len(values), _MAX_VARIABLES))

@@ -9,16 +9,16 @@ from typing import Any, Literal
 import msgspec
 
 ArtifactState = Literal["PENDING", "LIVE", "ABANDONED", "DELETED"]
-"""Is going to be written; is there; its execution has failed; was removed by `clean`."""
+"""PENDING: to be written; LIVE: exists; ABANDONED: its execution failed; DELETED: removed by `clean`."""
 
 ExecutionState = Literal["RUNNING", "COMPLETE", "CACHED", "FAILED", "CANCELED"]
 
 RunState = Literal["running", "succeeded", "failed", "interrupted", "cancelled"]
-"""interrupted: a container of it may still run, which the next run, `stop` or `--resume` will deal with."""
+"""interrupted: a container of it may still run, until the next run, `stop` or `--resume` handles it."""
 
 
 class ArtifactRecord(msgspec.Struct, frozen=True):
-    """A piece of data. `made` says that there was something at its URI, on this machine, when it was published."""
+    """A piece of data. `made`: it existed at its URI, on this machine, when it was published."""
 
     id: int
     type: str
@@ -48,7 +48,7 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
 
 
 class Maker(msgspec.Struct, frozen=True):
-    """The execution that has made an artifact; `run_id` is empty if its run was removed."""
+    """The producer of an artifact; `run_id` is empty if its run was removed."""
 
     execution_id: int
     run_id: str
@@ -56,9 +56,9 @@ class Maker(msgspec.Struct, frozen=True):
 
 
 class RunRecord(msgspec.Struct, frozen=True):
-    """One run of a pipeline. `steps` are its steps in order; each with the steps that it comes after.
+    """One run of a pipeline. `steps` are its steps in order; each with its predecessors.
 
-    `place` says how its platform is reached, for whoever has to stop what it has left; `term` counts its runners.
+    `place` is the address of its platform, to stop its containers; `term` counts its runners.
     """
 
     id: str
@@ -77,12 +77,12 @@ class RunRecord(msgspec.Struct, frozen=True):
 
 
 class StepOutcome(msgspec.Struct, frozen=True):
-    """How an execution has ended, or that it goes on."""
+    """The outcome of an execution, or that it continues."""
 
     state: ExecutionState
     message: str
     image_id: str
     exec_properties: dict[str, Any]
     outputs: Mapping[str, tuple[tuple[str, dict[str, Any], bool], ...]]
-    """By output its artifacts: URI, properties, `made`."""
+    """The artifacts by output: URI, properties, `made`."""
     at: datetime

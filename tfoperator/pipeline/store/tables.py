@@ -1,4 +1,4 @@
-"""The tables: those of ML Metadata, with properties as JSON and not as a row each."""
+"""The tables: those of ML Metadata, with properties as JSON instead of rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What have a job's replicas logged, and what do they log now? Runs of containers, through restarts and deletions."""
+"""The past and present logs of a job's replicas: runs of containers, through restarts and deletions."""
 
 from tfoperator.sdk.logs.history import ReplicaLog
 from tfoperator.sdk.logs.log_reader import JobLogReader

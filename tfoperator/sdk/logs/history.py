@@ -1,7 +1,7 @@
-"""What replicas have logged, whether their pods are still there or only in the operator's log archive.
+"""The logs of replicas, from their present pods or from the operator's log archive.
 
-A replica's runs form one row: runs of pods that were deleted, then those of the pod that is there now. The last of
-them is its log, the last but one its previous run, wherever they are kept.
+A replica's runs form one row: runs of pods that were deleted, then those of the present pod. The last of
+them is its log, the last but one its previous run, wherever they are stored.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from tfoperator.sdk.states import pod_order
 class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
-    `text` is None if there is none: it has not started, or there was no such run. `archived` is where it was found if
-    that is the archive, and `container` the part of it, of which it is the `previous_log` if `is_previous`. `pod` is
-    trimmed; of an archived one there are only name and labels.
+    `text` is None if there is none: the run has not started, or never existed. `archived` is its record if it was found
+    in the archive, and `container` the part of it, of which it is the `previous_log` if `is_previous`. `pod` is
+    trimmed; an archived one has only name and labels.
     """
 
     pod: Pod
@@ -45,10 +45,10 @@ def add_archived(
     previous: bool = False,
     tail_lines: int | None = None,
 ) -> list[ReplicaLog]:
-    """One log per replica, in the order of `pod_order`.
+    """Return one log per replica, in the order of `pod_order`.
 
-    `texts` is what the pods that are there have logged, by name; `archived` pods come oldest first. A pod whose node
-    can't tell its log (any more) has it in the archive perhaps.
+    `texts` has the logs of present pods, by name; `archived` pods come oldest first. A pod whose node
+    has no log (any more) may have it in the archive.
     """
     present = {pod.metadata.uid for pod in pods}
     kept: dict[str, ArchivedPod] = {}
@@ -73,7 +73,7 @@ def add_archived(
 
 
 def _find(records: Sequence[ArchivedPod], back: int, container: str, tail_lines: int | None) -> ReplicaLog | None:
-    """The last run but `back` of those pods, of which the oldest comes first."""
+    """Return the last run but `back` of those pods, of which the oldest comes first."""
     runs = [
         (record, one, in_previous)
         for record in reversed(records)

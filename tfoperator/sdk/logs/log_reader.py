@@ -36,17 +36,17 @@ class JobLogReader(JobAccess):
         timestamps: bool = False,
         on_line: Callable[[LogLine], object] | None = None,
     ) -> dict[str, str]:
-        """What pods have logged, by pod name; those that have not started are left out.
+        """Return the logs of pods, by pod name; those that have not started are left out.
 
-        By default it is the pod that leads the job; with a replica type or index, whatever `is_master` says, those
-        pods; with `is_master=False` alone all. `container` is `tensorflow` unless it is named. `previous` is the run
-        before the container's last restart. `since_seconds` leaves out what was written earlier, and with `timestamps`
-        each line begins with the time at which it was written (RFC 3339).
+        By default the pod that leads the job is read; with a replica type or index, regardless of `is_master`, those
+        pods; with `is_master=False` alone all. `container` defaults to `tensorflow`. `previous` is the run
+        before the container's last restart. `since_seconds` omits earlier lines, and with `timestamps`
+        each line begins with its time of writing (RFC 3339).
 
-        With an archive, pods that were deleted count, too: see `get_replica_logs`.
+        With an archive, deleted pods count, too: see `get_replica_logs`.
 
-        With `follow` each line is handed to `on_line` as it is written (by default to standard output, behind its
-        pod's name), until the job has ended; the whole is returned then.
+        With `follow` each line is passed to `on_line` as it is written (by default to standard output, after its
+        pod's name), until the job has ended; the whole log is returned then.
         """
         if not follow:
             logs = self.get_replica_logs(
@@ -96,14 +96,14 @@ class JobLogReader(JobAccess):
         since_seconds: int | None = None,
         timestamps: bool = False,
     ) -> list[ReplicaLog]:
-        """As `get_job_logs` without `follow`, one `ReplicaLog` per replica, which says whose it is and where it was.
+        """Return the logs as `get_job_logs` without `follow` does: a `ReplicaLog` per replica, with its pod and origin.
 
-        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds what pods have
-        logged that were deleted since: the log of a replica without a pod, and with `previous` that of the pod before.
-        A job that is gone itself is looked up there by its name alone. Raises JobNotFound, which says whose logs there
-        are if not those asked for, JobElsewhere if MultiKueue has the job run on another cluster, and OSError if the
-        archive can't be read. It keeps no times of lines: with `since_seconds` it has the whole log of a pod that was
-        kept since then.
+        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds the logs of
+        deleted pods: the log of a replica without a pod, and with `previous` that of the pod before.
+        A deleted job is looked up there by its name alone. Raises JobNotFound, which names the available
+        logs if the requested ones don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
+        the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
+        archived since then.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
         try:
@@ -142,10 +142,10 @@ class JobLogReader(JobAccess):
         timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
     ) -> JobLogStream:
-        """An iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
+        """Return an iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
 
-        Raises JobNotFound, and JobElsewhere if MultiKueue has the job run on another cluster.
-        A `LogLine` has the line as `text`, and says whose it is: `replica` (`worker-0`), `pod` and `container`.
+        Raises JobNotFound, and JobElsewhere if MultiKueue runs the job on another cluster.
+        A `LogLine` has the line as `text`, and its origin: `replica` (`worker-0`), `pod` and `container`.
         `since_seconds` and `timestamps` are as for `get_job_logs`.
         """
         job = self.get_job(name, namespace)
@@ -177,7 +177,7 @@ class JobLogReader(JobAccess):
         return [record for record in archived if record.archived >= since]
 
     def _gone(self, error: JobNotFound) -> JobNotFound:
-        """The error, with what the archive has of the job, though it isn't what was asked for."""
+        """Return the error, with the archived logs of the job, although they are not the requested ones."""
         records = self._archived(error.name, error.namespace, None, ReplicaFilter())
         replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
         if not replicas:

@@ -1,4 +1,4 @@
-"""Follows the logs of a job to its end: also containers that start later or again, and pods that are recreated."""
+"""Follows the logs of a job to its end, including containers that start later or again, and recreated pods."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from tfoperator.sdk.logs.pod_logs import LogLine
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running
 from tfoperator.sdk.states import container_status, has_started, pod_order, waiting_reason
 
-_QUEUED = 256  # messages, mostly batches of lines, that the iterating thread has not taken yet
-_GRACE = 5.0  # seconds for what still runs when the job has ended: parameter servers may run for ever
+_QUEUE_SIZE = 256  # messages, mostly batches of lines, that the iterating thread has not received yet
+_GRACE = 5.0  # seconds for containers that run after the job's end: parameter servers may run for ever
 
 
 class _Gone(msgspec.Struct, frozen=True):
@@ -40,7 +40,7 @@ class _JobOver(msgspec.Struct, frozen=True):
 
 
 class _Done(msgspec.Struct, frozen=True):
-    """A thread has ended, that of a reader with its run; `error` if the server refuses."""
+    """A thread, and with it the reader of a run, has ended; `error` if the server refuses."""
 
     run: ContainerRun | None = None
     error: KubeError | None = None
@@ -50,9 +50,9 @@ class JobLogStream:
     """The `LogLine`s of a job's pods as they are written; iterate in one thread, once; also a context manager.
 
     Iteration ends when the job has ended and its logs are read, with `single` when a pod has succeeded, or when
-    `close()` is called (from any thread); it raises KubeError if the server refuses. `select` says which pods count.
-    `on_wait` is called in the iterating thread with what is waited for, when that changes; "" when it is there.
-    Lines of one container come in order, each once, also over broken connections.
+    `close()` is called (from any thread); it raises KubeError if the server refuses. `select` selects pods.
+    `on_wait` is called in the iterating thread with a description of the awaited state when it changes; "" at the end.
+    Lines of one container come in order, each once, despite broken connections.
     """
 
     def __init__(
@@ -80,12 +80,12 @@ class JobLogStream:
         self._on_wait = on_wait
         self._clock = clock or SystemClock()
         self._stop = StopSignal()
-        self._queue: queue.Queue[Pod | _Gone | _JobOver | _Done | list[LogLine]] = queue.Queue(_QUEUED)
+        self._queue: queue.Queue[Pod | _Gone | _JobOver | _Done | list[LogLine]] = queue.Queue(_QUEUE_SIZE)
         meta = job.metadata
         pods = Selection(label_selector=job_selector(meta.name))
         self._pod_changes = Follower(client, PODS, meta.namespace, decode_pod, pods, clock=clock)
         self._job_changes = Follower(client, TFJOBS, meta.namespace, decode_tfjob, by_name(meta.name), clock=clock)
-        # Only the iterating thread uses what follows.
+        # Only the iterating thread uses the fields below.
         self._threads: list[threading.Thread] = []
         self._pods: dict[str, Pod] = {}  # by uid
         self._begun: set[ContainerRun] = set()
@@ -254,7 +254,7 @@ class JobLogStream:
         return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._select(pod)
 
     def _put(self, item: Pod | _Gone | _JobOver | _Done | list[LogLine]) -> None:
-        """Hand something to the iterating thread; waits while that is behind."""
+        """Pass a message to the iterating thread; block while its queue is full."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -1,4 +1,4 @@
-"""Lines of logs, and what has been logged so far."""
+"""Lines of logs, and the logs so far."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tfoperator.sdk.states import container_status, has_started
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 8
+_PARALLEL_READS = 8
 
 
 class LogLine(msgspec.Struct, frozen=True):
-    """One line of a container's log, without its end."""
+    """One line of a container's log, without its line end."""
 
     pod: str
     replica: str  # worker-0
@@ -37,7 +37,7 @@ def read_logs(
     since_seconds: int | None = None,
     timestamps: bool = False,
 ) -> dict[str, str]:
-    """What the pods have logged so far, by pod, in their order; pods without such a log are left out."""
+    """Return the pods' logs so far, by pod, in their order; pods without such a log are left out."""
 
     def read(pod: Pod) -> str | None:
         status = container_status(pod, container)
@@ -56,10 +56,10 @@ def read_logs(
                 timestamps=timestamps,
             ) as stream:
                 return b"".join(stream).decode(errors="replace")
-        except (NotFoundError, BadRequestError) as error:  # gone, or not started after all; no previous run
+        except (NotFoundError, BadRequestError) as error:  # deleted, or not started; no previous run
             logger.debug("no log of %s: %s", meta.name, error)
             return None
 
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read-log") as pool:
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
         texts = list(pool.map(read, pods))
     return {pod.metadata.name: text for pod, text in zip(pods, texts, strict=True) if text is not None}

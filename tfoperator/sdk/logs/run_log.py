@@ -1,4 +1,4 @@
-"""Reads the log of one run of one container to its end, over broken connections and answers that end too early."""
+"""Reads the log of one run of one container to its end, despite broken connections and responses that end too early."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from tfoperator.sdk.states import container_status
 
 logger = logging.getLogger(__name__)
 
-_RETRY = 1.0  # seconds between two attempts to read on
-_LAST_TRIES = 3  # once the run has ended
+_RETRY_SECONDS = 1.0  # seconds between attempts to continue
+_FINAL_TRIES = 3  # after the run's end
 SETTLE = 3.0
-"""Seconds within which a pod's status says that the container has ended whose log has."""
+"""Seconds within which a pod's status reports the end of a container after its log has ended."""
 
 
 class ContainerRun(msgspec.Struct, frozen=True):
-    """One run of one container: each start of it has a log of its own."""
+    """One run of one container: each start has its own log."""
 
     pod_uid: str
     container: str
@@ -38,7 +38,7 @@ class _State(Enum):
     RUNNING = "running"
     ENDED = "ended"
     STARTED_AGAIN = "started again"
-    """Once: its log is that of the container's previous run."""
+    """Its log becomes that of the container's previous run."""
     GONE = "gone"
 
 
@@ -53,14 +53,14 @@ def _state(pod: Pod, run: ContainerRun) -> _State:
 
 
 def is_running(pod: Pod, run: ContainerRun) -> bool:
-    """Whether this very run of the container is under way."""
+    """Return whether exactly this run of the container is running."""
     return _state(pod, run) is _State.RUNNING
 
 
 class RunLogReader:
-    """Call `read()` in a thread; `close()` from any ends it. `sink` gets the lines: each once, whatever is cut off.
+    """Call `read()` in a thread; `close()` from any ends it. `sink` gets the lines: each once, despite cuts.
 
-    A server without time stamps repeats lines after a cut if only `tail_lines` were asked for.
+    A server without time stamps repeats lines after a cut if only `tail_lines` were requested.
     """
 
     def __init__(
@@ -96,14 +96,14 @@ class RunLogReader:
 
     def read(self) -> None:
         """Read until there is no more. Raises KubeError if the server refuses, or fails the first request."""
-        late = 0  # connections since the run has ended
+        late = 0  # connections since the run's end
         try:
             while not self._stop.is_set():
                 late += self._state is not _State.RUNNING
                 complete = self._read()
                 self._look_at_pod(self._settle if complete else 0.0)
-                # After a cut, what a run wrote before its end is still to be read.
-                ended = self._state is not _State.RUNNING and (complete or late >= _LAST_TRIES)
+                # After a cut, the lines before the run's end must still be read.
+                ended = self._state is not _State.RUNNING and (complete or late >= _FINAL_TRIES)
                 if ended or self._state is _State.GONE:
                     break
         except NoLog as error:
@@ -131,7 +131,7 @@ class RunLogReader:
         return log
 
     def _read(self) -> bool:
-        """Read what the server answers; False if that was cut off, or refused, and another try is worth it."""
+        """Read one response; return False if it was cut off, or refused, and a retry is worthwhile."""
         name = self._pod.metadata.name
         try:
             self._log.read()
@@ -139,16 +139,16 @@ class RunLogReader:
         except LogNotYet as error:  # between two runs
             logger.debug("the log of %s can't be read yet: %s", name, error)
             if self._state is not _State.RUNNING:
-                return True  # nor later
+                return True  # not even later
         except LogCut as error:
             if not self._opened and isinstance(error.__cause__, KubeError):
                 raise error.__cause__ from None
             logger.warning("the log of %s was cut off, reading on: %s", name, error)
-        self._stop.wait(self._clock, _RETRY)
+        self._stop.wait(self._clock, _RETRY_SECONDS)
         return False
 
     def _look_at_pod(self, settle: float) -> None:
-        """Learn how the run stands; that it has ended may be seen `settle` seconds after its log has."""
+        """Read the run's state; its end may become visible `settle` seconds after its log's end."""
         give_up = self._clock.monotonic() + settle
         while not self._stop.is_set():
             try:
@@ -157,7 +157,7 @@ class RunLogReader:
                 if isinstance(error, ClientClosed):
                     raise
                 logger.debug("whether %s still runs can't be asked: %s", self._pod.metadata.name, error)
-                self._stop.wait(self._clock, _RETRY)
+                self._stop.wait(self._clock, _RETRY_SECONDS)
                 break
             self._state = _state(pod, self._run)
             if self._state is not _State.RUNNING or self._clock.monotonic() >= give_up:
@@ -165,6 +165,6 @@ class RunLogReader:
             self._stop.wait(self._clock, settle / 6)
 
     def _hand_on(self, lines: list[str]) -> None:
-        self._tail = self._since_seconds = None  # after a cut, all that is new is wanted
+        self._tail = self._since_seconds = None  # after a cut, all new lines are wanted
         name, replica = self._pod.metadata.name, replica_name(self._pod)
         self._sink([LogLine(name, replica, self._run.container, line) for line in lines])

@@ -1,4 +1,4 @@
-"""Which replica a job failed because of, and what it said last: as its report says."""
+"""The replica that caused a job's failure, and its last lines, as in the job's report."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from tfoperator.report import first_failure, suspects
 from tfoperator.sdk.reports.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
 
 LINES = 20
-"""Lines of a log that an error carries at most: a traceback and what came before it."""
+"""Maximum lines of a log in an error: a traceback and the lines before it."""
 MAX_SUSPECTS = 64
-"""Replicas whose logs are read at most to find out who began it: an error must not cost a thousand requests."""
+"""Maximum replicas whose logs are read to find the first failure: an error must not cost a thousand requests."""
 
 _LINE_LENGTH = 2000
 
@@ -32,12 +32,12 @@ class Culprit(msgspec.Struct, frozen=True):
 
 
 def read_culprit(client: Client, job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod]) -> Culprit | None:
-    """The replica whose failure began it, with the end of its log; None if none has failed. Raises OSError."""
+    """Return the replica that failed first, with the end of its log; None if none has failed. Raises OSError."""
     return find_culprit(job, pods, archived, ClusterLogs(client))
 
 
 def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> Culprit | None:
-    """The same; only logs are read of replicas that may have begun it."""
+    """Return the same, reading only the logs of replicas that may have failed first."""
     archived = list(archived)
     known = frozenset(suspects(job_facts(job, pods, archived, WithoutLogs()).replicas)[:MAX_SUSPECTS])
     some = [pod for pod in pods if replica_name(pod) in known]
@@ -49,5 +49,5 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
 
 
 def last_lines(log: Sequence[str]) -> tuple[str, ...]:
-    """The end of a log, harmless to a terminal and of bounded length."""
+    """Return the end of a log, harmless to a terminal and of bounded length."""
     return tuple(without_controls(line[:_LINE_LENGTH]) for line in log[-LINES:])

@@ -1,4 +1,4 @@
-"""What a cluster and its log archive know of a job, as the facts of a report."""
+"""The data about a job in a cluster and its log archive, as the facts of a report."""
 
 from __future__ import annotations
 
@@ -42,28 +42,28 @@ from tfoperator.sdk.states import container_status, pod_order, waiting_reason
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 8
-_LAST_WORDS = 20  # lines of a replica that has not failed: only what it did last is told
+_PARALLEL_READS = 8
+_LAST_LINES = 20  # lines of a replica that has not failed: its report shows only its last activity
 _ARCHIVED_RUNS = 20  # of one replica, the last ones
 _SIGNALLED = (128 + signal.SIGTERM, 128 + signal.SIGKILL)
 _STOPPED_REASON = "DeadlineExceeded"
-"""A pod's reason when the operator, or its own deadline, has ended it."""
+"""A pod's reason when the operator, or its own deadline, ended it."""
 
 
 class Logs(Protocol):
-    """Where the last lines of logs come from. Thread-safe."""
+    """The source of the last lines of logs. Thread-safe."""
 
     def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
-        """The last lines of a container's run; none if it can't be had."""
+        """Return the last lines of a container's run; none if it is unavailable."""
         ...
 
     def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
-        """The same of a pod that is gone. Raises OSError."""
+        """Return the same for a deleted pod. Raises OSError."""
         ...
 
 
 class WithoutLogs:
-    """Reads none: what statuses alone tell costs no request."""
+    """Reads no logs: facts from statuses alone need no request."""
 
     def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:  # noqa: ARG002
         """See `Logs`."""
@@ -75,8 +75,8 @@ class WithoutLogs:
 
 
 class ClusterLogs:
-    """Those of an API server and of the archive. One that can't be had is left empty: its node is gone, or logs are not
-    for this user.
+    """Logs of an API server and of the archive. An unavailable one is empty: its node is gone, or this user
+    may not read logs.
     """
 
     def __init__(self, client: Client) -> None:
@@ -106,7 +106,7 @@ class ClusterLogs:
 
 
 def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> JobFacts:
-    """What is known of the job: two runs of each pod that is there, and those that the archive has.
+    """Return the facts about the job: two runs of each present pod, and those in the archive.
 
     One or two logs per pod are read.
     """
@@ -118,7 +118,7 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
             stacks[replica_name(record.as_pod())] = where
         if record.pod_uid not in present:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
-    with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="read-log") as pool:
+    with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
         replicas = list(pool.map(partial(_replica, logs, job, old), pods))
     known = {replica.name for replica in replicas}
     gone = sorted(
@@ -156,7 +156,7 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
-    """The container that trains, or another one that has failed where that has not."""
+    """Return the container that trains, or another one that failed if that did not."""
     own = container_status(pod)
     if own is not None and (_failed(own) or replica_phase(pod) == "Succeeded"):
         return own
@@ -202,7 +202,7 @@ def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunF
     last = status.last_state.terminated if status.last_state is not None else None
     state = status.state
     if state is None or state.waiting is not None:
-        # Between two runs the container's log is that of the last one still.
+        # Between two runs the container's log is still that of the last one.
         if last is not None:
             yield _run(logs, pod, status.name, last, previous=False)
         return
@@ -227,7 +227,7 @@ def _run(
         reason=pod.status.reason or end.reason if end is not None and not previous else end.reason if end else "",
         ended=end.finished_at if end is not None else None,
         stopped=stopped,
-        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_WORDS, previous=previous),
+        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_LINES, previous=previous),
         log=f"kubectl logs {meta.name} -n {meta.namespace}"
         + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
         + (" --previous" if previous else ""),
@@ -235,9 +235,9 @@ def _run(
 
 
 def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
-    """Whether a run ended because its pod was being deleted. One that failed before was perhaps deleted for that.
+    """Return whether a run ended because its pod was being deleted. An earlier failure may have caused the deletion.
 
-    Times have whole seconds: within the same one, the exit code of a signal tells.
+    Times have whole seconds: within the same second, a signal's exit code decides.
     """
     if requested is None or ended is None:
         return requested is not None
@@ -245,7 +245,7 @@ def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | 
 
 
 def _archived_runs(logs: Logs, records: Sequence[ArchivedPod]) -> Iterator[RunFacts]:
-    """The runs of pods that are gone, the oldest first."""
+    """Yield the runs of deleted pods, the oldest first."""
     found = []
     for record in records:
         one = _archived_container(record)
@@ -268,7 +268,7 @@ def _archived_runs(logs: Logs, records: Sequence[ArchivedPod]) -> Iterator[RunFa
 
 
 def _stacks_in(record: ArchivedPod) -> str:
-    """The file with the stacks of a pod's threads; empty if none were taken."""
+    """Return the file with the stacks of a pod's threads; empty if none were taken."""
     return next((f"{record.folder}/{one.stacks}" for one in record.containers if one.stacks), "")
 
 

@@ -1,4 +1,4 @@
-"""X.509 certificates of servers: made, read, followed in files and shown."""
+"""X.509 server certificates: made, read, watched in files and served."""
 
 from tfoperator.servers.certificates.files import CertificateFiles
 from tfoperator.servers.certificates.pem import (

@@ -1,7 +1,7 @@
-"""A certificate that somebody else keeps, such as cert-manager: read from a directory, and again when it changes.
+"""A certificate renewed by another program, such as cert-manager: read from a directory, and again when it changes.
 
 The files are checked every few seconds: those of a mounted Secret are symbolic links that change elsewhere. A
-certificate and its key are read one after the other, so a pair that doesn't match may be a change under way: it is
+certificate and its key are read separately, so a pair that doesn't match may be an update in progress: it is
 read again.
 """
 
@@ -24,8 +24,8 @@ _MAX_BYTES = 1 << 20
 class CertificateFiles(Repetition):
     """Calls `on_certificate`, from its own thread, with `tls.crt` and `tls.key` of a directory. `start`, `stop` once.
 
-    `on_certificate` raises CertificateError for what can't be used. Missing or wrong files are reported once; what was
-    shown before is shown on.
+    `on_certificate` raises CertificateError for unusable ones. Missing or invalid files are reported once; the previous
+    certificate stays in use.
     """
 
     def __init__(
@@ -37,7 +37,7 @@ class CertificateFiles(Repetition):
         on_expiry: Callable[[datetime], None],
         clock: Clock,
     ) -> None:
-        """`owner` is whose certificate it is, in log lines; `on_expiry` is told when the one that is shown expires."""
+        """`owner` names the certificate in log lines; `on_expiry` receives the expiry of the certificate in use."""
         self._folder = folder
         self._on_certificate = on_certificate
         self._owner = owner

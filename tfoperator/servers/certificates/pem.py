@@ -1,7 +1,7 @@
 """Makes and reads X.509 certificates in PEM form: authorities, and server certificates that they sign.
 
-P-256 keys: every API server takes them, and a handshake costs a tenth of what RSA costs the server. Times come from the
-caller. Whole seconds are all that a certificate can say.
+P-256 keys: every API server accepts them, and a handshake costs the server a tenth of RSA's. Times come from the
+caller. A certificate's resolution is whole seconds.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 _CLOCK_SKEW = timedelta(hours=1)
-"""An API server whose clock is behind ours must not take a certificate for one of the future."""
+"""An API server whose clock is behind must not see a certificate that is not valid yet."""
 
-_HEAD = b"-----BEGIN CERTIFICATE-----"
+_PEM_HEADER = b"-----BEGIN CERTIFICATE-----"
 
 
 class CertificateError(ValueError):
-    """What should be a certificate or its key is not. The message never holds any of it."""
+    """The PEM text is no valid certificate or key. The message never contains any of it."""
 
 
 class KeyPair(msgspec.Struct, frozen=True):
-    """A certificate (followed by those between it and its authority, if any) and its private key, both PEM."""
+    """A certificate (followed by intermediate ones, if any) and its private key, both PEM."""
 
     certificate: bytes
     key: bytes
@@ -38,7 +38,7 @@ class KeyPair(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What one needs to know of a certificate: how long it is valid, and for which host names and addresses."""
+    """The facts of a certificate: its validity, and its host names and addresses."""
 
     begins: datetime
     ends: datetime
@@ -46,7 +46,7 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyPair:
-    """A new certificate authority, which signs nothing but server certificates below itself."""
+    """Return a new certificate authority, which may sign only server certificates."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(common_name)
     builder = (
@@ -59,9 +59,9 @@ def make_authority(common_name: str, now: datetime, validity: timedelta) -> KeyP
 
 
 def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, validity: timedelta) -> KeyPair:
-    """A new server certificate for these host names and IP addresses; it doesn't outlive its authority.
+    """Return a new server certificate for these host names and IP addresses; it doesn't outlive its authority.
 
-    Raises CertificateError for an authority that is none.
+    Raises CertificateError for an invalid authority.
     """
     issuer, issuer_key = _certificate(authority.certificate), _key(authority.key)
     key = ec.generate_private_key(ec.SECP256R1())
@@ -78,7 +78,7 @@ def make_certificate(authority: KeyPair, hosts: Collection[str], now: datetime, 
 
 
 def facts(certificate: bytes) -> Facts:
-    """The facts of the (first) certificate of a PEM text. Raises CertificateError."""
+    """Return the facts of the (first) certificate of a PEM text. Raises CertificateError."""
     found = _certificate(certificate)
     try:
         names = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
@@ -91,7 +91,7 @@ def facts(certificate: bytes) -> Facts:
 
 
 def is_issued_by(certificate: bytes, authority: bytes) -> bool:
-    """Whether an authority's key has signed a certificate. Raises CertificateError."""
+    """Return whether an authority's key signed a certificate. Raises CertificateError."""
     try:
         _certificate(certificate).verify_directly_issued_by(_certificate(authority))
     except (ValueError, TypeError, InvalidSignature, UnsupportedAlgorithm):
@@ -100,7 +100,7 @@ def is_issued_by(certificate: bytes, authority: bytes) -> bool:
 
 
 def check_key(pair: KeyPair) -> None:
-    """Raises CertificateError unless the key is the certificate's."""
+    """Raise CertificateError unless the key is the certificate's."""
     certificate = _certificate(pair.certificate)
     try:
         public_key = certificate.public_key()
@@ -111,14 +111,14 @@ def check_key(pair: KeyPair) -> None:
 
 
 def split(bundle: bytes) -> tuple[bytes, ...]:
-    """The single certificates of a PEM text that has several, as bytes that can be compared."""
-    return tuple(_HEAD + rest.rstrip() + b"\n" for rest in bundle.split(_HEAD)[1:])
+    """Return the certificates of a PEM text one by one, as bytes that can be compared."""
+    return tuple(_PEM_HEADER + rest.rstrip() + b"\n" for rest in bundle.split(_PEM_HEADER)[1:])
 
 
 def _builder(
     subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, begins: datetime, ends: datetime
 ) -> x509.CertificateBuilder:
-    # A short-lived certificate is dated back less, so that its age still says when it is to be renewed.
+    # A short-lived certificate is dated back less, so that its age still determines its renewal.
     skew = min(_CLOCK_SKEW, (ends - begins) / 10)
     return (
         x509.CertificateBuilder()
@@ -161,7 +161,7 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
-    # As `split` has them, so that those of a bundle can be compared with those that were made.
+    # In the form of `split`, so that a bundle's certificates can be compared with new ones.
     (public,) = split(certificate.public_bytes(serialization.Encoding.PEM))
     return KeyPair(public, private)
 

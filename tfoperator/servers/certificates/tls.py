@@ -1,4 +1,4 @@
-"""A server's TLS context from PEM in memory: the key is written to no disk where that can be avoided."""
+"""A server's TLS context from PEM in memory: the key is not written to disk if that can be avoided."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfoperator.servers.certificates.pem import CertificateError, KeyPair
 
 
 def server_context(certificate: KeyPair) -> ssl.SSLContext:
-    """A context for HTTP/1.1 over TLS 1.2 or later. Raises CertificateError if the pair can't be used."""
+    """Return a context for HTTP/1.1 over TLS 1.2 or later. Raises CertificateError if the pair can't be used."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
@@ -30,7 +30,7 @@ def server_context(certificate: KeyPair) -> ssl.SSLContext:
 
 @contextlib.contextmanager
 def _as_file(content: bytes) -> Iterator[str]:
-    """A path for OpenSSL, which reads files only: in memory on Linux, where a pod may have no place to write."""
+    """Yield a path for OpenSSL, which reads only files: in memory on Linux, where a pod may have no writable disk."""
     if sys.platform == "linux":
         number = os.memfd_create("certificate", os.MFD_CLOEXEC)
         with os.fdopen(number, "wb") as file:

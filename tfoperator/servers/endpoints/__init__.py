@@ -1,4 +1,4 @@
-"""Who asks the operator how it is, and may they? Health and metrics; `secure_metrics` is imported only if wanted."""
+"""The operator's health and metrics endpoints, and their access control; `secure_metrics` is imported only if used."""
 
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint
 

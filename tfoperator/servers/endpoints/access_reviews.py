@@ -1,10 +1,10 @@
-"""Who may read metrics: the API server says who has a token and what they may, by TokenReview and SubjectAccessReview.
+"""Access to metrics: the API server authenticates tokens by TokenReview and authorizes by SubjectAccessReview.
 
-As controller-runtime's filter `WithAuthenticationAndAuthorization`: whoever scrapes needs the verb `get` on the
-nonResourceURL. What the API server has said is remembered for a short while, and strangers can't make us ask it more
-than a few times a second: to the API server our questions are the operator's own requests.
+As controller-runtime's filter `WithAuthenticationAndAuthorization`: a scraper needs the verb `get` on the
+nonResourceURL. The API server's answers are cached for a short time, and unknown clients can't cause more
+than a few reviews a second: to the API server they are the operator's own requests.
 
-What can't be found out is refused (503): no answer is never a yes.
+If the API server gives no answer, access is refused (503).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tfoperator.kube.verbs import ApiClient
 logger = logging.getLogger(__name__)
 
 ALLOWED_SECONDS = 60.0
-"""How long a right that has been taken away may still be used; controller-runtime remembers a token for as long."""
+"""How long a revoked right may still be used; controller-runtime caches a token as long."""
 REFUSED_SECONDS = 10.0
-"""How long whoever is refused is not asked about again."""
+"""How long a refusal is cached."""
 KNOWN_SECONDS = 3600.0
-"""How long a token counts as known after it was last good: it is asked about beside the limits for strangers."""
+"""How long a token counts as known after its last success: its reviews don't count for the limits of unknown ones."""
 ANSWER_SECONDS = 4.0
-"""How long a request waits for the API server, which is less than a scraper waits for us."""
+"""How long a request waits for the API server, less than a scraper's own time-out."""
 REMEMBERED = 1024
 STRANGERS_PER_SECOND, STRANGERS_AT_ONCE = 5.0, 10
-"""Of tokens that have not been good yet, from all sources together: how many the API server is asked about."""
+"""Reviews of tokens without a success so far, from all sources together."""
 SOURCE_PER_SECOND, SOURCE_AT_ONCE = 0.5, 5
 """The same, from one source."""
 ASKING = 2
@@ -49,7 +49,7 @@ _REPORT_SECONDS = 60.0
 
 
 class Access(msgspec.Struct, frozen=True):
-    """What becomes of a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE; and whose it is, where known."""
+    """The result for a request: OK, UNAUTHORIZED, FORBIDDEN or SERVICE_UNAVAILABLE; and its user, where known."""
 
     status: HTTPStatus
     user: str = ""
@@ -85,7 +85,7 @@ _UNAVAILABLE = Access(HTTPStatus.SERVICE_UNAVAILABLE)
 
 
 def bearer_token(authorization: str) -> str:
-    """Return the token of a request by its `Authorization` header; empty if there is none that could be one."""
+    """Return the token in a request's `Authorization` header; empty if it has no possible token."""
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or len(token) > MAX_TOKEN or not _TOKEN.fullmatch(token):
@@ -94,7 +94,7 @@ def bearer_token(authorization: str) -> str:
 
 
 def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
-    """Ask the API server, once or twice. Blocks. Raises KubeError."""
+    """Send one or two reviews to the API server. Blocks. Raises KubeError."""
     wanted = {"apiVersion": TOKEN_REVIEWS.api_version, "kind": TOKEN_REVIEWS.kind, "spec": {"token": token}}
     answer = client.create(TOKEN_REVIEWS, "", wanted, msgspec.json.Decoder(_TokenReview).decode).status
     user = answer.user
@@ -111,9 +111,9 @@ def review(client: ApiClient, token: str, path: str, verb: str) -> Access:
 
 
 class AccessReviews:
-    """Decides about requests. Its methods are for the thread of one event loop, and `check` never blocks it.
+    """Decides about requests. Call its methods in the thread of one event loop, which `check` never blocks.
 
-    Tokens are remembered by their hash, and none is ever logged.
+    Tokens are cached by their hash, and never logged.
     """
 
     def __init__(self, client: ApiClient, *, clock: Clock) -> None:
@@ -128,7 +128,7 @@ class AccessReviews:
         self._next_report = 0.0
 
     async def check(self, token: str, *, path: str, verb: str, source: str) -> Access:
-        """Whether whoever has this token may do this; "" for none. `source` is where the request comes from."""
+        """Return whether the owner of this token ("" for none) may do this. `source` is the request's origin."""
         if not token:
             return _UNAUTHORIZED
         key = hashlib.sha256(f"{verb} {path} {token}".encode()).digest()
@@ -149,7 +149,7 @@ class AccessReviews:
             return _UNAVAILABLE
 
     def close(self) -> None:
-        """End the threads; the client should be closed before, so that nothing under way is waited for."""
+        """End the threads; the client should be closed before, so that no current review delays this."""
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     def _may_ask(self, key: bytes, source: str) -> bool:
@@ -158,7 +158,7 @@ class AccessReviews:
         own, now = self._sources.get(source), self._clock.monotonic()
         if own is None:
             own = self._sources[source] = TokenBucket(SOURCE_PER_SECOND, SOURCE_AT_ONCE)
-        # The source's own first: what one asks too often must not use up what there is for all.
+        # The source's own limit first: one source must not use up the limit of all.
         return own.take(now) and self._strangers.take(now)
 
     async def _ask(self, key: bytes, ask: Callable[[], Access]) -> Access:

@@ -10,14 +10,14 @@ from http import HTTPStatus
 from tfoperator.servers.http import Address, Answer, HttpServer, Limits, Refusal, Request
 
 LIMITS = Limits(connections=128, per_source=16, request_seconds=5.0)
-"""A kubelet has two probes under way at most, and a Prometheus one request."""
+"""A kubelet has two concurrent probes at most, and a Prometheus one request."""
 
 
 class _Page:
-    """Makes a page in a thread of its own, so that no other page waits for it.
+    """Makes a page in a separate thread, so that no other page waits for it.
 
-    One at a time: who asks meanwhile shares the next one, so that many who ask cost no more than one who asks again and
-    again.
+    One at a time: requests that arrive meanwhile share the next one, so that many clients cost no more than one that
+    repeats its request.
     """
 
     def __init__(self, make: Callable[[], Answer], path: str) -> None:
@@ -46,23 +46,23 @@ class Endpoint(HttpServer):
     def __init__(
         self, address: Address, routes: Mapping[str, Callable[[], Answer]], *, name: str, limits: Limits = LIMITS
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 takes a free one."""
+        """Listens at once. Raises ListenError. Port 0 selects a free one."""
         self._pages = {path: _Page(make, path) for path, make in routes.items()}
         super().__init__(address.host, address.port, name=name, limits=limits)
 
     def serves(self, request: Request) -> bool:
-        """Whether there is a page for a request."""
+        """Return whether there is a page for this request."""
         return request.method == "GET" and request.path in self._pages
 
     async def respond(self, request: Request) -> Answer:
-        """The page of a path."""
+        """Return the page of a path."""
         if request.method != "GET":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only GET is answered here")
         page = self._pages.get(request.path)
         return await page.get() if page else Answer(b"not found\n", HTTPStatus.NOT_FOUND)
 
     def stop(self) -> None:
-        """Stop listening, end what waits, and every thread. Idempotent."""
+        """Stop listening, end waiting requests and all threads. Idempotent."""
         super().stop()
         for page in self._pages.values():
             page.close()

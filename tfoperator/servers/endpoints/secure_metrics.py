@@ -1,7 +1,7 @@
-"""`/metrics` over HTTPS, for those whom the API server lets read it (`--metrics-secure`).
+"""`/metrics` over HTTPS, for clients that the API server authorizes (`--metrics-secure`).
 
-Nothing of it is imported unless it is asked for. The certificate comes from files, or is made here: then it encrypts,
-and proves nothing to a scraper.
+Imported only if enabled. The certificate comes from files, or is generated here: then it encrypts,
+but does not authenticate the server.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _REFUSED = {
 class SecureEndpoint(Endpoint):
     """An endpoint whose clients need TLS, a bearer token, and the right to GET the path. `start()` once, then `stop()`.
 
-    With `cert_dir` it shows `tls.crt` and `tls.key` from there, read again when they change, and turns clients away
-    until there are some; else a certificate of its own. `client` is closed by `stop()`.
+    With `cert_dir` it serves `tls.crt` and `tls.key` from there, read again when they change, and refuses clients
+    until they exist; else a generated certificate. `client` is closed by `stop()`.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class SecureEndpoint(Endpoint):
         limits: Limits = LIMITS,
         clock: Clock | None = None,
     ) -> None:
-        """Listens at once. Raises ListenError. Port 0 takes a free one."""
+        """Listens at once. Raises ListenError. Port 0 selects a free one."""
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)
@@ -61,25 +61,25 @@ class SecureEndpoint(Endpoint):
             self._make_certificate()
 
     def context(self) -> ssl.SSLContext | None:
-        """That of the certificate that is shown now."""
+        """Return the TLS context of the current certificate."""
         if self._renew_at is not None and self._clock.now() >= self._renew_at:
             self._make_certificate()
         return self._context
 
     def is_ready(self) -> bool:
-        """Whether there is a certificate: nobody is answered in plain text."""
+        """Return whether there is a certificate: there are no answers in plain text."""
         return self._context is not None
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         super().start()
         if self._files is not None:
             self._files.start()
 
     async def respond(self, request: Request) -> Answer:
-        """The page of a path, for those who may read it."""
+        """Return the page of a path, to authorized clients."""
         if not self.serves(request):
-            return await super().respond(request)  # which refuses it: no question to the API server
+            return await super().respond(request)  # which refuses it, without a review
         token = bearer_token(request.headers.get("authorization", ""))
         access = await self._reviews.check(token, path=request.path, verb="get", source=request.source)
         if access.status is HTTPStatus.OK:
@@ -88,7 +88,7 @@ class SecureEndpoint(Endpoint):
         return Answer(f"{said}\n".encode(), access.status)
 
     def stop(self) -> None:
-        """Stop listening and asking, and end every thread. Idempotent."""
+        """Stop listening and reviewing, and end every thread. Idempotent."""
         if self._files is not None:
             self._files.stop()
         self._client.close()

@@ -1,4 +1,4 @@
-"""The HTTP server of the operator's endpoints, of its webhook and of the page, which nobody keeps others away from."""
+"""The HTTP server of the operator's endpoints, its webhook and the page; any client can reach it."""
 
 from tfoperator.servers.http.limits import Address, Limits, ListenError, source_of
 from tfoperator.servers.http.messages import Answer, Refusal, Request, StreamedAnswer

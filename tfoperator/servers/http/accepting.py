@@ -1,4 +1,4 @@
-"""Accepts the connections of one listening socket, also when there are no files left for a while."""
+"""Accepts the connections of one listening socket, also after the process ran out of file descriptors."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
 
-_AT_ONCE = 32
+_ACCEPTED_PER_TURN = 32
 _RETRY_SECONDS = 0.1
 
 
 class Acceptor:
-    """Hands each connection to `let_in`, with the address that it comes from.
+    """Passes each connection to `let_in`, with its remote address.
 
-    All its methods are the loop's thread's, but for `stop()` where it was never started. It owns the socket.
+    Call all methods in the loop's thread, except `stop()` where it was never started. It owns the socket.
     """
 
     def __init__(self, listening: socket.socket, let_in: Callable[[socket.socket, str], None]) -> None:
@@ -28,13 +28,13 @@ class Acceptor:
         self._stopped = False
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to accept, unless it was stopped meanwhile."""
+        """Start to accept, unless it was stopped meanwhile."""
         if not self._stopped:
             self._loop = loop
             self._listen(loop)
 
     def stop(self) -> None:
-        """Accept no more, and close the socket. Idempotent."""
+        """Stop accepting, and close the socket. Idempotent."""
         self._stopped = True
         if self._loop is not None and self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
@@ -46,15 +46,15 @@ class Acceptor:
         loop.add_reader(self._socket, self._accept, loop)
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Let in who waits; not all at once, which would keep the loop from those who are in."""
-        for _ in range(_AT_ONCE):
+        """Accept waiting connections; not all at once, which would block the loop for the open ones."""
+        for _ in range(_ACCEPTED_PER_TURN):
             try:
                 plain, address = self._socket.accept()
             except BlockingIOError:
                 self._failing = False
                 return
             except OSError as error:
-                # Mostly: too many open files. Who waits in the backlog is let in when there are fewer.
+                # Usually: too many open files. The backlog is accepted when there are fewer.
                 if not self._failing:
                     logger.warning("can't accept connections for now: %s", error)
                 self._failing = True

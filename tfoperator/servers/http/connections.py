@@ -1,4 +1,4 @@
-"""The open connections of a server, and which of them has to go when there is no room. Of the loop's thread only."""
+"""The open connections of a server, and which to close for a new one. Used only in the loop's thread."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ class Connection:
         self.transport: asyncio.WriteTransport | None = None
 
     def close(self) -> None:
-        """Close it, if its end was not an orderly one already."""
+        """Close it, unless it ended in an orderly way already."""
         if self.transport is not None:
             self.transport.abort()
         self.plain.close()
 
 
 class Connections:
-    """The connections that there are, the oldest first."""
+    """The open connections, the oldest first."""
 
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
@@ -46,28 +46,28 @@ class Connections:
         return iter(tuple(self._all))
 
     def add(self, connection: Connection) -> None:
-        """Keep it until its end."""
+        """Add it, until its end."""
         self._all.append(connection)
 
     def forget(self, connection: Connection) -> None:
-        """It has ended. Idempotent."""
+        """Remove a connection that ended. Idempotent."""
         if connection in self._all:
             self._all.remove(connection)
 
     def end(self, connection: Connection) -> None:
-        """End it, whatever it is doing."""
+        """End it, even if it is busy."""
         self._all.remove(connection)
         if connection.task is not None:
             connection.task.cancel()
 
     def make_room(self, source: str, now: float) -> bool:
-        """Whether there is room for one more of this source, now that an idle one had to go if there was none."""
+        """Return whether this source may have one more connection, after ending an idle one if necessary."""
         sources: dict[str, list[Connection]] = {}
         for one in self._all:
             sources.setdefault(one.source, []).append(one)
         own = sources.get(source, [])
         if len(own) >= self._limits.per_source:
-            # Not sooner: to let in and put out as fast as they come would be all that we do.
+            # Not sooner: else the server would only accept and close connections.
             return self._end_one_of(own, now, idle_seconds=_FLEETING_SECONDS)
         if len(self._all) < self._limits.connections:
             return True
@@ -75,7 +75,7 @@ class Connections:
         return len(most) > len(own) + 1 and self._end_one_of(most, now, idle_seconds=0.0)
 
     def _end_one_of(self, connections: list[Connection], now: float, idle_seconds: float) -> bool:
-        """End that which has been idle for longest, if there is one that has been for so long."""
+        """End the longest idle connection, if it was idle for these seconds."""
         idle = min((one for one in connections if not one.busy), key=lambda one: one.idle_since, default=None)
         if idle is None or now - idle.idle_since < idle_seconds:
             return False
@@ -83,7 +83,7 @@ class Connections:
         return True
 
     def bound_received(self) -> bool:
-        """If too much is held for all together, or half of that for one source, end one that still sends more.
+        """End a connection that still sends if all bodies received exceed the limit, or one source's half of it.
 
         Returns whether one was ended.
         """

@@ -1,4 +1,4 @@
-"""How much clients may ask of a server, and who counts as one."""
+"""Limits on the clients of a server, and the source that a connection counts for."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 _BACKLOG = 1024
-"""Connections that the kernel keeps for us: where that is full it drops who comes, whoever that is, for a second."""
+"""The kernel's accept queue: when it is full, it drops new connections of any client, for a second."""
 
 
 class Address(NamedTuple):
@@ -23,15 +23,15 @@ class Address(NamedTuple):
 
 
 class ListenError(OSError):
-    """The address can't be listened on; the message names it."""
+    """The server can't listen on the address; the message names it."""
 
 
 class Limits(msgspec.Struct, frozen=True):
-    """What clients may do. Sizes are in bytes, times in seconds.
+    """Limits on clients. Sizes are in bytes, times in seconds.
 
     `per_source` are connections from one IPv4 address or one IPv6 network of 64 bits. `received` bounds the bodies that
-    have been received and not been answered yet, of all connections together. `idle_seconds` is how long a connection
-    may rest whose client has asked before; 0 means that each connection has one request.
+    were received and not answered yet, of all connections together. `idle_seconds` is how long a connection
+    may be idle after a request; 0 means that each connection has one request.
     """
 
     connections: int = 128
@@ -44,7 +44,7 @@ class Limits(msgspec.Struct, frozen=True):
 
 
 def source_of(address: str) -> str:
-    """Whom a connection counts for: an IPv4 address, or an IPv6 network of 64 bits, which one machine can fill."""
+    """Return the source of a connection: an IPv4 address, or an IPv6 network of 64 bits, which one machine can fill."""
     try:
         parsed = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -57,7 +57,7 @@ def source_of(address: str) -> str:
 
 
 def listen(host: str, port: int, name: str) -> socket.socket:
-    """A socket that listens, and blocks nobody. Raises ListenError."""
+    """Return a socket that listens and does not block. Raises ListenError."""
     where, family = (f"[{host}]:{port}", socket.AF_INET6) if ":" in host else (f"{host}:{port}", socket.AF_INET)
     try:
         listening = socket.create_server((host, port), family=family, backlog=_BACKLOG)

@@ -1,4 +1,4 @@
-"""Requests and answers as values, and HTTP/1.1's words for them. Pure."""
+"""HTTP/1.1 requests and responses as values, and their encoding. No I/O."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ MAX_HEAD = 16 << 10
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A request that has come completely. `path` is without the query, `query` as it came, `source` who has sent it.
+    """A complete request. `path` is without the query, `query` undecoded, `source` its sender.
 
     The names of `headers` are in lower case, and values of one name are joined by a comma. `last`: the client sends no
-    other one on its connection.
+    further request on its connection.
     """
 
     method: str
@@ -30,7 +30,7 @@ class Request(msgspec.Struct, frozen=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What is sent back. `headers` are further ones; their names and values are ours, never a client's."""
+    """A response. `headers` are additional ones; their names and values are the server's, never a client's."""
 
     body: bytes
     status: HTTPStatus = HTTPStatus.OK
@@ -39,9 +39,9 @@ class Answer(msgspec.Struct, frozen=True):
 
 
 class StreamedAnswer(msgspec.Struct, frozen=True):
-    """An answer whose end nobody knows yet. It ends with its connection, and is closed when the client leaves.
+    """A response of unknown length. It ends with its connection, and is closed when the client leaves.
 
-    `chunks` is asked for the next one when the last has left us, so a slow client slows it down.
+    The next chunk is taken from `chunks` when the last one was sent, so a slow client slows it down.
     """
 
     chunks: AsyncGenerator[bytes, None]
@@ -50,7 +50,7 @@ class StreamedAnswer(msgspec.Struct, frozen=True):
 
 
 class Refusal(Exception):
-    """A request that is not answered: the client gets the message, and the connection ends. `reason` is one word."""
+    """A refused request: the client gets the message, and the connection ends. `reason` is one word for metrics."""
 
     def __init__(self, status: HTTPStatus, reason: str, message: str) -> None:
         super().__init__(message)
@@ -59,7 +59,7 @@ class Refusal(Exception):
 
 
 class _Parts:
-    """What the parser finds in a head."""
+    """The parts of a head that the parser finds."""
 
     def __init__(self) -> None:
         self.target = b""
@@ -78,12 +78,12 @@ class _Parts:
 
 
 def parse_head(head: bytes) -> Request:
-    """Return the request without its body. Raises Refusal for what can be understood in two ways."""
+    """Return the request without its body. Raises Refusal for an ambiguous one."""
     parts = _Parts()
     parser = HttpRequestParser(parts)
     version = head.partition(b"\r\n")[0][-9:]
     try:
-        with suppress(HttpParserUpgrade):  # another protocol is offered: we go on with this one
+        with suppress(HttpParserUpgrade):  # another protocol is offered: HTTP/1.1 continues
             parser.feed_data(head)
     except HttpParserError as error:
         raise _malformed(str(error)) from None
@@ -99,7 +99,7 @@ def _malformed(problem: str) -> Refusal:
 
 
 def encode_head(answer: Answer | StreamedAnswer, *, last: bool) -> bytes:
-    """What comes before the answer's body; `last`: the connection ends after it, as with each streamed one."""
+    """Return the bytes before the body; `last`: the connection ends after it, as after each streamed response."""
     streamed = isinstance(answer, StreamedAnswer)
     status = HTTPStatus.OK if isinstance(answer, StreamedAnswer) else answer.status
     lines = [

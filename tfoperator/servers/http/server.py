@@ -1,9 +1,9 @@
-"""The HTTP/1.1 server of the operator's endpoints and of its webhook: one thread waits for all connections.
+"""The HTTP/1.1 server of the operator's endpoints and of its webhook: one thread serves all connections.
 
-Whoever opens connections and says little must not keep others out. So no connection holds a thread before its request
+Clients that open connections and send little must not block others. So no connection holds a thread before its request
 is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
-where all places are taken, the source that has the most gives one up that is not being answered. What has been received
-of all requests together is bounded in the same way.
+at the limit, the source with the most connections loses an idle one. The bytes of all requests
+received are bounded in the same way.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ _DRAIN_SECONDS = 5.0
 
 
 class HttpServer(ABC):
-    """Answers what `respond` says, at one address and at those that are added. `start()` once, then `stop()`.
+    """Answers requests with `respond`, at one address and at added ones. `start()` once, then `stop()`.
 
-    Thread-safe. Subclasses define `respond`, and override the other methods without an underscore where they need to.
+    Thread-safe. Subclasses define `respond`, and may override the other public methods.
     """
 
     def __init__(self, host: str, port: int, *, name: str, limits: Limits) -> None:
-        """Listens at once, so that a taken port is known early. Raises ListenError. Port 0 takes a free one."""
+        """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one."""
         self.draining = False
         self._limits = limits
         listening = listen(host, port, name)
         self._port = int(listening.getsockname()[1])
-        self._lock = threading.Lock()  # guards the three below; nothing waits under it
+        self._lock = threading.Lock()  # guards the three below; never held while waiting
         self._acceptors = [Acceptor(listening, self._let_in)]
         self._running = False
         self._over = False
@@ -49,34 +49,34 @@ class HttpServer(ABC):
         self._started = threading.Event()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._connections = Connections(limits)  # of the loop's thread only
+        self._connections = Connections(limits)  # used only in the loop's thread
 
     @abstractmethod
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
-        """The answer to a request. Raises Refusal. It must not block; what takes long belongs into an executor."""
+        """Return the response to a request. Raises Refusal. It must not block; run long work in an executor."""
 
     def context(self) -> ssl.SSLContext | None:
-        """TLS for the next connection; None for plain text."""
+        """Return the TLS context of the next connection; None for plain text."""
         return None
 
     def is_ready(self) -> bool:
-        """Whether clients can be served at all; until then they are turned away."""
+        """Return whether clients can be served; until then they are refused."""
         return True
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """What a refused request is answered."""
+        """Return the response to a refused request."""
         return Answer(f"{refusal}\n".encode(errors="replace"), refusal.status)
 
-    def refused(self, reason: str) -> None:  # noqa: B027 - who counts nothing does nothing
-        """A client was turned away, or a request refused, or answering failed ("error"); for metrics."""
+    def refused(self, reason: str) -> None:  # noqa: B027 - a server without metrics does nothing
+        """Count a refused client or request, or a failure to answer ("error"), for metrics."""
 
     @property
     def port(self) -> int:
-        """The port in use, of the address that it was made with."""
+        """The port in use, of the first address."""
         return self._port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Answer who comes to this socket, too, once started. It is closed with the server, or now if that is over."""
+        """Accept connections on this socket, too, once started. It is closed with the server, or now if that ended."""
         listening.setblocking(False)
         acceptor = Acceptor(listening, self._let_in)
         with self._lock:
@@ -88,12 +88,12 @@ class HttpServer(ABC):
         acceptor.stop()
 
     def start(self) -> None:
-        """Begin to answer."""
+        """Start to answer."""
         self._thread.start()
         self._started.wait()
 
     def drain(self) -> None:
-        """Answer on, but end each connection with its next answer, so that clients go elsewhere."""
+        """Continue to answer, but end each connection with its next response, so that clients reconnect elsewhere."""
         self.draining = True
 
     def stop(self) -> None:
@@ -124,7 +124,7 @@ class HttpServer(ABC):
         if under_way:
             await asyncio.wait(under_way, timeout=_DRAIN_SECONDS)
 
-    # Letting in.
+    # Accepting connections.
 
     def _stop_accepting(self) -> None:
         with self._lock:
@@ -143,7 +143,7 @@ class HttpServer(ABC):
         connection = Connection(plain, source, self._loop.time())
         self._connections.add(connection)
         connection.task = self._loop.create_task(self._serve(connection))
-        # Not the task's own doing: one that is cancelled before its first step does nothing.
+        # Not in the task: one that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
@@ -153,7 +153,7 @@ class HttpServer(ABC):
         connection.task = connection.transport = None
         self._connections.forget(connection)
 
-    # Answering.
+    # Answering requests.
 
     async def _serve(self, connection: Connection) -> None:
         limits = self._limits
@@ -169,7 +169,7 @@ class HttpServer(ABC):
                 ssl_handshake_timeout=None if context is None else limits.handshake_seconds,
                 ssl_shutdown_timeout=None if context is None else 1.0,
             )
-            # An answer counts as sent when the last of it has left us, not when it waits in a buffer.
+            # A response counts as sent when its last byte was written to the socket, not to a buffer.
             connection.transport.set_write_buffer_limits(high=1, low=0)
             writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)
             await self._converse(connection, reader, writer)
@@ -182,7 +182,7 @@ class HttpServer(ABC):
             connection.close()
 
     async def _begins(self, plain: socket.socket) -> None:
-        """Return when the client has said something: until then its connection costs next to nothing."""
+        """Return when the client has sent a byte: until then its connection costs almost nothing."""
         said = asyncio.Event()
         self._loop.add_reader(plain, said.set)
         try:
@@ -194,7 +194,7 @@ class HttpServer(ABC):
     async def _converse(
         self, connection: Connection, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
-        """Read requests and answer them, one after the other, until the connection is to end."""
+        """Read and answer requests in turn, until the connection must end."""
         limits, seconds, last, refused = self._limits, self._limits.request_seconds, False, False
         while not last:
             async with asyncio.timeout(seconds):
@@ -211,7 +211,7 @@ class HttpServer(ABC):
                 last = self.draining or not limits.idle_seconds or request.last
             except Refusal as refusal:
                 self.refused(refusal.reason)
-                connection.busy = last = refused = True  # what is left of the request is not taken in
+                connection.busy = last = refused = True  # the rest of the request does not count as received
                 answer = self.refusal(refusal)
             finally:
                 connection.received = 0

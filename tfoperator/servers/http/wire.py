@@ -1,4 +1,4 @@
-"""Reads requests from a connection, within bounds, and sends answers that have no known end."""
+"""Reads requests from a connection, within limits, and sends responses of unknown length."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ import msgspec
 from tfoperator.servers.http.messages import Refusal, Request, StreamedAnswer, encode_head, parse_head
 
 ENDED = (OSError, EOFError)
-"""How a connection ends that its client, or a deadline, has ended. (TimeoutError and SSLError are OSErrors.)"""
+"""The errors of a connection that its client, or a deadline, has ended. (TimeoutError and SSLError are OSErrors.)"""
 
 _CHUNK = 64 << 10
 _LINGER_SECONDS = 1.0
 _LINGER_BYTES = 256 << 10
-"""As much of a refused request is read and thrown away: a connection that is closed with bytes unread is reset, and
-the client may never see why it was refused. As Go's net/http does it."""
+"""The bytes of a refused request that are read and discarded: a connection closed with unread bytes is reset, and
+the client may never see the refusal. Go's net/http does the same."""
 
 
 async def read_request(
@@ -31,8 +31,8 @@ async def read_request(
 ) -> Request:
     """Return the request that begins with this byte, whatever its method, with its body of at most `most` bytes.
 
-    `received` is called with the bytes of the body so far, at each piece. Raises Refusal, and what a lost connection
-    raises.
+    `received` is called with the bytes of the body so far, at each piece. Raises Refusal, and the errors of a lost
+    connection.
     """
     try:
         head = first + await reader.readuntil(b"\r\n\r\n")
@@ -58,7 +58,7 @@ async def read_request(
 
 
 async def discard(reader: asyncio.StreamReader) -> None:
-    """Read on until the client closes, within bounds."""
+    """Read and discard until the client closes, within limits."""
     left = _LINGER_BYTES
     with suppress(*ENDED):
         async with asyncio.timeout(_LINGER_SECONDS):
@@ -74,16 +74,16 @@ async def send_stream(
     *,
     head_only: bool,
 ) -> None:
-    """Send the chunks until there are no more, or the client has left; an empty chunk ends it, too.
+    """Send the chunks until there are no more, or the client has left; an empty chunk also ends it.
 
-    Raises TimeoutError if the client has not taken a chunk after `stall_seconds`, and whatever the chunks raise. They
-    are closed in every case.
+    Raises TimeoutError if the client does not read a chunk within `stall_seconds`, and the errors of `chunks`, which
+    is closed in every case.
     """
     async with aclosing(answer.chunks) as chunks:
         writer.write(encode_head(answer, last=True))
         if head_only:
             return
-        # A client that waits for an answer says nothing more: what comes is its end.
+        # A waiting client sends nothing more: a read returns only at its end.
         left = asyncio.ensure_future(reader.read(1))
         upcoming: asyncio.Future[bytes] | None = None
         try:
@@ -96,7 +96,7 @@ async def send_stream(
                 async with asyncio.timeout(stall_seconds):
                     await writer.drain()
         finally:
-            # Both have to be over before the generator can be closed.
+            # Both must end before the generator can be closed.
             ending = [one for one in (left, upcoming) if one is not None and not one.done()]
             for one in ending:
                 one.cancel()

@@ -1,4 +1,4 @@
-"""The certificate of a server that all replicas show, kept in a Secret, and renewed without a failed request."""
+"""The server certificate shared by all replicas, kept in a Secret, and renewed without a failed request."""
 
 from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
 from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret, StoredKeyring

@@ -1,9 +1,9 @@
-"""A server's certificate, the authorities that vouch for it, and how they are renewed without a failed request.
+"""A server's certificate, the authorities that sign it, and their renewal without a failed request.
 
-An authority signs one certificate, and is made known a whole period before it does: beside the present certificate a
+An authority signs one certificate, and is published a whole period earlier: beside the present certificate a
 keyring holds the authority of the *next* one. So when a certificate is renewed, every client has trusted its issuer
-for weeks, and replicas may take it up one after the other; the issuer of the one before stays trusted meanwhile. No key
-of an authority that has signed something in use exists any more. Pure, but for the randomness of keys.
+for weeks, and replicas may adopt it one after the other; the previous issuer stays trusted meanwhile. No key
+of an authority that signed a certificate in use exists any more. No I/O, only random keys.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from tfoperator.servers.certificates import (
 )
 
 _RENEW_AT = 2 / 3
-"""The part of its life after which a certificate is renewed: as cert-manager does, which leaves a month of 90 days."""
+"""The fraction of its lifetime after which a certificate is renewed, as in cert-manager: 90 days leave a month."""
 
 _AUTHORITY_NAME = "tfoperator server CA"
 
 _AUTHORITY_LIVES = 4
-"""An authority's life, in lives of certificates: it waits 2/3 of one before it signs, and outlasts what it signs."""
+"""An authority's lifetime, in lifetimes of certificates: it waits 2/3 of one before it signs, and outlasts its own."""
 
 _TRUSTED_LIMIT = 4
-"""The next issuer, the present one, the one before, and one to spare for a replica that was long cut off."""
+"""The next issuer, the present one, the previous one, and one more for a replica that was long disconnected."""
 
 _CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY = "tls.crt", "tls.key", "ca.crt", "next-ca.key"
 
@@ -56,23 +56,23 @@ class Keyring(msgspec.Struct, frozen=True):
 
     @property
     def bundle(self) -> bytes:
-        """All trusted authorities as one PEM text, which a CRD takes as its `caBundle`."""
+        """All trusted authorities as one PEM text, the form of a CRD's `caBundle`."""
         return b"".join(self.trusted)
 
     @property
     def renewal(self) -> datetime:
-        """When the certificate is to be renewed."""
+        """When to renew the certificate."""
         return self.about.begins + (self.about.ends - self.about.begins) * _RENEW_AT
 
 
 def new_keyring(hosts: Collection[str], now: datetime, validity: timedelta, trusted: tuple[bytes, ...] = ()) -> Keyring:
-    """A certificate of a new authority; `trusted` are authorities whose certificates may still be in use."""
+    """Return a keyring with a new authority; `trusted` are authorities whose certificates may still be in use."""
     issuer = make_authority(_AUTHORITY_NAME, now, validity * _AUTHORITY_LIVES)
     return _issue(issuer, (issuer.certificate, *trusted), hosts, now, validity)
 
 
 def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: timedelta) -> Keyring:
-    """The next certificate, by the authority that was made for it; a new one if that has too little time left."""
+    """Return a keyring with the next certificate, by the authority made for it; a new one if that expires too soon."""
     issuer = KeyPair(keyring.trusted[0], keyring.next_key)
     if facts(issuer.certificate).ends < now + validity:
         return new_keyring(hosts, now, validity, keyring.trusted)
@@ -80,12 +80,12 @@ def renewed(keyring: Keyring, hosts: Collection[str], now: datetime, validity: t
 
 
 def is_due(keyring: Keyring, hosts: Collection[str], now: datetime) -> bool:
-    """Whether the certificate is to be renewed: it is old, or lacks one of the names by which we are called."""
+    """Return whether the certificate must be renewed: it is old, or lacks one of the server's names."""
     return now >= keyring.renewal or not keyring.about.hosts >= set(hosts)
 
 
 def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
-    """The data of a Secret of type kubernetes.io/tls."""
+    """Return the data of a Secret of type kubernetes.io/tls."""
     return {
         _CERTIFICATE: keyring.serving.certificate,
         _KEY: keyring.serving.key,
@@ -95,7 +95,7 @@ def encode_keyring(keyring: Keyring) -> dict[str, bytes]:
 
 
 def decode_keyring(data: dict[str, bytes]) -> Keyring:
-    """What `encode_keyring` wrote. Raises CertificateError if anything is missing or doesn't belong together."""
+    """Return what `encode_keyring` wrote. Raises CertificateError if an entry is missing or they don't match."""
     missing = [name for name in (_CERTIFICATE, _KEY, _BUNDLE, _NEXT_KEY) if not data.get(name)]
     if missing:
         raise CertificateError(f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing")

@@ -1,7 +1,7 @@
-"""Where all replicas find the same keyring: one Secret, which whoever comes first makes.
+"""The Secret that holds the keyring of all replicas; the first replica creates it.
 
-Of two replicas that write at once the API server refuses one: its create finds the name taken, its update carries an
-outdated version. That replica then reads what the other has written.
+If two replicas write at once the API server refuses one: its create finds the name taken, its update has an
+outdated version. That replica then reads the other's keyring.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _ATTEMPTS = 5
 
 
 class ForeignSecret(Exception):
-    """There is a Secret of that name which can't be ours. The message says what to do."""
+    """The Secret of that name is not the operator's. The message suggests what to do."""
 
 
 class StoredKeyring(msgspec.Struct, frozen=True):
-    """One state of the Secret. `keyring` is None if what it holds can't be used; `problem` says why."""
+    """One state of the Secret. `keyring` is None if its data is unusable; `problem` says why."""
 
     resource_version: str
     keyring: Keyring | None
@@ -50,10 +50,10 @@ _decode = decoder(_Secret)
 
 
 class KeyringSecret:
-    """Reads and writes the Secret. Thread-safe; raises KubeError as the client does, and ForeignSecret."""
+    """Reads and writes the Secret. Thread-safe; raises the client's KubeError, and ForeignSecret."""
 
     def __init__(self, client: ApiClient, namespace: str, name: str, *, option: str = "--webhook-secret") -> None:
-        """`option` is where the Secret's name comes from, for messages."""
+        """`option` sets the Secret's name; it is named in messages."""
         self._client = client
         self._namespace = namespace
         self._name = name
@@ -65,9 +65,9 @@ class KeyringSecret:
     def current(
         self, hosts: Collection[str], validity: timedelta, trusted: tuple[bytes, ...], now: Callable[[], datetime]
     ) -> Keyring:
-        """Return what all replicas use: what the Secret holds, made and put there if there is none or it is due.
+        """Return the keyring of all replicas: the Secret's, created if there is none, or renewed if due.
 
-        A keyring that replaces one which can't be used has `trusted` among its authorities. Raises CertificateError,
+        A keyring that replaces an unusable one has `trusted` among its authorities. Raises CertificateError,
         too.
         """
         for _ in range(_ATTEMPTS):
@@ -86,7 +86,7 @@ class KeyringSecret:
         raise CertificateError(f"the Secret {self} changes all the time: is another operator using it?")
 
     def read(self) -> StoredKeyring | None:
-        """Its present state; None if there is no such Secret."""
+        """Return its present state; None if there is no such Secret."""
         try:
             found = self._client.get(SECRETS, self._namespace, self._name, _decode)
         except NotFoundError:
@@ -103,7 +103,7 @@ class KeyringSecret:
             return StoredKeyring(version, None, str(error))
 
     def write(self, keyring: Keyring, over: StoredKeyring | None) -> bool:
-        """Store a keyring where there was nothing, or over exactly that state; False if another was faster."""
+        """Create the Secret, or replace exactly that state; return False if another replica was faster."""
         metadata: dict[str, object] = {
             "name": self._name,
             "namespace": self._namespace,

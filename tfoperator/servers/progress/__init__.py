@@ -1,7 +1,7 @@
-"""Takes the reports of training programs, by Kubeflow Trainer's protocol, and keeps them in the statuses of their jobs.
+"""Receives reports of training programs, by Kubeflow Trainer's protocol, and writes them to the statuses of their jobs.
 
-Off unless an option asks for it, and not imported then. `server` is the HTTPS server, `tokens` says whose report it is,
-`reports` what it says; `merging` makes the status of many reports, purely; `writer` writes it, within a budget.
+Not imported unless an option enables it. `server` is the HTTPS server, `tokens` authenticates the reporting pod,
+`reports` parses reports; `merging` computes the status from them, without I/O; `writer` writes it, within a budget.
 """
 
 from tfoperator.servers.progress.metrics import ProgressMetrics

@@ -1,8 +1,8 @@
-"""Keeps the server's certificate: the same for all replicas of the operator, from a Secret, renewed in time.
+"""Maintains the server's certificate: the same for all replicas of the operator, from a Secret, renewed in time.
 
-A pod is given the authorities at its creation, so what counts is that the next certificate's issuer has long been among
+A pod gets the authorities at its creation, so the next certificate's issuer must long have been among
 them: a keyring publishes it a whole period ahead. A certificate is valid for a year here and renewed after two thirds,
-so a pod can report for 243 days, at least, before it would have to be started anew.
+so a pod can report for 243 days, at least, before it would need a restart.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ logger = logging.getLogger(__name__)
 VALIDITY = timedelta(days=365)
 
 _LOOK_SECONDS, _RETRY_SECONDS = 300.0, 2.0
-"""Between two reads of the Secret (another replica may have renewed what is in it, or somebody deleted it); and between
-two attempts while there is nothing to show."""
+"""Seconds between two reads of the Secret (another replica may have renewed it, or a user deleted it); and between
+two attempts while there is no certificate."""
 
 
 OnCertificate = Callable[[KeyPair, bytes], None]
-"""Is given a certificate to show, and the authorities (PEM) that clients are to trust from now on."""
+"""Receives a certificate to serve, and the authorities (PEM) that clients must trust from now on."""
 
 
 class CertificateRenewal(Repetition):
@@ -42,7 +42,7 @@ class CertificateRenewal(Repetition):
         metrics: ProgressMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names and addresses by which clients call the server."""
+        """`hosts` are the names and addresses of the server in the certificate."""
         self._secret = secret
         self._hosts = frozenset(hosts)
         self._on_certificate = on_certificate

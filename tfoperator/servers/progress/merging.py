@@ -1,7 +1,7 @@
-"""From the reports of replicas, and what the status says already, to what it should say. Pure.
+"""From the reports of replicas and the current status to the new status. No I/O.
 
-Each replica of the operator receives some of a job's reports and writes what it knows. So the status is a join: of
-each training replica the newest report counts, whoever received it, and whoever writes last takes nothing back.
+Each replica of the operator receives some of a job's reports and writes these. So the status is a join: of
+each training replica the newest report counts, whichever operator replica received it, and no write removes newer data.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.base.durations import human_duration
 from tfoperator.servers.progress.reports import ProgressReport
 
-_SILENCE = timedelta(seconds=60)
-"""After which another replica speaks for the job. Clients report every 5 s, or when a long step is over."""
+_MAX_SILENCE = timedelta(seconds=60)
+"""Silence after which another replica represents the job. Clients report every 5 s, or after a long step."""
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -32,16 +32,16 @@ _RANKS = {
 
 
 def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
-    """A replica's new report over its last one: what it doesn't speak of is as it was.
+    """Return a replica's new report over its last one: fields that it lacks keep their values.
 
-    An estimate of the time that is left belongs to the moment at which it was made: progress without one ends it.
+    An estimate of the remaining time is valid for its own report: progress without one removes it.
     """
     if before is None:
         return msgspec.structs.replace(report, metrics=_bounded(report.metrics))
     remaining = report.estimated_remaining_seconds
     if remaining is None and report.percentage is None and report.step is None:
         remaining = before.estimated_remaining_seconds
-    # The new ones first, for those are kept where there are more than a status holds.
+    # New ones first: these are kept if there are more than a status holds.
     metrics = {one.name: one for one in report.metrics}
     for one in before.metrics:
         metrics.setdefault(one.name, one)
@@ -57,7 +57,7 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
 
 
 def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgress | None:
-    """`status.progress` of a job by what it says now and by these reports, by replica; None if there is nothing."""
+    """Return a job's `status.progress` from its current value and these reports, by replica; None if there is none."""
     said = job.status.progress
     if not reports:
         return said
@@ -65,9 +65,9 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
     newest = max(one.time for one in known.values())
     if said is not None and said.last_updated_time is not None:
         newest = max(newest, said.last_updated_time)
-    # The first in rank of those that have not fallen silent speaks for the job. Silence is measured by the newest
-    # report of all, which another process may know: else two processes would take the word from each other for ever.
-    audible = [one for one in known.values() if newest - one.time <= _SILENCE]
+    # The highest-ranking replica that is not silent represents the job. Silence is measured from the newest
+    # report of all, which another process may have: else two processes would overwrite each other's choice for ever.
+    audible = [one for one in known.values() if newest - one.time <= _MAX_SILENCE]
     speaker = min(audible or [max(known.values(), key=_age)], key=lambda one: rank_of(one.replica))
     percentage = speaker.percentage
     if percentage is None and speaker.step is not None and speaker.total_steps:
@@ -89,7 +89,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
 
 
 def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> dict[str, ProgressReport]:
-    """The newest report of each replica, that in the status included, which another process may have received."""
+    """Return the newest report of each replica; those in the status may come from another process."""
     known = dict(reports)
     if said is None or not said.replica or said.report_time is None:
         return known
@@ -103,7 +103,7 @@ def _with_said(said: TrainingProgress | None, reports: Mapping[str, ProgressRepo
         metrics=said.metrics,
     )
     mine = known.get(said.replica)
-    # Within one second it is not known which came later, and all processes must come to one answer.
+    # Within one second the order is unknown, and all processes must choose the same.
     if mine is None or _age(written) > _age(mine):
         known[said.replica] = written
     else:
@@ -133,7 +133,7 @@ def _age(report: ProgressReport) -> tuple[datetime, int, int]:
 
 
 def _takes_part(job: TFJob) -> Callable[[str], bool]:
-    """Whether a replica, by name, is still one of the job that trains: not scaled away, and not at its end."""
+    """Return whether a replica, by name, still trains for the job: not scaled down, and not finished."""
     sizes: dict[ReplicaType, int] = {}
     for key, spec in job.spec.tf_replica_specs.items():
         kind = parse_replica_type(key)
@@ -155,7 +155,7 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
 
 
 def rank_of(name: str) -> tuple[int, int, str]:
-    """The place of a replica (`worker-3`) in the order in which they speak for their job: chief, workers, others."""
+    """Return the rank of a replica (`worker-3`) in representing its job: chief, workers, others."""
     kind, index = _parsed(name)
     if kind is None or index is None:
         return (len(_RANKS), 0, name)

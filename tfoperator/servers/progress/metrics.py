@@ -1,4 +1,4 @@
-"""What the server reports about itself, without this package knowing any metrics library."""
+"""The measurements that the server reports, independent of any metrics library."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ class ProgressMetrics:
     """
 
     def received(self) -> None:
-        """A report was taken."""
+        """Count an accepted report."""
 
     def refused(self, reason: str) -> None:
-        """A request was refused; `reason` is one of a few words."""
+        """Count a refused request; `reason` is one of a few words."""
 
     def written(self, seconds: float) -> None:
-        """A status was written, so many seconds after the oldest report in it that it had not said yet."""
+        """Record a written status, and the seconds since the oldest report that it newly includes."""
 
     def write_failed(self, reason: str) -> None:
-        """A write was refused or failed; `reason` is the name of an error's class."""
+        """Count a refused or failed write; `reason` is the name of an error's class."""
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
-        """A job that has not ended is so far."""
+        """Set the progress of a job that has not ended."""
 
     def ended(self, namespace: str, name: str) -> None:
-        """A job has ended, or is gone: nothing is to be shown of it any more."""
+        """Remove the progress of a job that has ended, or is gone."""
 
     def pending(self, read: Callable[[], int]) -> None:
-        """`read` says how many jobs have reports that are not in their status yet."""
+        """Set `read`, which returns the number of jobs with reports that are not in their status yet."""
 
     def certificate(self, expires: datetime) -> None:
-        """From now on a certificate is shown that expires then."""
+        """Set the expiry of the certificate in use from now on."""

@@ -1,4 +1,4 @@
-"""The progress server of one replica of the operator: endpoint, store, writer and certificate, wired."""
+"""The progress server of one replica of the operator: endpoint, store, writer and certificate, combined."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the server listens, how pods reach it, and how often it writes.
 
     They reach it at `url`, if there is one, else behind the Service. `{port}` in `url` stands for the port in use.
-    `secret` is where replicas keep the certificate. `writes_per_second` are those of this replica.
+    `secret` holds the certificate. `writes_per_second` is this replica's limit.
     """
 
     host: str
@@ -46,7 +46,7 @@ class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ProgressServer:
-    """Takes reports of training programs, and writes them into the statuses of their jobs.
+    """Receives reports of training programs, and writes them to the statuses of their jobs.
 
     `start()` once the caches are complete, whether this replica leads or not; `stop()` once. Thread-safe.
     """
@@ -66,7 +66,7 @@ class ProgressServer:
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken.
 
-        `fetch` GETs a path of the API server. `on_authorities` hears what pods are to trust, from another thread.
+        `fetch` GETs a path of the API server. `on_authorities` receives the authorities for pods, from another thread.
         """
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
         self._store = _ReportStore()
@@ -95,7 +95,7 @@ class ProgressServer:
         domain = config.cluster_domain or "cluster.local"
         service = f"{config.service}.{config.namespace}.svc"
         self.url = (config.url or f"https://{service}").rstrip("/").replace("{port}", str(self._endpoint.port))
-        """What the URLs begin with to which programs report."""
+        """The prefix of the URLs to which programs report."""
         hosts = [urlsplit(self.url).hostname or ""] if config.url else [service, f"{service}.{domain}"]
         self._keeper = CertificateRenewal(
             KeyringSecret(client, config.namespace, config.secret, option="--progress-secret"),
@@ -112,26 +112,26 @@ class ProgressServer:
         return self._endpoint.port
 
     def listen_also(self, listening: socket.socket) -> None:
-        """Take reports at this socket, too. It is closed with the server, or now if that has stopped."""
+        """Receive reports on this socket, too. It is closed with the server, or now if that has stopped."""
         self._endpoint.listen_also(listening)
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has a certificate, so that reports can be taken."""
+        """Whether it has a certificate, so that it can receive reports."""
         return self._ready.is_set()
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """What the status of this job should say by now, as far as this replica knows."""
+        """Return what the status of this job should be now, as far as this replica knows."""
         return self._store.progress_of(job)
 
     def start(self) -> None:
-        """Begin to answer and to write."""
+        """Start to answer and to write."""
         self._writer.start()
         self._endpoint.start()
         self._keeper.start()
 
     def stop(self) -> None:
-        """Answer what is under way, write what has come, for up to 2 s, and end every thread. Idempotent."""
+        """Answer current requests, write all reports, for up to 2 s, and end every thread. Idempotent."""
         self._keeper.stop()
         self._endpoint.stop()
         self._writer.stop()
@@ -145,7 +145,7 @@ class ProgressServer:
         meta = job.metadata
         self._store.add(meta.uid, report)
         if self._is_gone(meta):
-            # It went while its report was looked at: `_job_gone` may have been before us, and does not come again.
+            # The job was deleted meanwhile: `_job_gone` may have run before, and does not run again.
             self._store.forget(meta.uid)
         else:
             self._writer.changed(meta.key)
@@ -171,31 +171,31 @@ class ProgressServer:
 
 
 class _JobHandler:
-    """Calls `changed` for each job that is there or has changed, `gone` for each deleted, of whatever UID."""
+    """Calls `changed` for each added or changed job, `gone` for each deleted one, of any UID."""
 
     def __init__(self, changed: Callable[[TFJob], None], gone: Callable[[TFJob], None]) -> None:
         self._changed = changed
         self._gone = gone
 
     def on_add(self, obj: TFJob) -> None:
-        """A job is there."""
+        """Handle a new job."""
         self._changed(obj)
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """A job changed, perhaps into another one of the same name."""
+        """Handle a changed job, which may be another one of the same name."""
         if old.metadata.uid != new.metadata.uid:
             self._gone(old)
         self._changed(new)
 
     def on_delete(self, obj: TFJob) -> None:
-        """A job is gone."""
+        """Handle a deleted job."""
         self._gone(obj)
 
 
 class _ReportStore:
     """The newest report of every replica, by job, for as long as the job exists. Thread-safe.
 
-    Of a replica one report is kept, so a store is as large as the jobs that report, and no larger.
+    One report per replica is kept, so the size is bounded by the reporting jobs.
     """
 
     def __init__(self) -> None:
@@ -203,23 +203,23 @@ class _ReportStore:
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
 
     def add(self, uid: str, report: ProgressReport) -> None:
-        """Keep a report of a replica of this job, over its last one."""
+        """Merge a report of a replica of this job into its last one."""
         with self._lock:
             reports = self._reports.setdefault(uid, {})
             reports[report.replica] = overlaid(reports.get(report.replica), report)
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
-        """What the status of this job should say by now; what it says if there is nothing newer."""
+        """Return what the status of this job should be now; its present progress if there is no newer report."""
         with self._lock:
             reports = dict(self._reports.get(job.metadata.uid, ()))
         return merged(job, reports)
 
     def forget(self, uid: str) -> None:
-        """The job is gone."""
+        """Remove a deleted job."""
         with self._lock:
             self._reports.pop(uid, None)
 
     def __len__(self) -> int:
-        """How many jobs have reported."""
+        """Return the number of jobs that have reported."""
         with self._lock:
             return len(self._reports)

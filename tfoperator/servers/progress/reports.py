@@ -1,7 +1,7 @@
-"""What a training program sends: read, checked and bounded. Pure.
+"""The report of a training program: parsed, validated and bounded. No I/O.
 
-The body is Kubeflow Trainer's `{"trainerStatus": {...}}`. Members that nobody here knows are left alone: a newer client
-may send more. `lastUpdatedTime` is not believed, for clocks of pods differ; what counts is when a report came.
+The body is Kubeflow Trainer's `{"trainerStatus": {...}}`. Unknown members are ignored: a newer client
+may send more. `lastUpdatedTime` is ignored, as clocks of pods differ; the time of reception counts.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _INT64_MAX = 2**63 - 1
 
 
 class MalformedReport(ValueError):
-    """The body is no report at all."""
+    """The body is not a report."""
 
 
 class InvalidReport(ValueError):
@@ -31,7 +31,7 @@ class InvalidReport(ValueError):
 
 
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
-    """One report of one replica, received at `time` (UTC, whole seconds). What it doesn't speak of is None."""
+    """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None."""
 
     replica: str
     time: datetime
@@ -43,7 +43,7 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
 
 
 def parse_report(body: bytes, replica: str, now: datetime) -> ProgressReport:
-    """The report in a request's body. Raises MalformedReport and InvalidReport."""
+    """Return the report in a request's body. Raises MalformedReport and InvalidReport."""
     try:
         decoded = msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -67,7 +67,7 @@ def parse_report(body: bytes, replica: str, now: datetime) -> ProgressReport:
 
 
 def encode_report(report: ProgressReport) -> bytes:
-    """The report as it was understood, in the words of the protocol."""
+    """Return the report as understood, in the protocol's form."""
     status: dict[str, Any] = {"lastUpdatedTime": report.time}
     if report.percentage is not None:
         status["progressPercentage"] = report.percentage
@@ -82,8 +82,8 @@ def encode_report(report: ProgressReport) -> bytes:
 def _whole_number(field: str, value: Any, maximum: int) -> int | None:
     if value is None:
         return None
-    # A number with a fraction is rounded down: 99.7 % is not all of it. JSON has neither NaN nor infinity, and integers
-    # that no float can hold.
+    # A number with a fraction is rounded down: 99.7 % is not complete. JSON has neither NaN nor infinity, and integers
+    # beyond the range of floats.
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if not number or not 0 <= value <= maximum:
         raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")
@@ -91,7 +91,7 @@ def _whole_number(field: str, value: Any, maximum: int) -> int | None:
 
 
 def _metrics(value: Any) -> dict[str, str]:
-    """Values by name; of two with one name the last."""
+    """Return values by name; of two with one name the last."""
     field = "trainerStatus.metrics"
     if value is None:
         return {}
@@ -125,7 +125,7 @@ def _check_time(value: Any) -> None:
 
 
 def _count(text: str | None) -> int | None:
-    """A metric as a number of steps; None if it is none."""
+    """Return a metric as a number of steps; None if it is not one."""
     try:
         number = float(text) if text is not None else -1.0
     except ValueError:

@@ -1,8 +1,8 @@
 """The HTTPS server to which training programs report.
 
-Who may report for a job is a pod of it, known by its token; which replica that is the pod's name says, so nothing in a
-report has to be believed. What is refused says no more than the asker knows already: a token that is not for the job in
-the path is refused before anybody looks whether there is such a job.
+A job's pods may report for it. The token proves which pod reports, and its name which replica that is, so nothing in
+a report must be trusted. A refusal discloses nothing that the client does not know: a token that is not for the job in
+the path is refused before the server looks up the job.
 """
 
 from __future__ import annotations
@@ -40,12 +40,12 @@ logger = logging.getLogger(__name__)
 
 LIMITS = Limits(
     connections=512,
-    per_source=128,  # of a node, where pods are seen by its address
+    per_source=128,  # of a node, whose address its pods may share
     body=MAX_BODY,
     received=4 << 20,
     handshake_seconds=5.0,
     request_seconds=5.0,  # clients give up after as many
-    idle_seconds=15.0,  # three reports of those that keep their connection
+    idle_seconds=15.0,  # three report intervals of clients with keep-alive
 )
 
 _PATH = re.compile(r"/apis/kubeflow\.org/v1/namespaces/([a-z0-9.-]{1,253})/tfjobs/([a-z0-9.-]{1,253})/status", re.ASCII)
@@ -79,7 +79,7 @@ class ProgressEndpoint(HttpServer):
         metrics: ProgressMetrics,
         limits: Limits = LIMITS,
     ) -> None:
-        """Listens at once. Port 0 takes a free one. Raises ListenError."""
+        """Listens at once. Port 0 selects a free one. Raises ListenError."""
         self._verifier = verifier
         self._jobs = jobs
         self._pods = pods
@@ -87,38 +87,38 @@ class ProgressEndpoint(HttpServer):
         self._clock = clock
         self._metrics = metrics
         self._context: ssl.SSLContext | None = None
-        # One thread: it waits for the API server's keys, and all that wait for them wait for the same.
+        # One thread: it waits for the API server's keys, and all waiting requests wait for the same.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
         super().__init__(host, port, name="progress", limits=limits)
 
     def show(self, certificate: KeyPair) -> None:
-        """Show this certificate from the next connection on. Raises CertificateError if it can't be used."""
+        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
         self._context = server_context(certificate)
 
     def context(self) -> ssl.SSLContext | None:
-        """That of the certificate shown last."""
+        """Return the TLS context of the current certificate."""
         return self._context
 
     def is_ready(self) -> bool:
-        """Whether there is a certificate: nobody is answered in plain text."""
+        """Return whether there is a certificate: there are no answers in plain text."""
         return self._context is not None
 
     def refused(self, reason: str) -> None:
-        """Count it."""
+        """Count a refusal."""
         self._metrics.refused(reason)
 
     def start(self) -> None:
-        """Begin to answer, and fetch the cluster's keys."""
+        """Start to answer, and fetch the cluster's keys."""
         super().start()
         self._pool.submit(self._verifier.prefetch)
 
     def stop(self) -> None:
-        """Stop listening, answer what is under way, and end every thread. Idempotent."""
+        """Stop listening, answer current requests, and end every thread. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """The report as it was understood, or a `metav1.Status` that says why it was not taken."""
+        """Return the report as understood, or a `metav1.Status` with the reason of a refusal."""
         try:
             return await self._respond(request)
         except _Failure as failure:
@@ -126,7 +126,7 @@ class ProgressEndpoint(HttpServer):
             return self.refusal(failure)
 
     def refusal(self, refusal: Refusal) -> Answer:
-        """A `metav1.Status`, as API servers answer."""
+        """Return a `metav1.Status`, as API servers do."""
         return Answer(
             msgspec.json.encode(
                 {
@@ -165,7 +165,7 @@ class ProgressEndpoint(HttpServer):
         return Answer(encode_report(report), content_type="application/json")
 
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:
-        """Whose request it is. Raises _Failure unless a pod's token for this very job comes with it."""
+        """Return the identity of the reporting pod. Raises _Failure unless its token is for this very job."""
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
             message = "a report needs the token of its pod: Authorization: Bearer TOKEN"
@@ -192,4 +192,4 @@ class ProgressEndpoint(HttpServer):
 
 
 class _Failure(Refusal):
-    """A refusal after which the connection goes on: the request was read to its end."""
+    """A refusal after which the connection continues: the request was read to its end."""

@@ -1,8 +1,8 @@
-"""Whose report is it? Verifies the tokens of service accounts locally, by the cluster's public keys.
+"""Authentication of reports: verifies service account tokens locally, by the cluster's public keys.
 
 The API server signs a pod's token; its keys and its issuer are public to every service account (OpenID Connect
-discovery), and are fetched once, again every few minutes, and when a token names a key that is not known. So a report
-costs no API call. What can't be seen in a token, that its pod was deleted, the operator's cache of pods knows.
+discovery), and are fetched once, again every few minutes, and when a token names an unknown key. So a report
+costs no API call. A token does not show that its pod was deleted; the operator's cache of pods does.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from tfoperator.kube.errors import KubeError
 logger = logging.getLogger(__name__)
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "ES256", "ES384", "ES512", "PS256", "PS384", "PS512")
-"""Asymmetric ones only: with a symmetric one the public key would be the secret. Kubernetes signs by RS256 or ES*."""
+"""Only asymmetric ones: with a symmetric one the public key would be the secret. Kubernetes signs by RS256 or ES*."""
 
 MAX_TOKEN = 8 << 10
 """Bytes of a token; those of pods have about one thousand."""
 
-_LEEWAY = 10.0
-"""Seconds by which clocks may differ."""
-_REFRESH = 300.0
+_CLOCK_LEEWAY = 10.0
+"""Maximum clock difference in seconds."""
+_REFRESH_SECONDS = 300.0
 _SOONEST = 10.0
-"""Seconds between two fetches of the keys, because they are old; and at least, since strangers may name any key."""
+"""Seconds after which the keys are fetched again; and the least between fetches, since clients may name any key."""
 _MAX_KEYS = 64
 
 
 class TokenRefused(Exception):
-    """The token is none that may report for this job. The message names the reason and nothing of the token."""
+    """The token may not report for this job. The message names the reason and contains nothing of the token."""
 
 
 class KeysUnavailable(Exception):
-    """The cluster's keys can't be fetched, so nobody can be recognised for now."""
+    """The cluster's keys can't be fetched, so no token can be verified for now."""
 
 
 class PodIdentity(msgspec.Struct, frozen=True):
-    """The pod that a token was made for."""
+    """The pod that a token was issued for."""
 
     namespace: str
     name: str
@@ -58,9 +58,9 @@ class PublicKeys(msgspec.Struct, frozen=True):
 
 
 def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
-    """What `/.well-known/openid-configuration` and `/openid/v1/jwks` say. Raises ValueError.
+    """Return the keys in `/.well-known/openid-configuration` and `/openid/v1/jwks`. Raises ValueError.
 
-    Keys of kinds that aren't known, and those that are not for signatures, are passed over.
+    Keys of unknown kinds, and keys that are not for signatures, are skipped.
     """
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
@@ -86,7 +86,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
 
 
 def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
-    """The pod for which the token was made. Raises TokenRefused, and UnknownKey if its key is none of these."""
+    """Return the pod of the token. Raises TokenRefused, and UnknownKey if its key is not among these."""
     if len(token) > MAX_TOKEN:
         raise TokenRefused("the token is too long")
     try:
@@ -98,14 +98,14 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
     if key is None:
         raise UnknownKey("the token was not signed by this cluster")
     try:
-        # The key's own algorithm and no other, whatever the token says.
+        # The key's own algorithm and no other, regardless of the token's header.
         claims = jwt.decode(
             token,
             key,
             algorithms=[key.algorithm_name],
             audience=audience,
             issuer=keys.issuer,
-            leeway=_LEEWAY,
+            leeway=_CLOCK_LEEWAY,
             options={"require": ["exp", "aud", "iss"]},
         )
     except jwt.ExpiredSignatureError:
@@ -118,7 +118,7 @@ def verify(token: str, keys: PublicKeys, audience: str) -> PodIdentity:
 
 
 class UnknownKey(TokenRefused):
-    """The token names a key that is not among those known, which may be older than it."""
+    """The token names an unknown key, which may be newer than the known ones."""
 
 
 def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
@@ -135,7 +135,7 @@ class TokenVerifier:
     """Verifies tokens by keys that it fetches and keeps. Thread-safe; `verify` may block for a fetch."""
 
     def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
-        """`fetch` GETs a path of the API server. Raises what the client raises."""
+        """`fetch` GETs a path of the API server. It raises the client's errors."""
         self._fetch = fetch
         self._clock = clock
         self._lock = threading.Lock()  # guards _fetching and _tried_at, and is not held while fetching
@@ -145,9 +145,9 @@ class TokenVerifier:
         self._fetched_at = float("-inf")
 
     def known(self, token: str, audience: str) -> PodIdentity | None:
-        """As `verify`, but None instead of a fetch: keys are missing, or too old."""
+        """Verify as `verify` does, but return None instead of fetching keys that are missing or too old."""
         keys = self._keys
-        if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH:
+        if keys is None or self._clock.monotonic() - self._fetched_at > _REFRESH_SECONDS:
             return None
         try:
             return verify(token, keys, audience)
@@ -157,7 +157,7 @@ class TokenVerifier:
             raise
 
     def verify(self, token: str, audience: str) -> PodIdentity:
-        """The pod for which the token was made. Raises TokenRefused and KeysUnavailable."""
+        """Return the pod of the token. Raises TokenRefused and KeysUnavailable."""
         self._refresh()
         keys = self._keys
         if keys is None:
@@ -165,7 +165,7 @@ class TokenVerifier:
         return verify(token, keys, audience)
 
     def prefetch(self) -> None:
-        """Fetch the keys, so that the first report needs not wait for them. What fails is repeated with that report."""
+        """Fetch the keys, so that the first report need not wait for them. That report repeats a failed fetch."""
         self._refresh()
 
     def _may_fetch(self) -> bool:
@@ -173,7 +173,7 @@ class TokenVerifier:
             return not self._fetching and self._clock.monotonic() - self._tried_at >= _SOONEST
 
     def _refresh(self) -> None:
-        """Fetch the keys, unless that was tried a moment ago or another thread is at it. Old ones stay if it fails."""
+        """Fetch the keys, unless this was tried recently or another thread does. A failure keeps the old ones."""
         with self._lock:
             now = self._clock.monotonic()
             if self._fetching or now - self._tried_at < _SOONEST:

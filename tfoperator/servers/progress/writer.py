@@ -1,12 +1,12 @@
-"""Writes what jobs have reported into their statuses: soon if few report, and never too often.
+"""Writes the reports of jobs into their statuses: soon if few report, and at a bounded rate.
 
-A job's status is written a second after its last write at the soonest, and all jobs together have a budget. Where more
-is reported than that allows jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs
-at 50 writes a second have a turn every 20 s. Reports of which the controller's own writes have taken care (a job's end
-carries the last ones) cost nothing.
+A job's status is written a second after its last write at the soonest, and all jobs together have a budget. If more
+reports arrive, jobs queue up, and of each only the newest is written when its turn comes: a thousand jobs
+at 50 writes a second have a turn every 20 s. Reports that the controller's own writes included (a job's end
+carries the last ones) need no write.
 
-A write names the version of the job that it was made from, as the controller's own do. So it can take back nothing that
-another replica of the operator has written, nor hit a successor of the job's name.
+A write names the version of the job that it is based on, as the controller's own do. So it can't revert a write of
+another replica of the operator, nor change a new job of the same name.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PERIOD = 1.0
 """Seconds between two writes of one job."""
 
 _BURST = 5
-_WRITERS = 2
+_WRITER_THREADS = 2
 _RETRY_BASE, _RETRY_CAP = 0.2, 30.0
 """Seconds. After a conflict the cache shows the newer version within a tenth of a second or two."""
 
@@ -53,7 +53,7 @@ class ProgressWriter:
         metrics: ProgressMetrics,
         queue_metrics: MetricsProvider | None = None,
     ) -> None:
-        """`progress_of` says what a job's status should say by now."""
+        """`progress_of` returns what a job's status should be now."""
         self._client = client
         self._jobs = jobs
         self._progress_of = progress_of
@@ -63,7 +63,7 @@ class ProgressWriter:
         self._queue: RateLimitingQueue[str] = RateLimitingQueue(
             base=_RETRY_BASE, cap=_RETRY_CAP, name="progress", clock=clock, metrics=queue_metrics
         )
-        self._workers = Workers(self._queue, self._process, _WRITERS, thread_name="progress-writer")
+        self._workers = Workers(self._queue, self._process, _WRITER_THREADS, thread_name="progress-writer")
         self._stop = StopSignal()
         self._lock = threading.Lock()  # guards the two below
         self._waiting_since: dict[str, float] = {}
@@ -71,11 +71,11 @@ class ProgressWriter:
         metrics.pending(lambda: len(self._waiting_since))
 
     def start(self) -> None:
-        """Begin to write."""
+        """Start to write."""
         self._workers.start()
 
     def stop(self) -> None:
-        """Write what waits, for up to 2 s, and end. Idempotent; a write that hangs ends with the client."""
+        """Write pending statuses, for up to 2 s, and end. Idempotent; a hanging write ends with the client."""
         for key in tuple(self._waiting_since):
             self._queue.add(key)
         deadline = self._clock.monotonic() + 2.0
@@ -86,7 +86,7 @@ class ProgressWriter:
         self._workers.stop(1.0)
 
     def changed(self, key: str) -> None:
-        """A job (`namespace/name`) has reported something."""
+        """Schedule a write for a job (`namespace/name`) that has reported."""
         now = self._clock.monotonic()
         with self._lock:
             self._waiting_since.setdefault(key, now)
@@ -94,7 +94,7 @@ class ProgressWriter:
         self._queue.add_after(key, max(0.0, due - now), is_retry=False)
 
     def forget(self, key: str) -> None:
-        """The job is gone."""
+        """Forget a deleted job."""
         with self._lock:
             self._waiting_since.pop(key, None)
             self._written_at.pop(key, None)
@@ -124,7 +124,7 @@ class ProgressWriter:
             return
         if self._stop.wait(self._clock, self._bucket.reserve()):
             return
-        # Once more: what has come while we waited is written with it.
+        # Once more: include the reports that arrived during the wait.
         job = self._jobs.find(key)
         patch = self._patch_of(job)
         if job is None or patch is None:
@@ -144,13 +144,13 @@ class ProgressWriter:
         with self._lock:
             self._written_at[key] = now
         if self._jobs.find(key) is None:
-            # It went while it was written: `forget` may have been before us, and does not come again.
+            # The job was deleted during the write: `forget` may have run before, and does not run again.
             self.forget(key)
         self._queue.forget(key)
         self._metrics.written(0.0 if since is None else now - since)
 
     def _settled(self, key: str) -> None:
-        """The status says all already: another has written it."""
+        """Return whether the status is complete already: another replica has written it."""
         with self._lock:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
@@ -168,7 +168,7 @@ class ProgressWriter:
 
 
 def _replacing(old: TrainingProgress | None, new: TrainingProgress) -> dict[str, object]:
-    """A merge patch that leaves nothing of the old one."""
+    """Return a merge patch that removes every member of the old value."""
     gone = {} if old is None else dict.fromkeys(msgspec.to_builtins(old), None)
     changed: dict[str, object] = gone | msgspec.to_builtins(new)
     return changed

@@ -1,6 +1,6 @@
-"""The conversion webhook: API servers ask it for TFJobs in the other version.
+"""The conversion webhook: API servers call it for TFJobs in the other version.
 
-An operator imports this package only if it is told to serve the webhook.
+An operator imports this package only if it serves the webhook.
 """
 
 from tfoperator.servers.webhook.metrics import WebhookMetrics

@@ -1,9 +1,9 @@
-"""Makes three things agree: the keyring in the Secret, the authorities that the CRD trusts, and what the server shows.
+"""Keeps three things consistent: the keyring in the Secret, the CRD's authorities, and the server's certificate.
 
-One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas learn of each other's)
-and by time. The order is what keeps requests from failing: a certificate is shown only when its issuer has been in the
-CRD for some seconds, in which API servers learn of it, unless there is none to show meanwhile. Replicas need no leader:
-what is in the Secret holds for all of them, and what they write to the CRD comes from it.
+One thread does it all, woken by every change of the CRD (which each renewal changes, so replicas notice each other's)
+and by time. The order prevents failed requests: a certificate is used only after its issuer has been in the
+CRD for some seconds, in which API servers notice it, unless there is no other to use. Replicas need no leader:
+the Secret holds for all of them, and they write its authorities to the CRD.
 """
 
 from __future__ import annotations
@@ -35,20 +35,20 @@ from tfoperator.servers.webhook.registration import (
 logger = logging.getLogger(__name__)
 
 _LOOK_SECONDS = 300.0
-"""Seconds between two reads of the Secret, if nothing happens: somebody may have deleted it."""
+"""Seconds between reads of the Secret without an event: a user may have deleted it."""
 
 _SETTLE_SECONDS = 5.0
-"""In which API servers, which watch CRDs, have certainly taken up a changed one."""
+"""Seconds in which API servers, which watch CRDs, have certainly noticed a changed one."""
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 1.0, 60.0
-"""Seconds, after a failure, and between two writes to the CRD: another operator may want the CRD for itself, and two
-that overwrite each other must not do so without end."""
+"""Seconds, after a failure, and between two writes to the CRD: another operator may claim the CRD, and two
+that overwrite each other must be slowed down."""
 
 _QUIET_SECONDS = 600.0
 
 
 class CertificateKeeper:
-    """Calls `on_certificate`, from its own thread, with each certificate to show. `start()` and `stop()` once each."""
+    """Calls `on_certificate`, from its own thread, with each certificate to serve. `start()` and `stop()` once each."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class CertificateKeeper:
         metrics: WebhookMetrics,
         clock: Clock,
     ) -> None:
-        """`hosts` are the names by which API servers call us; certificates are made for them, valid that long."""
+        """`hosts` are the names by which API servers call the webhook; certificates for them are valid that long."""
         self._client = client
         self._secret = secret
         self._target = target
@@ -75,7 +75,7 @@ class CertificateKeeper:
         self._stopped = False
         self._crd: CrdView | None = None
         self._changed = False
-        # The rest belongs to the thread alone.
+        # Only the thread uses the rest.
         self._shown: Keyring | None = None
         self._trusted_since: dict[bytes, float] = {}
         self._pace = _FIRST_PAUSE
@@ -89,12 +89,12 @@ class CertificateKeeper:
         )
 
     def start(self) -> None:
-        """Begin to watch the CRD and to keep the certificate."""
+        """Start to watch the CRD and to maintain the certificate."""
         for thread in self._threads:
             thread.start()
 
     def stop(self) -> None:
-        """End both threads. Idempotent; a request that still waits for its answer ends with the client."""
+        """End both threads. Idempotent; a pending request ends with the client."""
         with self._wake:
             self._stopped = True
             self._wake.notify_all()
@@ -122,7 +122,7 @@ class CertificateKeeper:
                 seconds = self._keep(crd)
                 failures, self._complaint = 0, ""
             except (KubeError, ForeignSecret, CertificateError) as error:
-                # The exponent is bounded, too: after a day of failures no float would hold the power.
+                # The exponent is bounded, too: after a day of failures the power would exceed a float.
                 seconds = min(_FIRST_PAUSE * 2 ** min(failures, 10), _LONGEST_PAUSE)
                 failures += 1
                 self._complain(f"the webhook's certificate can't be kept: {error}")
@@ -133,7 +133,7 @@ class CertificateKeeper:
                 return
 
     def _rest(self, seconds: float, *, wakeable: bool) -> bool:
-        """Wait, unless the CRD changes; returns whether to end. After a failure nothing but time helps."""
+        """Wait, unless the CRD changes; return whether to end. After a failure only time ends the wait."""
         deadline = self._clock.monotonic() + seconds
         with self._wake:
             while not self._stopped and not (wakeable and self._changed):
@@ -142,7 +142,7 @@ class CertificateKeeper:
             return self._stopped
 
     def _keep(self, crd: CrdView | None) -> float:
-        """Put everything in order as far as it can be now; returns after how many seconds to look again."""
+        """Do every step that is possible now; return the seconds until the next check."""
         keyring = self._keyring()
         waits = [_LOOK_SECONDS, (keyring.renewal - self._clock.now()).total_seconds()]
         if crd is not None:
@@ -155,7 +155,7 @@ class CertificateKeeper:
         return self._secret.current(self._hosts, self._validity, trusted, self._clock.now)
 
     def _register(self, crd: CrdView, keyring: Keyring) -> float:
-        """Make the CRD trust the keyring. Returns after how many seconds to try again, if it must be later."""
+        """Make the CRD trust the keyring. Return the seconds until the next attempt, if it must be later."""
         self._note_trust(crd)
         patch = registration_patch(crd, self._target, keyring.bundle)
         if patch is None:
@@ -166,7 +166,7 @@ class CertificateKeeper:
         try:
             patched = self._client.patch(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, patch, decode_crd)
         except ConflictError:
-            return _LOOK_SECONDS  # the watch brings what was written meanwhile
+            return _LOOK_SECONDS  # the watch delivers the other write
         self._pace = _FIRST_PAUSE if since > _QUIET_SECONDS else min(self._pace * 2, _LONGEST_PAUSE)
         self._written_at = self._clock.monotonic()
         self._metrics.registered()
@@ -179,7 +179,7 @@ class CertificateKeeper:
         self._trusted_since = {one: self._trusted_since.get(one, now) for one in split(trusted_by(crd))}
 
     def _show(self, crd: CrdView | None, keyring: Keyring) -> float:
-        """Show the keyring's certificate, or return after how many seconds that can be done."""
+        """Serve the keyring's certificate, or return the seconds until that is possible."""
         shown = self._shown
         if shown is not None and shown.serving == keyring.serving:
             return _LOOK_SECONDS
@@ -195,14 +195,14 @@ class CertificateKeeper:
         return _LOOK_SECONDS
 
     def _complain(self, message: str) -> None:
-        # Once, until it is another one or all is well: the pauses are short at first.
+        # Logged once per message, until a success: the pauses are short at first.
         if message != self._complaint:
             logger.error("%s; trying again", message)
             self._complaint = message
 
 
 def _states(news: News[CrdView]) -> list[CrdView | None]:
-    """Return what the CRD became, in order; None where it is gone."""
+    """Return the states of the CRD, in order; None where it is gone."""
     if isinstance(news, Listed):
         return [next(iter(news.objects), None)]
     events = [event for event in news if event.object is not None]

@@ -1,4 +1,4 @@
-"""What the webhook reports about itself, without this package knowing any metrics library."""
+"""The measurements that the webhook reports, independent of any metrics library."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ class WebhookMetrics:
     """
 
     def reviewed(self, version: str, objects: int, seconds: float) -> None:
-        """A review was answered: so many objects were converted to this API version, in so many seconds."""
+        """Record an answered review: the number of objects converted to this API version, and the seconds it took."""
 
     def review_failed(self, reason: str) -> None:
-        """A request was refused or an object could not be converted; `reason` is one of a few words."""
+        """Count a refused request, or a failed conversion; `reason` is one of a few words."""
 
     def certificate(self, expires: datetime) -> None:
-        """From now on a certificate is shown that expires then."""
+        """Set the expiry of the certificate in use from now on."""
 
     def registered(self) -> None:
-        """The CRD was told the webhook's address and authority (anew)."""
+        """Count a write of the webhook's address and authority to the CRD."""

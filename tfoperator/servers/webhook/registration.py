@@ -1,8 +1,8 @@
-"""What the CRD must contain about the webhook: its address and the authorities to trust. Pure.
+"""The webhook's entry in the CRD: its address and the authorities to trust. No I/O.
 
-Only a CRD that serves more than v1 needs a conversion, so one of v1 alone is left as it is. The webhook of any other is
-made ours, whatever it was: a CRD that somebody applies anew comes without authorities, and one that converts by doing
-nothing would hand out v1alpha2 jobs that are none.
+Only a CRD that serves more than v1 needs a conversion, so one of v1 alone stays as it is. The webhook of any other is
+replaced by this one: a CRD that a user applies again has no authorities, and one with the strategy None would return
+invalid v1alpha2 jobs.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Target(msgspec.Struct, frozen=True):
     url: str = ""
 
     def client_config(self, bundle: bytes) -> dict[str, Any]:
-        """`spec.conversion.webhook.clientConfig`, with null for what must not be there."""
+        """Return `spec.conversion.webhook.clientConfig`, with null for members to remove."""
         service = {"namespace": self.namespace, "name": self.service, "path": CONVERSION_PATH, "port": 443}
         trusted = base64.b64encode(bundle).decode()
         if self.url:
@@ -77,12 +77,12 @@ decode_crd = decoder(CrdView)
 
 
 def needs_conversion(crd: CrdView) -> bool:
-    """Whether API servers convert TFJobs at all."""
+    """Return whether API servers convert TFJobs at all."""
     return any(version.served and version.name != TFJOBS.version for version in crd.spec.versions)
 
 
 def trusted_by(crd: CrdView) -> bytes:
-    """The authorities that API servers trust by this CRD, as one PEM text; empty if there are none."""
+    """Return the authorities of this CRD's webhook, as one PEM text; empty if there are none."""
     config = _config(crd)
     try:
         return base64.b64decode(config.ca_bundle or "", validate=True) if config else b""
@@ -91,7 +91,7 @@ def trusted_by(crd: CrdView) -> bytes:
 
 
 def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str, Any] | None:
-    """The merge patch that makes the CRD say what it should, for exactly this version of it; None if it does."""
+    """Return the merge patch that registers the webhook in this version of the CRD; None if it is up to date."""
     if not needs_conversion(crd):
         return None
     conversion, config = crd.spec.conversion, _config(crd)

@@ -1,8 +1,8 @@
-"""Answers a ConversionReview (apiextensions.k8s.io/v1): bytes in, bytes out. Pure.
+"""Answers a ConversionReview (apiextensions.k8s.io/v1): bytes in, bytes out. No I/O.
 
-An API server asks about objects of one kind and wants them in another version, in the order in which it sent them; it
-takes labels and annotations from the answer, and of all other metadata its own. Whatever is wrong with one object fails
-the review as a whole, with a message that reaches the user who sent the request.
+An API server sends objects of one kind and expects them in another version, in the same order; it
+takes labels and annotations from the response, and keeps all other metadata. An error in one object fails
+the review as a whole, with a message that reaches the client of the API server.
 """
 
 from __future__ import annotations
@@ -31,30 +31,30 @@ _CONVERSIONS: Mapping[tuple[str, str], Callable[[_Object], _Object]] = {
 
 _VERSIONS = frozenset({TFJOBS.api_version, _V1ALPHA2})
 
-_KNOWN = "versions are v1 and v1alpha2"
+_KNOWN_VERSIONS = "versions are v1 and v1alpha2"
 
-_SHOWN = 100
-"""Characters. The names of objects have up to 253, but they only have to be recognised."""
+_MAX_SHOWN_NAME = 100
+"""Characters. Names have up to 253, but the message only has to identify the object."""
 
 _LEVELS_ABOVE = 3
-"""The review, its request and the list: above each object."""
+"""The review, its request and the list: the levels above each object."""
 
 _MAX_EXPLAINED = 2 << 20
-"""Bytes of a review of which it is found out what is nested too deeply: half a second's work, and no object that an API
+"""Limit of a review that is searched for what is nested too deeply: half a second's work, and no object that an API
 server has stored is longer."""
 
-_SHOWN_PROBLEM = 300
-"""Characters of what is wrong in an object: the annotation, the field in it (a key of anybody's, perhaps) and why."""
+_MAX_SHOWN_PROBLEM = 300
+"""Characters of a conversion error: the annotation, the field in it (which may be a user's key) and the reason."""
 
 
 class MalformedReview(ValueError):
-    """The request is no ConversionReview that could be answered; the message says why."""
+    """The request is no valid ConversionReview; the message says why."""
 
 
 class Reviewed(msgspec.Struct, frozen=True):
-    """The answer as JSON; how many objects were converted, to which version; what kept them from it, if anything.
+    """The answer as JSON; how many objects were converted, to which version; the failure, if any.
 
-    Without a failure the version is one of those that are served, and nobody else's text.
+    Without a failure the version is one of the served ones, never a client's text.
     """
 
     body: bytes
@@ -84,7 +84,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def answer(body: bytes) -> Reviewed:
-    """The answer to a review; that an object can't be converted is part of it. Raises MalformedReview."""
+    """Return the answer to a review; a failed conversion is part of it. Raises MalformedReview."""
     try:
         return _answered(_decoded(body))
     except RecursionError:
@@ -98,7 +98,7 @@ def answer(body: bytes) -> Reviewed:
 
 
 def _decoded(body: bytes) -> _Review:
-    """Raises MalformedReview, and RecursionError for a body that is nested more deeply than this Python follows."""
+    """Decode the body. Raises MalformedReview, and RecursionError if it is nested more deeply than Python supports."""
     try:
         return _decode(body)
     except RecursionError:
@@ -116,7 +116,7 @@ def _answered(review: _Review) -> Reviewed:
     request = review.request
     try:
         if request.desired_version not in _VERSIONS:
-            raise _Unconvertible(f"nothing can be converted to {_shown(request.desired_version)}: {_KNOWN}")
+            raise _Unconvertible(f"nothing can be converted to {_shown(request.desired_version)}: {_KNOWN_VERSIONS}")
         converted = [_convert(obj, request.desired_version) for obj in request.objects]
         return _reviewed(request, {"convertedObjects": converted, "result": {"status": "Success"}}, len(converted))
     except _Unconvertible as error:
@@ -124,7 +124,7 @@ def _answered(review: _Review) -> Reviewed:
 
 
 def _too_deep(request: _Request) -> Reviewed:
-    """The answer to a review of which what lies too deep was cut off. To convert the rest would be to lose that."""
+    """Return the answer to a review whose deepest parts were cut off: converting the rest would lose them."""
     named = [_named(obj) for obj in request.objects if reaches(obj, LEVELS - _LEVELS_ABOVE)] or ["an object"]
     more = f" and {len(named) - 1} more" if len(named) > 1 else ""
     return _failed(request, f"{named[0]}{more}: nested too deeply to be converted")
@@ -148,11 +148,11 @@ def _convert(obj: _Object, desired: str) -> _Object:
         return obj
     conversion = _CONVERSIONS.get((version, desired)) if isinstance(version, str) else None
     if conversion is None:
-        raise _Unconvertible(f"{_named(obj)} can't be converted to {desired}: {_KNOWN}")
+        raise _Unconvertible(f"{_named(obj)} can't be converted to {desired}: {_KNOWN_VERSIONS}")
     try:
         return conversion(obj)
     except ConversionError as error:
-        raise _Unconvertible(f"{_named(obj)}: {_shown(str(error), _SHOWN_PROBLEM)}") from None
+        raise _Unconvertible(f"{_named(obj)}: {_shown(str(error), _MAX_SHOWN_PROBLEM)}") from None
 
 
 def _named(obj: _Object) -> str:
@@ -161,8 +161,8 @@ def _named(obj: _Object) -> str:
     return f"{_shown(obj.get('apiVersion'))} {_shown(obj.get('kind'))} {_shown(name or '(unnamed)')}"
 
 
-def _shown(value: Any, limit: int = _SHOWN) -> str:
-    """Some of a stranger's text, on one line: it goes into messages and logs."""
+def _shown(value: Any, limit: int = _MAX_SHOWN_NAME) -> str:
+    """Return a bounded part of a client's text, on one line, for messages and logs."""
     text = str(value) if isinstance(value, str | int | float | None) else f"a {type(value).__name__}"
     text = text if len(text) <= limit else f"{text[:limit]}..."
     return text if text.isprintable() else ascii(text)

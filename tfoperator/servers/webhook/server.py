@@ -1,7 +1,7 @@
 """The HTTPS server that API servers send ConversionReviews to.
 
-API servers keep connections open and use them again. An idle one is closed later than their own clients would: a
-request that crosses the end of its connection fails, and nobody repeats it. New certificates concern new connections
+API servers reuse connections. An idle one is closed later than their clients would close it: a
+request that crosses the end of its connection fails, and is not retried. New certificates concern new connections
 only, for the same reason.
 """
 
@@ -23,7 +23,7 @@ from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
 logger = logging.getLogger(__name__)
 
 MAX_BODY = 8 << 20
-"""Bytes of a review. What an API server stores has at most 1.5 MiB as JSON, and it asks for objects one by one."""
+"""Bytes of a review. A stored object has at most 1.5 MiB as JSON, and an API server sends objects one by one."""
 
 LIMITS = Limits(
     connections=128,
@@ -34,18 +34,18 @@ LIMITS = Limits(
 )
 
 _SMALL_BODY = 256 << 10
-_CONVERTING = 4
+_MAX_CONVERSIONS = 4
 
 
 class ReviewServer(HttpServer):
-    """Answers reviews at one address, once it has a certificate to show. `start()` once, then `stop()`. Thread-safe."""
+    """Answers reviews at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
-        """Listens at once. Port 0 takes a free one. Raises ListenError."""
+        """Listens at once. Port 0 selects a free one. Raises ListenError."""
         self._metrics = metrics
         self._context: ssl.SSLContext | None = None
-        self._pool = ThreadPoolExecutor(_CONVERTING, thread_name_prefix="webhook-conversion")
-        # Decoded, a body takes many times its size: several small ones at a time, or one large one.
+        self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
+        # Decoded, a body needs many times its size: several small ones at a time, or one large one.
         self._large = asyncio.Semaphore(1)
         super().__init__(host, port, name="the webhook", limits=limits)
 
@@ -55,28 +55,28 @@ class ReviewServer(HttpServer):
         return self._context is not None
 
     def show(self, certificate: KeyPair) -> None:
-        """Show this certificate from the next connection on. Raises CertificateError if it can't be used."""
+        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
         self._context = server_context(certificate)
 
     def context(self) -> ssl.SSLContext | None:
-        """That of the certificate shown last."""
+        """Return the TLS context of the current certificate."""
         return self._context
 
     def is_ready(self) -> bool:
-        """Whether there is a certificate: nobody is answered in plain text."""
+        """Return whether there is a certificate: there are no answers in plain text."""
         return self.has_certificate
 
     def refused(self, reason: str) -> None:
-        """Count it."""
+        """Count a refusal."""
         self._metrics.review_failed(reason)
 
     def stop(self) -> None:
-        """Stop listening, answer what is under way, and end every thread. Idempotent."""
+        """Stop listening, answer current requests, and end every thread. Idempotent."""
         super().stop()
         self._pool.shutdown(wait=True, cancel_futures=True)
 
     async def respond(self, request: Request) -> Answer:
-        """The converted objects. Raises Refusal for what is no review."""
+        """Return the converted objects. Raises Refusal for an invalid review."""
         if request.method != "POST":
             raise Refusal(HTTPStatus.NOT_IMPLEMENTED, "method", "only POST is answered here")
         if request.path != CONVERSION_PATH:

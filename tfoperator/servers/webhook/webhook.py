@@ -1,4 +1,4 @@
-"""The conversion webhook: its server, started and stopped together with whoever keeps its certificate."""
+"""The conversion webhook: its server and the maintenance of its certificate, started and stopped together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tfoperator.servers.webhook.server import ReviewServer
 
 
 class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the webhook listens, how API servers reach it, and where its certificate comes from.
+    """Where the webhook listens, how API servers reach it, and the source of its certificate.
 
     They reach it at `url`, if there is one, else behind the Service. With `cert_dir` the certificate is read from
     there, and neither a Secret nor the CRD is touched.
@@ -37,7 +37,7 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConversionWebhook:
-    """Answers API servers that want TFJobs in another version. `start()` and `stop()` once each. Thread-safe."""
+    """Converts TFJobs for API servers. `start()` and `stop()` once each. Thread-safe."""
 
     def __init__(
         self,
@@ -78,26 +78,26 @@ class ConversionWebhook:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has a certificate, so that requests can be answered."""
+        """Whether it has a certificate, so that it can answer requests."""
         return self._server.has_certificate
 
     def start(self) -> None:
-        """Begin to answer, and to keep the certificate, in the background."""
+        """Start to answer, and to maintain the certificate, in the background."""
         self._server.start()
         self._keeper.start()
 
     def drain(self) -> None:
-        """Before a stop: answer on, but close each connection after its next answer."""
+        """Continue to answer before a stop, but close each connection after its next response."""
         self._server.drain()
 
     def stop(self) -> None:
-        """Answer what is under way and end every thread. Idempotent."""
+        """Answer current requests and end every thread. Idempotent."""
         self._keeper.stop()
         self._server.stop()
 
 
 def _hosts(config: WebhookConfig) -> Collection[str]:
-    """The names that API servers expect in the certificate: that of the Service as they spell it, or the URL's."""
+    """Return the names that API servers expect in the certificate: the Service's as they write it, or the URL's."""
     if config.url:
         return [urlsplit(config.url).hostname or ""]
     name = f"{config.service}.{config.namespace}"

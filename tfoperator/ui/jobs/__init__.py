@@ -1,4 +1,4 @@
-"""What does the page show of jobs? Watches of jobs, pods and events, what is kept of them, and streams of what changes.
+"""Jobs on the page: watches of jobs, pods and events, their history, and streams of changes.
 
-`board` has what is known, `views` and `timeline` make plain data of it, `streams` sends what has changed.
+`board` has the caches, `views` and `timeline` make plain data of them, `streams` sends changes.
 """

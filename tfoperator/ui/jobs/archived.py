@@ -1,4 +1,4 @@
-"""The archive's logs of a job, for the page: which runs there are, and the text of one."""
+"""The archive's logs of a job, for the page: the list of runs, and the text of one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.logs.archive import ArchivedContainer, archived_pods, read_archi
 
 
 class WantedLog(msgspec.Struct, frozen=True):
-    """Which run's log: of a pod by its UID, of a container, the last one or the one before."""
+    """The run of a log: of a pod by its UID, of a container, the last one or the one before."""
 
     pod: str
     container: str
@@ -22,14 +22,14 @@ class WantedLog(msgspec.Struct, frozen=True):
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> WantedLog:
-        """As a request says it."""
+        """Return the run that a request names."""
         return cls(
             query.get("pod", ""), query.get("container", ""), query.get("previous") == "true", query.get("uid") or None
         )
 
 
 def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
-    """Every run of which there is a log, the oldest first. Raises OSError."""
+    """Return every run that has a log, the oldest first. Raises OSError."""
     found = []
     for record in archived_pods(root, namespace, job, uid):
         for container in record.containers:
@@ -47,7 +47,7 @@ def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None
 
 
 def log(root: str | os.PathLike[str], namespace: str, job: str, wanted: WantedLog, tail_lines: int) -> dict[str, Any]:
-    """The last lines of a run's log; `text` is null if it is not there (any more). Raises OSError."""
+    """Return the last lines of a run's log; `text` is null if there is none (any more). Raises OSError."""
     for record in archived_pods(root, namespace, job, wanted.uid):
         if record.pod_uid != wanted.pod:
             continue

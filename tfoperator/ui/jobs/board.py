@@ -1,7 +1,7 @@
-"""What is known of the cluster's jobs, and who wants to hear of changes: one watch per kind, for all pages together.
+"""The caches of the cluster's jobs, and notification of pages: one watch per kind, for all pages together.
 
-The watches begin when the first page asks. Changes come from the informers' threads; a page hears of them in its event
-loop, many changes as one.
+The watches start with the first page. Changes come from the informers' threads; a page is notified in its event
+loop, once for many changes.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ _PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-
 
 
 class Health(InformerMetrics):
-    """Why a kind can't be read at present, by its plural. Thread-safe.
+    """Why a kind can't be read now, by its plural. Thread-safe.
 
     Each namespace has informers of its own: a kind can be read once all of them read it.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._problems: dict[str, str] = {}  # by informer, "" for one without
         self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
 
     @property
     def problems(self) -> dict[str, str]:
-        """The reasons, as the API server or the connection gave them in one word.
+        """The reasons, as one word from the API server or the connection.
 
-        Where a kind is read by several informers each reason comes with the namespaces that it holds for.
+        If several informers read a kind, each reason has its namespaces.
         """
         with self._lock:
             known = dict(self._problems)
@@ -61,11 +61,11 @@ class Health(InformerMetrics):
         return {kind: told for kind, reasons in found.items() if (told := _in_words(reasons))}
 
     def list_failed(self, informer: str, reason: str) -> None:
-        """It can't be read."""
+        """Record that it can't be read."""
         self._set(informer, reason)
 
     def watch_failed(self, informer: str, reason: str) -> None:
-        """It can't be followed. Once may be a version that has expired; what fails again is out of reach."""
+        """Record that it can't be watched. One failure may be an expired version; repeated ones are persistent."""
         with self._lock:
             again = informer in self._unwatched
             self._unwatched.add(informer)
@@ -73,14 +73,14 @@ class Health(InformerMetrics):
             self._set(informer, reason)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
-        """It has been read. What may be listed and not watched is read again and again, out of date in between."""
+        """Record a read. A kind that may be listed but not watched is listed repeatedly, and stale in between."""
         with self._lock:
             followed = informer not in self._unwatched
         if followed:
             self._set(informer, "")
 
     def watch_started(self, informer: str) -> None:
-        """It is being followed."""
+        """Record that it is being watched."""
         with self._lock:
             self._unwatched.discard(informer)
         self._set(informer, "")
@@ -94,7 +94,7 @@ class Health(InformerMetrics):
 
 
 def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
-    """What is wrong, by the namespaces that it is wrong in; "" for those without."""
+    """Return the problem with its namespaces; "" for none."""
     several = sum(map(len, reasons.values())) > 1
     told = ((reason, namespaces) for reason, namespaces in reasons.items() if reason)
     return "; ".join(f"{reason} in {', '.join(namespaces)}" if several else reason for reason, namespaces in told)
@@ -108,7 +108,7 @@ class Board:
         self.history = History()
         self.health = Health(self.tell_all)
         self.listeners = Listeners()
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._started = self._stopped = False
         self._informers = SharedInformerFactory(client, namespaces=namespaces, clock=clock, metrics=self.health)
         self._jobs = self._informers.informer(TFJOBS, decode_job)
@@ -121,7 +121,7 @@ class Board:
         self._events.add_handler(Callbacks(changed=self._event_changed))
 
     def start(self) -> None:
-        """Begin to watch, if nobody has yet."""
+        """Start to watch, unless that has started."""
         with self._lock:
             if self._started or self._stopped:
                 return
@@ -129,7 +129,7 @@ class Board:
         self._informers.start()
 
     def stop(self) -> bool:
-        """End every thread; False if one is still busy after 10 s. Idempotent."""
+        """End every thread; return False if one is still busy after 10 s. Idempotent."""
         with self._lock:
             self._stopped = True
             if not self._started:
@@ -138,41 +138,41 @@ class Board:
 
     @property
     def synced(self) -> bool:
-        """Whether the jobs are known. Pods and events may be forbidden to the user."""
+        """Whether the jobs were listed. Pods and events may be forbidden to the user."""
         return self._jobs.has_synced
 
     def jobs(self) -> list[SeenJob]:
-        """Every job, in no order."""
+        """Return every job, unordered."""
         return self._jobs.lister.list()
 
     def job(self, key: str) -> SeenJob | None:
-        """A job by `namespace/name`."""
+        """Return a job by `namespace/name`."""
         return next((found for i in self._jobs.informers if (found := i.indexer.get(key)) is not None), None)
 
     def job_of_uid(self, uid: str) -> SeenJob | None:
-        """A job by its UID."""
+        """Return a job by its UID."""
         return next((seen for seen in self.jobs() if seen.metadata.uid == uid), None)
 
     def pods(self, job: SeenJob) -> list[SeenPod]:
-        """The pods of its replicas."""
+        """Return the pods of its replicas."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
 
     def pod(self, namespace: str, name: str) -> SeenPod | None:
-        """A pod by its name."""
+        """Return a pod by its name."""
         key = f"{namespace}/{name}"
         return next((found for i in self._pods.informers if (found := i.indexer.get(key)) is not None), None)
 
     def events(self, job: SeenJob) -> list[Event]:
-        """What was said about the job and its parts, the oldest first."""
+        """Return the events of the job and its parts, the oldest first."""
         return events_of(job.job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
-        """Wake every page: something has changed that is no job's own."""
+        """Wake every page: a change that belongs to no job."""
         self.tell("")
 
     def tell(self, key: str) -> None:
-        """Wake the pages that show a job: something has changed about it. From any thread."""
+        """Wake the pages that show a job: it has changed. From any thread."""
         self.listeners.tell(key)
 
     # Called by informers' threads.
@@ -204,7 +204,7 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """The job that an event may be about, by the names that jobs give to their parts."""
+    """Return the job that an event may be about, by the names of jobs' parts."""
     about = event.involved_object
     if about.kind in ("TFJob", "PodGroup"):
         return (f"{about.namespace}/{about.name}",)

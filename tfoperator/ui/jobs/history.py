@@ -1,6 +1,6 @@
-"""What an API server does not keep: pods that are gone, earlier runs of containers, earlier values of metrics.
+"""Data that an API server does not keep: deleted pods, earlier runs of containers, earlier values of metrics.
 
-It is remembered from the moment at which somebody watches, within bounds.
+It is recorded from the first page on, within bounds.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
-"""Jobs of which something is remembered; the one that changed longest ago is forgotten first."""
+"""Maximum number of jobs with a history; the one that changed longest ago is dropped first."""
 MAX_PODS = 2000
-"""Pods per job, those that are there included."""
+"""Pods per job, including present ones."""
 MAX_RUNS = 50
 """Runs per pod: the latest."""
 MAX_POINTS = 1000
-"""Values per metric; where there are more, every second one of the older half goes."""
+"""Values per metric; beyond it, every second one of the older half is dropped."""
 MAX_METRICS = 32
-"""Metrics per job: those that were reported first."""
+"""Metrics per job: the first ones reported."""
 
 
 class Point(msgspec.Struct, frozen=True, array_like=True):
-    """A metric's value at a time (seconds since 1970), after that many percent of the job (-1: not said)."""
+    """A metric's value at a time (seconds since 1970), at a percentage of the job (-1: unknown)."""
 
     time: float
     value: float
@@ -44,21 +44,21 @@ class _Memory:
 
 
 class History:
-    """Memory of jobs, by the job's UID. Thread-safe."""
+    """Histories of jobs, by the job's UID. Thread-safe."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _jobs and what is in it
+        self._lock = threading.Lock()  # guards _jobs and its values
         self._jobs: LRUCache[str, _Memory] = LRUCache(MAX_JOBS)
 
     def saw_pod(self, job_uid: str, pod: SeenPod, replica: str, now: datetime) -> None:
-        """Remember what the pod says of its present and its last run."""
+        """Record the pod's present and last run."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = observe(pod, replica, pods.get(pod.metadata.uid), now)
             pods[record.uid] = _bounded(record)
 
     def lost_pod(self, job_uid: str, pod_uid: str, now: datetime) -> None:
-        """The pod was deleted."""
+        """Record that the pod was deleted."""
         with self._lock:
             pods = self._of(job_uid).pods
             record = pods.get(pod_uid)
@@ -66,7 +66,7 @@ class History:
                 pods[pod_uid] = msgspec.structs.replace(record, gone=now)
 
     def saw_progress(self, job_uid: str, progress: Mapping[str, Any], now: datetime) -> None:
-        """Remember the metrics of a report that is new."""
+        """Record the metrics of a new report."""
         when = str(progress.get("lastUpdatedTime") or "")
         values = [(m["name"], _number(m.get("value"))) for m in _metrics(progress)]
         if not values:
@@ -89,13 +89,13 @@ class History:
                     points[:half] = points[:half:2]
 
     def pods(self, job_uid: str) -> dict[str, PodRecord]:
-        """The records of a job's pods, by UID."""
+        """Return the records of a job's pods, by UID."""
         with self._lock:
             memory = self._jobs.get(job_uid)
             return dict(memory.pods) if memory is not None else {}
 
     def metrics(self, job_uid: str) -> dict[str, list[Point]]:
-        """The values of a job's metrics, the oldest first."""
+        """Return the values of a job's metrics, the oldest first."""
         with self._lock:
             memory = self._jobs.get(job_uid)
             return {name: list(points) for name, points in memory.metrics.items()} if memory is not None else {}
@@ -118,7 +118,7 @@ def _metrics(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _number(value: object) -> float | None:
-    """Reports write numbers as text, or as numbers; what is none (`nan` included) is no point of a curve."""
+    """Return a number that a report has as text or number; None (also for `nan`) if it can't be a point of a curve."""
     try:
         number = float(str(value))
     except ValueError:

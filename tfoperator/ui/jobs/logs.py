@@ -1,6 +1,6 @@
-"""The logs of some replicas for one page: a thread per run of a container reads, the event loop takes what has come.
+"""The logs of some replicas for one page: a thread per run of a container reads, the event loop takes the lines.
 
-A slow page slows its threads down, which wait until it has taken what they have read; nothing is dropped.
+A slow page slows down its threads, which wait until it has taken their lines; nothing is dropped.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ MAX_REPLICAS = 16
 """Replicas whose logs one page follows at a time."""
 MAX_READERS = 128
 """Threads that read logs for all pages together."""
-_AHEAD = 32
-"""Batches that are read and not taken yet, per page."""
+_MAX_BATCHES = 32
+"""Batches that are read but not taken yet, per page."""
 
 
 class LogBatch(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Lines of one run of a replica. The pod's name and UID and `restarts` tell its runs apart.
+    """Lines of one run of a replica. The pod's name and UID and `restarts` distinguish its runs.
 
-    `problem`: why no more will come.
+    `problem`: why no more lines will follow.
     """
 
     replica: str
@@ -52,7 +52,7 @@ class Readers:
         self._threads: set[threading.Thread] = set()
 
     def start(self, name: str, work: Callable[[], None]) -> bool:
-        """Do something in a thread; False if there are too many."""
+        """Run a function in a thread; return False if there are too many."""
 
         def run() -> None:
             try:
@@ -70,7 +70,7 @@ class Readers:
         return True
 
     def join(self) -> None:
-        """Wait for the end of every thread; whoever started them has to have closed them."""
+        """Wait for the end of every thread; their owners must have closed them."""
         with self._lock:
             threads = tuple(self._threads)
         for thread in threads:
@@ -78,7 +78,7 @@ class Readers:
 
 
 class LogFeed:
-    """The logs of some pods, for one page. All calls come from the event loop's thread."""
+    """The logs of some pods, for one page. Call everything in the event loop's thread."""
 
     def __init__(
         self,
@@ -95,12 +95,12 @@ class LogFeed:
         self._tail = tail_lines
         self._clock = clock or SystemClock()
         self._closed = threading.Event()
-        self._queue: queue.Queue[LogBatch] = queue.Queue(_AHEAD)
+        self._queue: queue.Queue[LogBatch] = queue.Queue(_MAX_BATCHES)
         self._arrived = asyncio.Event()
         self._open: dict[ContainerRun, RunLogReader] = {}
 
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
-        """Read each run of these replicas' pods that is not being read yet."""
+        """Read each run of these replicas' pods that is not read yet."""
         for replica, pod in pods:
             status = container_status(pod)
             if status is None or not has_started(status):
@@ -110,7 +110,7 @@ class LogFeed:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
-        """What has come; after that many seconds perhaps nothing."""
+        """Return the lines read; after that many seconds perhaps nothing."""
         try:
             async with asyncio.timeout(seconds):
                 await self._arrived.wait()
@@ -118,7 +118,7 @@ class LogFeed:
             return []
         self._arrived.clear()
         found: list[LogBatch] = []
-        while len(found) < _AHEAD:
+        while len(found) < _MAX_BATCHES:
             try:
                 found.append(self._queue.get_nowait())
             except queue.Empty:
@@ -162,6 +162,6 @@ class LogFeed:
                 continue
             try:
                 self._loop.call_soon_threadsafe(self._arrived.set)
-            except RuntimeError:  # the loop is closed, and the page gone
+            except RuntimeError:  # the loop and the page are closed
                 return
             return

@@ -1,6 +1,6 @@
-"""What the page shows of jobs and pods: the views of the operator, with the fields that only people read.
+"""The page's views of jobs and pods: those of the operator, with the fields that only users read.
 
-They are decoded apart from the operator's, whose caches are to stay small.
+They are separate from the operator's, whose caches must stay small.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from tfoperator.kube.objects import (
 
 
 class ContainerRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """Since when a container runs."""
+    """The start of a container's run."""
 
     started_at: datetime | None = None
 
@@ -49,14 +49,14 @@ class SeenContainerStatus(ContainerStatus, frozen=True, gc=False, rename="camel"
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
-    """Quantities by the resource's name, as they were written."""
+    """Quantities by the resource's name, unparsed."""
 
     requests: dict[str, str | int | float] | None = None
     limits: dict[str, str | int | float] | None = None
 
 
 class SeenContainer(msgspec.Struct, frozen=True, gc=False):
-    """A container as it was asked for."""
+    """A container's spec."""
 
     name: str = ""
     image: str = ""
@@ -64,13 +64,13 @@ class SeenContainer(msgspec.Struct, frozen=True, gc=False):
 
 
 class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):
-    """A pod as it was asked for."""
+    """A pod's spec."""
 
     containers: tuple[SeenContainer, ...] = ()
 
 
 class SeenPodStatus(PodStatus, frozen=True, gc=False, rename="camel"):
-    """What became of a pod."""
+    """A pod's status."""
 
     init_container_statuses: tuple[SeenContainerStatus, ...] = ()
     container_statuses: tuple[SeenContainerStatus, ...] = ()
@@ -88,7 +88,7 @@ decode_pod = msgspec.json.Decoder(SeenPod).decode
 
 
 class SeenJob(HasMetadata, frozen=True, kw_only=True):
-    """A job, and its `status.progress` as plain data: empty where nothing reports."""
+    """A job, and its `status.progress` as plain data: empty without reports."""
 
     job: TFJob
     progress: dict[str, Any]

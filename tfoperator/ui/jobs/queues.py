@@ -1,7 +1,7 @@
-"""Where jobs stand in their queues of Kueue, asked every few seconds while a page is open and a job is in a queue.
+"""The states of jobs in Kueue's queues, read every few seconds while a page is open and a job is in a queue.
 
-Nobody's rights are wanted that only few have: what can't be read is said in the job's line, and where no job is in a
-queue nothing is asked.
+No unusual rights are needed: read errors are shown in the job's line, and without jobs in a
+queue there are no requests.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from tfoperator.sdk import JobQueue, job_queues
 from tfoperator.ui.jobs.objects import SeenJob
 
 PERIOD = 5.0
-"""Seconds between two looks."""
+"""Seconds between two reads."""
 
 
 class Queues:
-    """What is known of jobs' queues, by UID. `start()` any number of times, then `stop()`. Thread-safe."""
+    """The queue states of jobs, by UID. `start()` any number of times, then `stop()`. Thread-safe."""
 
     def __init__(
         self,
@@ -29,24 +29,24 @@ class Queues:
         *,
         clock: Clock | None = None,
     ) -> None:
-        """`tell` is called with the key of each job of which something else is known, from the thread that asks."""
+        """`tell` is called with the key of each job whose state changed, from the reading thread."""
         self._client = client
         self._jobs = jobs
         self._tell = tell
         self._looks = Repetition(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._known: dict[str, JobQueue] = {}
 
     def start(self) -> None:
-        """Begin to ask, if that has not begun."""
+        """Start to read, unless that has started."""
         self._looks.start()
 
     def stop(self) -> None:
-        """End the thread; a request under way ends with the client. Idempotent."""
+        """End the thread; a current request ends with the client. Idempotent."""
         self._looks.stop()
 
     def get(self, uid: str) -> JobQueue | None:
-        """Where a job stands; None if it is in no queue, or not asked about yet."""
+        """Return a job's queue state; None if it is in no queue, or not read yet."""
         with self._lock:
             return self._known.get(uid)
 

@@ -1,6 +1,6 @@
-"""What a page is told of jobs as it happens: first what there is, then what changes.
+"""The page's streams of jobs: first the present state, then changes.
 
-A page has one stream. `jobs` is the list; `job` is one job, with the logs of some of its replicas if it asks for them.
+A page has one stream. `jobs` is the list; `job` is one job, with the logs of requested replicas.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, metric_cur
 from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
 
-_SKEW = 60.0
-"""Seconds by which the clocks of nodes, which date samples, may be behind that of the API server, which dates jobs."""
-_AT_ONCE = 250
-"""Jobs per line, and replicas: between two of them others have their turn."""
+_CLOCK_SKEW = 60.0
+"""Seconds by which the clocks of nodes, which date samples, may be behind the API server's, which dates jobs."""
+_ITEMS_PER_LINE = 250
+"""Jobs per line, and replicas: between two lines other tasks run."""
 
 
 async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
-    """Every job, and on: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
+    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
     listener = board.listeners.listen(asyncio.get_running_loop())
     try:
         yield _status(board)
@@ -58,7 +58,7 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
 async def one_job(
     board: Board, usage: UsageSamples, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
 ) -> AsyncGenerator[bytes, None]:
-    """A job by `namespace/name`: its parts, each when it has changed. With a feed also the logs of those replicas."""
+    """Yield the parts of a job by `namespace/name`, each when it has changed; with a feed also its replicas' logs."""
     listener = board.listeners.listen(asyncio.get_running_loop())
     producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
     if feed is not None:
@@ -91,7 +91,7 @@ async def _parts(
         await put(_status(board))
         seen = board.job(key)
         if seen is not None and seen.metadata.uid != uid:
-            # Another job of this name: the page forgets the one before, also what looks the same.
+            # Another job of this name: the page discards the old one, so equal parts are sent again.
             uid = seen.metadata.uid
             sent.clear()
         for name, value in _sections(board, queues, seen).items():
@@ -131,11 +131,11 @@ def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str
 
 
 def _samples(board: Board, usage: UsageSamples, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
-    """Per replica what has been sampled since the last time, of which `sampled` has the time."""
+    """Return, per replica, the samples since the time in `sampled`."""
     found = {}
     made = seen.metadata.creation_timestamp
-    # Samples are known by the names of pods, which another job of this name may have had, too.
-    begin = made.timestamp() - _SKEW if made is not None else 0.0
+    # Samples are stored by the names of pods, which another job of this name may have used, too.
+    begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
     for pod in board.pods(seen):
         meta = pod.metadata
         new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
@@ -150,4 +150,4 @@ def _status(board: Board) -> bytes:
 
 
 def _batches(keys: Sequence[str]) -> list[Sequence[str]]:
-    return [keys[i : i + _AT_ONCE] for i in range(0, len(keys), _AT_ONCE)]
+    return [keys[i : i + _ITEMS_PER_LINE] for i in range(0, len(keys), _ITEMS_PER_LINE)]

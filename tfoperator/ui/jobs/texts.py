@@ -16,7 +16,7 @@ from tfoperator.sdk import TFJobClient
 
 
 def job_report(client: Client, archive_dir: str | os.PathLike[str] | None, namespace: str, name: str) -> dict[str, str]:
-    """The report as text, from the logs of the job's pods: not at once. Raises TFJobError, KubeError, OSError."""
+    """Return the report as text, from the logs of the job's pods: slow. Raises TFJobError, KubeError, OSError."""
     report = TFJobClient(client=client, archive_dir=archive_dir).get_job_report(name, namespace)
     return {"report": "\n".join(report_lines(report))}
 
@@ -25,7 +25,7 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
-    """The job without what only machines read. Raises KubeError."""
+    """Return the job without the fields for machines. Raises KubeError."""
     job = client.get(TFJOBS, namespace, name, _decode)
     metadata = job.get("metadata")
     if isinstance(metadata, dict):

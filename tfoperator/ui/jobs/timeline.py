@@ -1,4 +1,4 @@
-"""What a replica has done over time, as spans: pending, running, waiting, how each run ended. Pure."""
+"""The history of a replica as spans: pending, running, waiting, and the end of each run. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tfoperator.ui.jobs.objects import SeenContainerStatus, SeenPod, State
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
-    """One run of a replica's container; without `finished` it goes on."""
+    """One run of a replica's container; without `finished` it runs."""
 
     started: datetime
     finished: datetime | None = None
@@ -23,10 +23,10 @@ class TimelineRun(msgspec.Struct, frozen=True):
 
 
 class PodRecord(msgspec.Struct, frozen=True):
-    """What is known of one pod, also of its past. `gone`: deleted then.
+    """The present and past of one pod. `gone`: the time of its deletion.
 
-    `runs` are by their start, which tells them apart: a container that waits to be restarted counts its last run, or
-    does not, as its kubelet sees it. `restarts` is the number that the pod says.
+    `runs` are by their start, which identifies them: a container that waits for its restart counts its last run, or
+    does not, depending on its kubelet. `restarts` is the pod's own number.
     """
 
     name: str
@@ -40,7 +40,7 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Some time in the life of a replica. `state`: pending, running, succeeded, failed, waiting. `end` None: until now.
+    """A period in the life of a replica. `state`: pending, running, succeeded, failed, waiting. `end` None: until now.
 
     `succeeded` and `failed` are runs that ended so; `waiting` is the time between two runs.
     """
@@ -54,7 +54,7 @@ class Span(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime) -> PodRecord:
-    """The record with what the pod says now. What it no longer says, earlier runs, stays known."""
+    """Return the record with the pod's present status. Earlier runs, which the status has no more, are kept."""
     runs = dict(before.runs) if before is not None else {}
     status = container_status(pod)
     if isinstance(status, SeenContainerStatus):
@@ -74,20 +74,20 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
 
 
 def spans(records: Sequence[PodRecord]) -> Iterator[Span]:
-    """The life of one replica, out of its pods' records, the oldest first."""
+    """Yield the spans of one replica from its pods' records, the oldest first."""
     ordered = sorted(records, key=lambda record: record.created)
     for record, successor in zip(ordered, [*ordered[1:], None], strict=False):
         for span in _spans(record):
             if successor is None:
                 yield span
             elif span.start < successor.created:
-                # A pod that goes has its successor beside it for a while: that is the replica by then.
+                # A terminating pod may overlap with its successor, which then is the replica.
                 end = min(span.end or successor.created, successor.created)
                 yield msgspec.structs.replace(span, end=end)
 
 
 def by_replica(records: Mapping[str, PodRecord]) -> dict[str, list[PodRecord]]:
-    """Records by the replica's name."""
+    """Return records by the replica's name."""
     found: dict[str, list[PodRecord]] = {}
     for record in records.values():
         found.setdefault(record.replica, []).append(record)

@@ -1,6 +1,6 @@
-"""What pods use, over time: the metrics API, asked every few seconds while there are pages, kept for an hour.
+"""The usage of pods over time: from the metrics API, every few seconds while there are pages, kept for an hour.
 
-CPU is in cores, memory in bytes; whatever else the metrics API says of a container (accelerators) is kept as it is.
+CPU is in cores, memory in bytes; other resources of the metrics API (accelerators) are kept unchanged.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
 PERIOD = 10.0
 """Seconds between two samples; metrics-server itself measures every 15."""
 ABSENT_PERIOD = 60.0
-"""Seconds until the next try where there is no metrics API, or it may not be read."""
+"""Seconds until the next attempt if there is no metrics API, or it may not be read."""
 SAMPLES = 360
-"""Per pod: an hour."""
+"""Samples per pod: an hour."""
 MAX_PODS = 5000
-"""Pods that are kept: 5,000 with two resources take 60 MB."""
+"""Maximum number of pods: 5,000 with two resources take 60 MB."""
 
 
 class _ContainerMetrics(msgspec.Struct, frozen=True):
@@ -44,14 +44,14 @@ class _PodMetrics(HasMetadata, frozen=True):
 
 
 class Sample(msgspec.Struct, frozen=True, array_like=True):
-    """What a pod used at a time (seconds since 1970), by the resource's name."""
+    """A pod's usage at a time (seconds since 1970), by the resource's name."""
 
     time: float
     used: dict[str, float]
 
 
 class UsageSamples:
-    """A ring of samples per pod. `start()` and `stop()` any number of times, the first stop is final. Thread-safe."""
+    """A ring of samples per pod. `start()` and `stop()` any number of times; the first stop is final. Thread-safe."""
 
     def __init__(
         self,
@@ -61,44 +61,44 @@ class UsageSamples:
         on_round: Callable[[], object] = lambda: None,
         clock: Clock | None = None,
     ) -> None:
-        """`on_round` is called from the thread that asks, after each time."""
+        """`on_round` is called from the sampling thread, after each request."""
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
         self._clock = clock or SystemClock()
         self._repetition = Repetition(self._ask, seconds=PERIOD, clock=self._clock, name="ui-usage")
-        self._lock = threading.Lock()  # guards what follows
+        self._lock = threading.Lock()  # guards the fields below
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
         self._problem = ""
         self._rounds = 0
 
     def start(self) -> None:
-        """Begin to ask, if that has not begun."""
+        """Start to sample, unless that has started."""
         self._repetition.start()
 
     def stop(self) -> None:
-        """End the thread; a request under way ends with the client. Idempotent."""
+        """End the thread; a current request ends with the client. Idempotent."""
         self._repetition.stop()
 
     @property
     def rounds(self) -> int:
-        """How often it has asked: what was read before need not be read again until this changes."""
+        """The number of requests so far: results stay the same until this changes."""
         with self._lock:
             return self._rounds
 
     @property
     def problem(self) -> str:
-        """Why there is nothing, for a person; empty if there is."""
+        """Why there are no samples, for users; empty if there are."""
         with self._lock:
             return self._problem
 
     def samples(self, namespace: str, pod: str, since: float = 0.0) -> list[Sample]:
-        """What is known of a pod after a time, the oldest first."""
+        """Return a pod's samples after a time, the oldest first."""
         with self._lock:
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
     def _ask(self) -> float:
-        """Ask once; seconds until the next time."""
+        """Send one request; return the seconds until the next one."""
         problem = ""
         try:
             for namespace in self._namespaces:
@@ -130,7 +130,7 @@ _decode = decoder(_PodMetrics)
 
 
 def _sum(containers: Sequence[_ContainerMetrics]) -> dict[str, float]:
-    """What all containers of a pod use together; what can't be read is left out."""
+    """Return the sum over a pod's containers; unreadable values are left out."""
     used: dict[str, float] = {}
     for container in containers:
         for name, value in container.usage.items():

@@ -1,4 +1,4 @@
-"""Jobs, pods and events as the page gets them: plain data, made of what is in the caches. Pure."""
+"""Jobs, pods and events in the page's form: plain data from the caches. Pure."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tfoperator.ui.jobs.objects import SeenJob, SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 
 MAX_MESSAGE = 4000
-"""Characters of a message that are sent."""
+"""Maximum characters of a message."""
 MAX_EVENTS = 200
-"""Events of one job: the latest."""
-_FLAGS = ("Stalled",)
-"""Conditions that say something beside the job's state."""
+"""Maximum events of one job: the latest."""
+_SHOWN_CONDITIONS = ("Stalled",)
+"""Conditions shown in addition to the job's state."""
 
-_TROUBLES = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
-"""Conditions of which a report says more."""
+_REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
+"""Conditions that a report explains."""
 
 
 def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """A job in the list; `queue` is where it stands in one, if that is known."""
+    """Return a job in the list; `queue` is its queue state, if known."""
     job, meta, status = seen.job, seen.metadata, seen.job.status
     return {
         "key": meta.key,
@@ -47,7 +47,7 @@ def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "name": meta.name,
         "uid": meta.uid,
         "state": job_state(job),
-        "flags": [flag for flag in _FLAGS if has_condition(job, flag)],
+        "flags": [flag for flag in _SHOWN_CONDITIONS if has_condition(job, flag)],
         "message": _short(_message(job, queue)),
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),
@@ -60,7 +60,7 @@ def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
 
 
 def job_detail(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """A job on its own page: the row, and what doesn't fit there."""
+    """Return a job on its own page: the row, and further details."""
     job = seen.job
     policy = job.spec.run_policy
     scheduling = policy.scheduling_policy if policy is not None else None
@@ -83,18 +83,18 @@ def job_detail(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
             for c in job.status.conditions
         ],
         "tensorBoard": _tensorboard(job),
-        "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _TROUBLES),
+        "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS),
     }
 
 
 def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodRecord]) -> list[dict[str, Any]]:
-    """Every replica that has a pod or had one, and those that lack one, in the order in which people think of them."""
+    """Return every replica that has or had a pod, and those without one, in the usual order of replicas."""
     lives = by_replica(records)
     rows = []
     named = {}
     for pod in sorted(pods, key=pod_order):
         name = replica_name(pod)
-        # A pod that goes has its successor beside it for a while.
+        # A terminating pod may overlap with its successor.
         if name not in named or pod.metadata.deletion_timestamp is None:
             named[name] = pod
     for name, pod in named.items():
@@ -111,7 +111,7 @@ def replica_rows(job: TFJob, pods: Sequence[SeenPod], records: Mapping[str, PodR
 
 
 def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
-    """Events, the latest first."""
+    """Return events, the latest first."""
     latest = sorted(events, key=lambda event: event.last_seen)[-MAX_EVENTS:]
     return [
         {
@@ -127,7 +127,7 @@ def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
 
 
 def metric_curves(metrics: Mapping[str, Sequence[Point]]) -> dict[str, list[Point]]:
-    """Curves by the metric's name."""
+    """Return curves by the metric's name."""
     return {name: list(points) for name, points in metrics.items()}
 
 
@@ -181,7 +181,7 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
 
 
 def _message(job: TFJob, queue: JobQueue | None) -> str:
-    """What says why the job is as it is: how it ended, or what it waits for."""
+    """Return the reason for the job's state: how it ended, or what it waits for."""
     end = final_condition(job)
     if end is not None:
         return end.message
@@ -191,7 +191,7 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
     if stalled is not None and stalled.status == "True":
         return stalled.message
     state = job_state(job)
-    # That a job was created says nothing; why it does not run yet is said by the condition Running.
+    # The condition Created explains nothing; the condition Running has the reason why it does not run yet.
     for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):
         condition = condition_of(job, kind)
         if condition is not None:
@@ -203,7 +203,7 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
 
 
 def _tensorboard(job: TFJob) -> dict[str, Any] | None:
-    """Where it is. `url` is empty if it is no address that a browser should open; `framed`: it is on this machine."""
+    """Return its address. `url` is empty if a browser should not open it; `framed`: it is on this machine."""
     status = job.status.tensor_board
     if status is None or not status.url:
         return None
@@ -222,7 +222,7 @@ def _tensorboard(job: TFJob) -> dict[str, Any] | None:
 
 
 def _time(moment: datetime | None) -> float | None:
-    """Seconds since 1970, or None."""
+    """Return seconds since 1970, or None."""
     return None if moment is None else moment.timestamp()
 
 

@@ -1,7 +1,7 @@
-"""Pipeline runs on the page: what `tfoperator pipeline` keeps in its home, read and never written.
+"""Pipeline runs on the page: the home of `tfoperator pipeline`, read and never written.
 
-`board.py` notices what has changed, once for all pages, `reading.py` reads one run or artifact, `views.py` makes plain
-data of it, purely; `step_log.py` follows what a step logs, and `streams.py` tells a page of all that as it happens.
+`board.py` detects changes, once for all pages, `reading.py` reads one run or artifact, `views.py` makes plain
+data of it; `step_log.py` follows a step's log, and `streams.py` sends changes to a page.
 """
 
 from tfoperator.ui.pipelines.pages import PipelinePages

@@ -1,7 +1,7 @@
-"""The list of runs, and who wants to hear of changes: one thread looks, for all pages together, while there are any.
+"""The list of runs, and notification of changes: one thread polls, for all pages together, while there are any.
 
-It asks for the number of the last change and for the runners of runs that go on, which costs two system calls a run, in
-an object store a request each; the store is read when the number has changed.
+It reads the number of the last change and the runners of unfinished runs, which takes two system calls a run, in
+an object store a request each; it reads the store when the number has changed.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ class RunBoard:
         self._home = home
         self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self.listeners = Listeners()
-        """Are told the ids of runs that change, and "" when it is something else."""
-        self._lock = threading.Lock()  # guards what follows
+        """Listeners for the ids of changed runs, and "" for other changes."""
+        self._lock = threading.Lock()  # guards the fields below
         self._rows: dict[str, dict[str, Any]] = {}
         self._problem = ""
         self._synced = False
-        # Of the thread alone.
+        # Used only by the thread.
         self._counter: int | None = None
         self._records: list[RunRecord] = []
         self._states: dict[str, dict[str, ExecutionState]] = {}
 
     def start(self) -> None:
-        """Begin to look, if nobody has yet."""
+        """Start to poll, unless that has started."""
         self._looks.start()
 
     def stop(self) -> None:
@@ -53,7 +53,7 @@ class RunBoard:
 
     @property
     def status(self) -> dict[str, Any]:
-        """Whether the runs are known, and why they can't be read."""
+        """Whether the runs were read, and why they can't be read."""
         with self._lock:
             return {"synced": self._synced, "problems": {"pipelines": self._problem} if self._problem else {}}
 
@@ -65,7 +65,7 @@ class RunBoard:
         counter = self._counter
         problem = self._read()
         before = self.rows
-        # Of a store that is as it was, only runners can have died.
+        # In an unchanged store, only runners can have died.
         known = before if self._counter == counter else {}
         rows = {}
         for run in self._records:
@@ -86,12 +86,12 @@ class RunBoard:
         self.listeners.tell(*news)
 
     def _read(self) -> str:
-        """Read the store if it has changed; why that can't be done, or ""."""
+        """Read the store if it has changed; return why that failed, or ""."""
         try:
             counter = self._home.changes()
             if counter == self._counter:
                 return ""
-            if counter < 0:  # nothing was run here yet
+            if counter < 0:  # no runs yet
                 self._records, self._states = [], {}
             else:
                 with self._home.reading() as store:

@@ -1,4 +1,4 @@
-"""Follows a step's log in an object store, where each few seconds of it are an object: the last lines first."""
+"""Follows a step's log in an object store, with an object for every few seconds of it: the last lines first."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tfoperator.ui.problems import CannotRead
 
 
 class ObjectLogTail:
-    """A `LogTail`. Each object has whole lines."""
+    """A `LogTail`. Each object has complete lines."""
 
     def __init__(
         self,
@@ -21,7 +21,7 @@ class ObjectLogTail:
         tail_lines: int,
         pause: float,
     ) -> None:
-        """`keys` has the names of the objects behind one, in order."""
+        """`keys` returns the names of the objects after one, in order."""
         self.pause = pause
         self._keys = keys
         self._get = get
@@ -32,11 +32,11 @@ class ObjectLogTail:
         self._waiting: deque[tuple[str, ...]] = deque()
 
     def close(self) -> None:
-        """Nothing is read any more. Idempotent."""
+        """Stop reading. Idempotent."""
         self._closed = True
 
     def read(self) -> LogPiece:
-        """What has come since the last time, an object's lines at a time. Raises CannotRead."""
+        """Return the lines since the last call, one object at a time. Raises CannotRead."""
         if self._closed:
             return LogPiece()
         try:
@@ -54,7 +54,7 @@ class ObjectLogTail:
         return LogPiece(lines)
 
     def _begin(self) -> None:
-        """Read the last lines: as many of the last objects as have them."""
+        """Read the last lines: from as many of the last objects as needed."""
         missing = self._tail_lines
         known = list(self._keys(""))
         for key in reversed(known):

@@ -1,4 +1,4 @@
-"""What the page's server asks of pipelines."""
+"""The interface of pipelines for the page's server."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _READERS = 4
 
 
 class PipelinePages:
-    """The runs of a home, for all pages. `find_job` says which TFJob of the page's API server has a UID.
+    """The runs of a home, for all pages. `find_job` finds the TFJob of the page's API server by UID.
 
     Streams and `artifact` are for the event loop's thread; `stop()` once they have ended, which closes the home, too.
     """
@@ -35,11 +35,11 @@ class PipelinePages:
 
     @property
     def place(self) -> str:
-        """Where the runs are, for people."""
+        """The place of the runs, for users."""
         return str(self._home)
 
     def there(self) -> bool:
-        """Whether anything was ever run."""
+        """Return whether there are any runs."""
         return self._home.exists()
 
     def stop(self) -> None:
@@ -49,12 +49,12 @@ class PipelinePages:
         self._home.close()
 
     def runs(self) -> AsyncGenerator[bytes, None]:
-        """The list, as it changes."""
+        """Yield the list, as it changes."""
         self._board.start()
         return run_list(self._board)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
-        """One run as it goes on, with what a step logs if one is named."""
+        """Yield one run during its progress, with the log of a step if one is named."""
         self._board.start()
         parts, pause = partial(self._in_thread, self._parts, run_id), self._home.look_seconds
         producers = [lambda put: run_parts(self._board, run_id, parts, put, pause=pause)]
@@ -63,7 +63,7 @@ class PipelinePages:
         return merged(producers)
 
     def artifact(self, number: str) -> dict[str, Any]:
-        """An artifact with its lineage; blocks. Raises NotThere, CannotRead."""
+        """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("an artifact's id is a number")
         return artifact_detail(read_artifact(self._home, int(number)))
@@ -81,7 +81,7 @@ class PipelinePages:
             facts = await self._in_thread(read_run, self._home, run_id)
             tail = log_tail(self._home, facts.run, step, tail_lines)
         except NotThere:
-            await asyncio.Event().wait()  # the other producer says so, until the page leaves
+            await asyncio.Event().wait()  # the other producer reports it, until the page leaves
             return
         await log_lines(step, tail, self._in_thread, put)
 

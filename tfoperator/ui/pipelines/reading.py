@@ -1,4 +1,4 @@
-"""What is read of a home for one page: a run with its steps, an artifact with its lineage. Blocks for milliseconds."""
+"""Reads of a home for one page: a run with its steps, an artifact with its lineage. Blocks for milliseconds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tfoperator.ui.problems import CannotRead, NotThere
 
 
 class PipelineRunFacts(msgspec.Struct, frozen=True):
-    """A run: by step its last execution and its launch, and by artifact who has made it."""
+    """A run: by step its last execution and its launch, and by artifact its producer."""
 
     run: RunRecord
     executions: Mapping[str, ExecutionRecord] = {}
@@ -28,14 +28,14 @@ class PipelineRunFacts(msgspec.Struct, frozen=True):
 
 
 class ArtifactFacts(msgspec.Struct, frozen=True):
-    """An artifact, what it was made from, and what was made from it."""
+    """An artifact, its sources, and the artifacts made from it."""
 
     origin: Lineage
     use: Lineage
 
 
 def read_run(home: Home, run_id: str) -> PipelineRunFacts:
-    """Raises NotThere, CannotRead."""
+    """Read a run. Raises NotThere, CannotRead."""
     with _opened(home) as store:
         try:
             run = store.run(run_id)
@@ -56,7 +56,7 @@ def read_run(home: Home, run_id: str) -> PipelineRunFacts:
 
 
 def read_artifact(home: Home, number: int) -> ArtifactFacts:
-    """Raises NotThere, CannotRead."""
+    """Read an artifact. Raises NotThere, CannotRead."""
     with _opened(home) as store:
         try:
             found = next((one for one in store.artifacts(str(number)) if one.id == number), None)
@@ -68,7 +68,7 @@ def read_artifact(home: Home, number: int) -> ArtifactFacts:
 
 
 def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> LogTail:
-    """Follows a step's log. Raises NotThere for what is no step of this run, or would be a file elsewhere."""
+    """Follow a step's log. Raises NotThere for unknown steps of this run, or paths that lead elsewhere."""
     if step not in run.steps or not names_files(run.id, step):
         raise NotThere(f"run {run.id} has no step {step!r}")
     if isinstance(home, ObjectHome):

@@ -1,4 +1,4 @@
-"""Follows the file that a step logs to: the last lines first, then what comes."""
+"""Follows a step's log file: the last lines first, then new ones."""
 
 from __future__ import annotations
 
@@ -12,33 +12,33 @@ import msgspec
 
 from tfoperator.ui.problems import CannotRead
 
-_PIECE = 256 << 10
-"""Bytes that are read at once, and sent as one message."""
-_LONGEST_LINE = 64 << 10
-"""Bytes after which a line is cut in two: a file without line ends must not be kept in memory."""
+_PIECE_BYTES = 256 << 10
+"""Bytes per read, and per message."""
+_MAX_LINE = 64 << 10
+"""Bytes after which a line is cut in two: a file without line ends must not fill the memory."""
 
 
 class LogPiece(msgspec.Struct, frozen=True):
-    """Some lines. `afresh`: the file is another one than before, so what came before is not to be shown any more."""
+    """Some lines. `afresh`: the file was replaced, so earlier lines must not be shown any more."""
 
     lines: tuple[str, ...] = ()
     afresh: bool = False
 
 
 class LogTail(Protocol):
-    """The lines of a log that others write. `read` from one thread at a time, `close` from any."""
+    """The lines of a log that another process writes. `read` from one thread at a time, `close` from any."""
 
     @property
     def pause(self) -> float:
-        """Seconds between two looks at a log at whose end one is."""
+        """Seconds between two reads at the end of a log."""
         ...
 
     def read(self) -> LogPiece:
-        """What has come since the last time, at most a piece; nothing at the end. Raises CannotRead."""
+        """Return the lines since the last call, at most a piece; nothing at the end. Raises CannotRead."""
         ...
 
     def close(self) -> None:
-        """Nothing is read any more. Idempotent."""
+        """Stop reading. Idempotent."""
         ...
 
 
@@ -50,7 +50,7 @@ class StepLogTail:
     def __init__(self, path: Path, *, tail_lines: int) -> None:
         self._path = path
         self._tail_lines = tail_lines
-        self._lock = threading.Lock()  # guards what follows, while a piece of a file of this machine is read
+        self._lock = threading.Lock()  # guards the fields below, during a read of a local file's piece
         self._closed = False
         self._handle: int | None = None
         self._position = 0
@@ -58,15 +58,15 @@ class StepLogTail:
         self._begun = False
 
     def close(self) -> None:
-        """Nothing is read any more. Idempotent."""
+        """Stop reading. Idempotent."""
         with self._lock:
             self._closed = True
             self._close_file()
 
     def read(self) -> LogPiece:
-        """What has come since the last time, at most a piece; nothing at the end, or while there is no file.
+        """Return the lines since the last call, at most a piece; nothing at the end, or while there is no file.
 
-        A last line without an end is told when nothing has been added to it for one call. Raises CannotRead.
+        A last line without an end is returned when one call has added nothing to it. Raises CannotRead.
         """
         with self._lock:
             return LogPiece() if self._closed else self._read()
@@ -76,21 +76,21 @@ class StepLogTail:
             afresh = self._open()
             if self._handle is None:
                 return LogPiece(afresh=afresh)
-            data = os.pread(self._handle, _PIECE, self._position)
+            data = os.pread(self._handle, _PIECE_BYTES, self._position)
         except OSError as error:
             raise CannotRead(f"the log can't be read: {error.strerror}") from error
         self._position += len(data)
         pieces = (self._rest + data).split(b"\n")
         self._rest = pieces.pop() if data else b""
-        while len(self._rest) > _LONGEST_LINE:
-            pieces.append(self._rest[:_LONGEST_LINE])
-            self._rest = self._rest[_LONGEST_LINE:]
+        while len(self._rest) > _MAX_LINE:
+            pieces.append(self._rest[:_MAX_LINE])
+            self._rest = self._rest[_MAX_LINE:]
         if pieces == [b""] and not data:
             pieces = []
         return LogPiece(tuple(piece.decode(errors="replace") for piece in pieces), afresh)
 
     def _open(self) -> bool:
-        """Open the file that is there now; whether it is another one than before. No link, device or pipe is opened."""
+        """Open the present file; return whether it was replaced. Links, devices and pipes are not opened."""
         try:
             now = os.lstat(self._path)
         except FileNotFoundError:
@@ -119,13 +119,13 @@ class StepLogTail:
 
 
 def _start_of_last_lines(handle: int, size: int, lines: int) -> int:
-    """Where the last lines of a file begin."""
+    """Return where the last lines of a file begin."""
     at, wanted = size, lines
     while at > 0:
-        start = max(0, at - _PIECE)
+        start = max(0, at - _PIECE_BYTES)
         data = os.pread(handle, at - start, start)
         if at == size and data.endswith(b"\n"):
-            wanted += 1  # the end of the last line begins no other one
+            wanted += 1  # the end of the last line begins no new line
         there = data.count(b"\n")
         if there >= wanted:
             for _ in range(wanted):

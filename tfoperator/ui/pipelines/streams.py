@@ -1,4 +1,4 @@
-"""What a page is told of runs as it happens: lines of JSON, first what there is, then what changes."""
+"""The page's streams of runs: lines of JSON, first the present state, then changes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ InThread = Callable[[Callable[[], T]], Awaitable[T]]
 
 
 async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
-    """Every run, and on: `{"runs": [...]}`, then `{"synced": true}`, `{"runs": [...], "gone": [...]}`."""
+    """Yield every run, then changes: `{"runs": [...]}`, then `{"synced": true}`, `{"runs": [...], "gone": [...]}`."""
     listener = board.listeners.listen(asyncio.get_running_loop())
     try:
         known: dict[str, Any] = {}
@@ -37,9 +37,9 @@ async def run_list(board: RunBoard) -> AsyncGenerator[bytes, None]:
 async def run_parts(
     board: RunBoard, key: str, read: Callable[[], Awaitable[Mapping[str, Any]]], put: Put, *, pause: float
 ) -> None:
-    """A run, each part when it has changed. `read` gives the parts, among them `goesOn`, which is not sent.
+    """Send the parts of a run, each when it has changed. `read` returns them, among them `goesOn`, which is not sent.
 
-    While it goes on it is read every `pause` seconds: attempts and containers are in files that nothing tells of.
+    An unfinished run is read every `pause` seconds: attempts and containers are in files without notification.
     """
     listener = board.listeners.listen(asyncio.get_running_loop())
     sent: dict[str, bytes] = {}
@@ -69,7 +69,7 @@ async def run_parts(
 
 
 async def log_lines(step: str, tail: LogTail, in_thread: InThread[LogPiece], put: Put) -> None:
-    """What a step logs, as the logs of replicas come; each line once, however slow the page is."""
+    """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
     try:
         while True:
             piece = await in_thread(tail.read)
@@ -79,6 +79,6 @@ async def log_lines(step: str, tail: LogTail, in_thread: InThread[LogPiece], put
                 await asyncio.sleep(tail.pause)
     except CannotRead as error:
         await put(encode({"log": {"step": step, "problem": str(error)}}))
-        await asyncio.Event().wait()  # the rest of the page goes on
+        await asyncio.Event().wait()  # the rest of the page continues
     finally:
         tail.close()

@@ -1,4 +1,4 @@
-"""Runs, their steps and artifacts as the page gets them: plain data of bounded size. Pure."""
+"""Runs, their steps and artifacts in the page's form: plain data of bounded size. Pure."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Execution
 from tfoperator.ui.pipelines.reading import ArtifactFacts, PipelineRunFacts
 
 MAX_TEXT = 4000
-"""Characters of a message or a value that are sent."""
+"""Maximum characters of a message or a value."""
 MAX_VALUES = 200
-"""Properties, parameters and artifacts of one thing that are sent."""
+"""Maximum properties, parameters and artifacts of one object."""
 MAX_DRAWN = 500
-"""Steps of a pipeline that is drawn."""
+"""Maximum steps of a drawn pipeline."""
 
 FindJob = Callable[[str], tuple[str, str] | None]
-"""Namespace and name of the TFJob of a UID, if it is one of the page's API server."""
+"""Returns namespace and name of the TFJob with a UID, if it is one of the page's API server."""
 
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
 
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:
-    """A run in the list."""
+    """Return a run in the list."""
     found = states_of(run, states)
     return {
         "key": run.id,
@@ -44,7 +44,7 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, A
 
 
 def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
-    """A run on its own page, with the places of its steps in the picture."""
+    """Return a run on its own page, with the places of its steps in the picture."""
     run = facts.run
     states = {name: execution.state for name, execution in facts.executions.items()}
     return run_row(run, states) | {
@@ -57,7 +57,7 @@ def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
 
 
 def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]]:
-    """The steps of a run in order, with what each has read and made."""
+    """Return the steps of a run in order, with the inputs and outputs of each."""
     states = step_states(facts.run, facts.executions)
     return [
         {
@@ -72,7 +72,7 @@ def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]
 
 
 def artifact_detail(facts: ArtifactFacts) -> dict[str, Any]:
-    """An artifact with its lineage in both directions."""
+    """Return an artifact with its lineage in both directions."""
     return {
         "artifact": _artifact(facts.origin.artifact, {}),
         "origin": _lineage(facts.origin),
@@ -155,7 +155,7 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
 
 
 def _values(values: Mapping[str, Any]) -> dict[str, str]:
-    """Each as a person reads it: text as it is, all else as JSON."""
+    """Return values as users read them: text unchanged, other values as JSON."""
     return {
         _short(name): _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
         for name, value in _first(values.items())

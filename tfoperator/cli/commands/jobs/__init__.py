@@ -1,1 +1,1 @@
-"""Commands about the jobs of a cluster: they talk to its API server through the SDK, and print what it says."""
+"""Commands for the jobs of a cluster: they use its API server through the SDK, and print the results."""

@@ -1,4 +1,4 @@
-"""`tfoperator suspend`, `resume`, `scale` and `delete`: change jobs, one by one, and complain of each that can't be."""
+"""`tfoperator suspend`, `resume`, `scale` and `delete`: change jobs, one by one, and report each failure."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _count(text: str) -> tuple[str, int]:
 def _apply_to_each(
     client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
 ) -> None:
-    """Change each job and print it; `done` is the word for the change. Raises typer.Exit if one of them failed."""
+    """Change each job and print it; `done` names the change. Raises typer.Exit if one of them failed."""
     from tfoperator.sdk import TFJobError
 
     changed: list[dict[str, Any]] = []

@@ -49,7 +49,7 @@ def stacks(
 
 
 def _show(found: Sequence[ReplicaStacks]) -> None:
-    """What lacks stacks comes last, those that lack them for the same reason in one line."""
+    """Show stacks; replicas without stacks come last, those with the same reason in one line."""
     from tfoperator.report import names_in_short
 
     lacking: dict[str, list[str]] = {}
@@ -91,7 +91,7 @@ def report(
         print_object(msgspec.to_builtins(made), output)
         return
     lines = report_lines(made) or ["Nothing has gone wrong."]
-    # A job that fails for its stall says so itself.
+    # A job that failed because it stalled has that in its condition.
     if lines[0] == made.message:
         lines = lines[2:] if lines[1:2] == [""] else lines[1:]
     for line in (headline(made), "", *lines):

@@ -1,4 +1,4 @@
-"""`tfoperator logs NAME`: what a job's replicas print."""
+"""`tfoperator logs NAME`: the output of a job's replicas."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def logs(
 
 
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
-    """The replicas that `--replica` and `--all-replicas` mean; without either, the one that leads. Raises CliError."""
+    """Return the replicas of `--replica` and `--all-replicas`; by default the leading one. Raises CliError."""
     from tfoperator.sdk.states import ReplicaFilter
 
     if replica is None:
@@ -97,7 +97,7 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
 
 
 class _Wanted(msgspec.Struct, frozen=True):
-    """Which lines, of which container, and how: arguments of the SDK's methods."""
+    """The selected lines and container: arguments of the SDK's methods."""
 
     container: str
     tail_lines: int | None
@@ -116,10 +116,10 @@ def _follow(client: TFJobClient, name: str, selection: ReplicaFilter, wanted: _W
 
 
 class _Printer:
-    """Writes lines as they are but for control characters: a container's output keeps its own colours.
+    """Writes lines unchanged except for control characters: a container's output keeps its own colours.
 
-    Also into a pipe, since what is behind it (`grep`, `less -R`, a file shown tomorrow) is a terminal in the end, and
-    the lines are a stranger's. As JSON nothing is lost.
+    Also into a pipe, since its output (`grep`, `less -R`, a file shown later) reaches a terminal in the end, and
+    the lines are untrusted. JSON loses nothing.
     """
 
     def __init__(self, output: ReportFormat, *, with_prefix: bool) -> None:
@@ -129,12 +129,12 @@ class _Printer:
         self._colours: dict[str, str] = {}
 
     def line(self, line: LogLine) -> None:
-        """One that was just written."""
+        """Print a line that was just written."""
         sys.stdout.write(self._formatted(line.pod, line.replica, line.text))
         sys.stdout.flush()
 
     def log(self, pod: Pod, text: str) -> None:
-        """All of a pod's."""
+        """Print a pod's whole log."""
         from tfoperator.api.names import replica_name
 
         if not self._with_prefix and not self._json:
@@ -163,7 +163,7 @@ def _missing(pod: Pod, *, previous: bool) -> str:
 
 
 def _origin(log: ReplicaLog) -> str:
-    """Which pod an archived log is of, so that it is not taken for the log of a running pod."""
+    """Return the pod of an archived log, so that it is not mistaken for the log of a running pod."""
     pod, container = log.archived, log.container
     assert pod is not None
     assert container is not None

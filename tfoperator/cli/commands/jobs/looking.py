@@ -1,4 +1,4 @@
-"""`tfoperator get`, `describe` and `events`: how jobs stand, all about one, and what happened to it."""
+"""`tfoperator get`, `describe` and `events`: the state of jobs, the details of one, and its events."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def get(
 
     with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
-        # A watch shows changes of jobs; what they use changes all the time, and no event tells.
+        # A watch shows changes of jobs; their usage changes constantly, without events.
         usage = usage_of_jobs(client, where) if output is ListFormat.WIDE and not watch else {}
         if watch:
             printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage)

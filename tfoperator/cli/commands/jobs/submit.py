@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class DryRun(StrEnum):
-    """Who checks, without anything being created."""
+    """Who checks, without creating anything."""
 
     NONE = "none"
     CLIENT = "client"
@@ -88,7 +88,7 @@ def _create_job(
 
 
 def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
-    """Kueue gives jobs in some queues to MultiKueue as they are created, which the check before could not know."""
+    """Warn that Kueue gives jobs in some queues to MultiKueue at creation, which the check before can't detect."""
     from tfoperator.api.v1.types import decode_tfjob
     from tfoperator.api.validation import validate_multikueue
 
@@ -131,7 +131,7 @@ def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -
         else:
             codes.append(0)
             note(f"TFJob {name} has succeeded")
-    # A failure goes before a time-out: waiting longer would not help.
+    # A failure overrides a time-out: waiting longer would not help.
     return EXIT_FAILED if EXIT_FAILED in codes else EXIT_TIMEOUT if EXIT_TIMEOUT in codes else 0
 
 

@@ -1,4 +1,4 @@
-"""`tfoperator wait NAME --for=...`: until a job is where a script needs it to be."""
+"""`tfoperator wait NAME --for=...`: wait for a job's condition in a script."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def wait(
 
 
 def _targets(given: list[str]) -> list[str]:
-    """`condition=Succeeded`, as kubectl has it, is Succeeded, too."""
+    """Return the conditions; `condition=Succeeded`, as in kubectl, is Succeeded, too."""
     known = {condition.lower(): str(condition) for condition in ConditionType} | {
         "delete": _DELETED,
         _DELETED: _DELETED,

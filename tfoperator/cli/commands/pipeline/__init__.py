@@ -1,7 +1,7 @@
-"""`tfoperator pipeline ...`: run pipelines, and see what they did.
+"""`tfoperator pipeline ...`: run pipelines, and inspect them.
 
 `running.py` has `run`, `stop` and `clean`; `looking.py` `runs`, `show`, `logs`, `lineage`, `graph` and `ui`;
-`compiling.py` `compile`, and `stepping.py` `step` and `finish`, which what was compiled runs.
+`compiling.py` `compile`, and `stepping.py` `step` and `finish`, which compiled pipelines run.
 """
 
 from tfoperator.cli.commands.pipeline.compiling import compile_pipeline

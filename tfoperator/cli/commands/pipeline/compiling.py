@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class Orchestrator(StrEnum):
-    """For what it is compiled."""
+    """The target of the compilation."""
 
     ARGO = "argo"
     AIRFLOW = "airflow"

@@ -1,4 +1,4 @@
-"""`tfoperator pipeline runs|show|logs|lineage|graph|ui`: what was run, what came from what. None changes a thing."""
+"""`tfoperator pipeline runs|show|logs|lineage|graph|ui`: runs and lineage. None changes anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the commands about pipelines share: where their records are, and their errors in a user's words."""
+"""Shared by the commands about pipelines: the location of their records, and their errors in users' terms."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run's id, or 
 
 @contextmanager
 def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) -> Iterator[None]:
-    """Errors of pipelines as a user reads them: bad input is 2, everything else that can be helped `failed`."""
+    """Convert errors of pipelines into messages for users: bad input is exit code 2, other user errors `failed`."""
     if find_spec("sqlalchemy") is None:
         raise CliError("pipelines need SQLAlchemy: pip install 'tfoperator[pipeline]'")
     from tfoperator.launcher import ComponentError, OwnershipLost
@@ -63,7 +63,7 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
 
 @contextmanager
 def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
-    """The records, for commands that only make sense if there are any."""
+    """Open the records, for commands that need existing ones."""
     with in_words():
         from tfoperator.pipeline import open_home
 
@@ -79,7 +79,7 @@ ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parame
 
 
 class Launching(msgspec.Struct, frozen=True):
-    """The options of commands that launch steps, and of those that compile what launches them."""
+    """The options of commands that launch steps, and of those that compile such commands."""
 
     platform: Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")] = ""
     cache: Annotated[
@@ -97,7 +97,7 @@ class Launching(msgspec.Struct, frozen=True):
     ] = ""
 
     def context(self, cluster: ClusterOptions) -> LaunchContext:
-        """The context of a step's launch."""
+        """Return the context of a step's launch."""
         from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
 
         return LaunchContext(
@@ -110,7 +110,7 @@ class Launching(msgspec.Struct, frozen=True):
 
 
 def patterned(cluster: ClusterOptions) -> LaunchContext:
-    """A context for launches that are only stopped."""
+    """Return a context for launches that will only be stopped."""
     from tfoperator.launcher import LaunchContext
 
     return LaunchContext(namespace=cluster.namespace or "", kube=cluster.api, tell=note)

@@ -1,7 +1,7 @@
-"""`tfoperator pipeline run|stop|clean`: what changes something.
+"""`tfoperator pipeline run|stop|clean`: the commands that change something.
 
-Exit codes of `run`: 0 every step has succeeded, 1 one has failed for good, 75 another try may help, 2 the input makes
-no sense, 130 and 143 interrupted.
+Exit codes of `run`: 0 every step succeeded, 1 one failed permanently, 75 a retry may help, 2 the input is
+invalid, 130 and 143 interrupted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 class Containers(StrEnum):
-    """Where containers run that no platform config says it of."""
+    """The platform of containers without a platform config for one."""
 
     DOCKER = "docker"
     KUBERNETES = "kubernetes"
@@ -161,7 +161,7 @@ def load(
     blank_is_left_out: bool = False,
     hint: str = "Nothing was launched.",
 ) -> LoadedPipeline:
-    """The pipeline of a file; `cache`, if it is given, is its `enable_cache`. Raises CliError, ComponentError."""
+    """Return the pipeline of a file; `cache`, if given, sets `enable_cache`. Raises CliError, ComponentError."""
     import msgspec
 
     from tfoperator.pipeline.pipeline_file import load_pipeline_file

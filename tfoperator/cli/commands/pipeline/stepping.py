@@ -1,7 +1,7 @@
-"""`tfoperator pipeline step|finish`: what orchestrators run, a pod for each step and one at the end.
+"""`tfoperator pipeline step|finish`: the commands that orchestrators run, a pod for each step and one at the end.
 
-Exit codes of `step`: 0 it has succeeded, or is used again, 1 it has failed for good, 75 another try may help, 2 the
-input makes no sense, 130 and 143 interrupted. An orchestrator tries again after everything but 1 and 2.
+Exit codes of `step`: 0 success, or reuse of an earlier one, 1 permanent failure, 75 a retry may help, 2 the
+input is invalid, 130 and 143 interrupted. An orchestrator retries after everything but 1 and 2.
 """
 
 from __future__ import annotations
@@ -130,7 +130,7 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
-    """The orchestrator has the steps as they were when it was compiled: with others, some would never run."""
+    """Check that the steps are those of the compilation: the orchestrator would never run others."""
     from tfoperator.pipeline.compiling import steps_digest
     from tfoperator.pipeline.dsl import graph_of
 

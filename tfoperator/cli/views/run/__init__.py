@@ -1,1 +1,1 @@
-"""What does `tfoperator run` show? Lines of containers, what happens to replicas, and the last words."""
+"""The output of `tfoperator run`: lines of containers, changes of replicas, and the summary."""

@@ -28,7 +28,7 @@ from tfoperator.local.usage import Usage
 from tfoperator.sdk import PodUsage, total
 
 _STATE_STYLES = {"Running": "green", "Succeeded": "bold green", "Failed": "bold red", "Pending": "yellow"}
-_REFRESH = 0.25  # seconds between two drawings of the table
+_DRAW_PERIOD = 0.25  # seconds between two drawings of the table
 
 
 class LiveView(View):
@@ -50,7 +50,7 @@ class LiveView(View):
         self._console.print(self.styled(lines), end="", soft_wrap=True, highlight=False)
 
     def styled(self, lines: Iterable[tuple[str, str]]) -> _PrefixedLines:
-        """The lines as they are shown, each prefix in a colour of its own."""
+        """Return the lines as shown, each prefix in a colour of its own."""
         shown = []
         for prefix, content in lines:
             colour = self._colours.setdefault(prefix, REPLICA_COLOURS[len(self._colours) % len(REPLICA_COLOURS)])
@@ -58,14 +58,14 @@ class LiveView(View):
         return _PrefixedLines(shown)
 
     def used(self, usage: Usage) -> None:
-        """Remember it for the table."""
+        """Record the usage for the table."""
         self._usage = usage_by_pod(usage)
 
     def tick(self) -> None:
-        """Draw the table anew, a few times a second at most."""
-        if time.monotonic() - self._drawn >= _REFRESH:
+        """Redraw the table, a few times a second at most."""
+        if time.monotonic() - self._drawn >= _DRAW_PERIOD:
             self._drawn = time.monotonic()
-            # A terminal writes ^C where the cursor is: behind a full line it would wrap, and a line of the table stay.
+            # A terminal writes ^C at the cursor: after a full line it would wrap, and a line of the table would remain.
             self._live.update(
                 Constrain(Group(*self.bars(), self.table()), max(1, self._console.width - len("^C"))), refresh=True
             )
@@ -75,14 +75,14 @@ class LiveView(View):
         self._live.stop()
 
     def bars(self) -> list[Text]:
-        """A line for each job that reports its progress, as many as there is room for."""
+        """Return a line for each job that reports its progress, as many as fit."""
         shown = list(self._progress.items())[: max(1, self._console.size.height // 6)]
         width = max((len(self._jobs.get(uid, "")) for uid, _ in shown), default=0)
         now = datetime.now(UTC)
         return [progress_line(f"{self._jobs.get(uid, ''):<{width}}", progress, now) for uid, progress in shown]
 
     def table(self) -> Table:
-        """The replicas as they are now."""
+        """Return the current replicas."""
         table = Table(box=None, pad_edge=False, header_style="dim")
         used = usage_header(usage for uid, usage in self._usage.items() if uid in self._rows)
         for title in ("REPLICA", "STATE", "READY", "RESTARTS", *used, ""):
@@ -108,21 +108,21 @@ class LiveView(View):
         return table
 
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
-        """What is wrong with a replica, else its progress bar, else where its page is."""
+        """Return a replica's problem, else its progress bar, else the address of its page."""
         bar = self.bar_of(uid)
         if bar and row.state == "Running":
             return Text(in_short(bar), overflow="ellipsis")
         return Text(row.detail or url, style="dim", overflow="ellipsis")
 
 
-_LONGEST = 2000
-"""Characters of a line that a terminal shows; the log has all. More would push everything else off the screen."""
+_MAX_SHOWN = 2000
+"""Characters of a line that a terminal shows; the log has all. Longer lines would fill the screen."""
 
-_BAR = Segment("| ", Style(dim=True))
+_SEPARATOR = Segment("| ", Style(dim=True))
 
 
 class _PrefixedLines:
-    """Something that rich prints: lines, each as its prefix, the style of that, and the text."""
+    """A renderable for rich: lines, each as its prefix, the prefix's style, and the text."""
 
     def __init__(self, lines: Sequence[tuple[str, Style, str]]) -> None:
         self._lines = lines
@@ -130,18 +130,18 @@ class _PrefixedLines:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         for prefix, style, text in self._lines:
             yield Segment(prefix, style)
-            yield _BAR
-            if len(text) > _LONGEST:
-                text = f"{text[:_LONGEST]} ... ({len(text) - _LONGEST} more characters in the log)"
+            yield _SEPARATOR
+            if len(text) > _MAX_SHOWN:
+                text = f"{text[:_MAX_SHOWN]} ... ({len(text) - _MAX_SHOWN} more characters in the log)"
             if text.isprintable():
-                # Most lines: nothing in them is to be interpreted, and looking for it would take 50 times as long.
+                # Most lines: they have nothing to interpret, and searching for it would take 50 times as long.
                 yield Segment(f"{text}\n")
             else:
                 yield from Text.from_ansi(without_controls(text), end="\n").render(console, end="\n")
 
 
 def make_view(stream: TextIO | FragileStream | None = None) -> View:
-    """A live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
+    """Return a live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
     stream = cast(TextIO, sys.stdout if stream is None else stream)
     if stream.isatty():
         console = Console(file=stream)

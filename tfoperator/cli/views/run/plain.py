@@ -14,7 +14,7 @@ from tfoperator.cli.views.progress import progress_text
 from tfoperator.cli.views.run.view import View
 
 _BAR_EVERY = 30.0
-"""Seconds between two states of a progress bar: enough to see that it moves, and no flood after a night."""
+"""Seconds between two states of a progress bar: enough to show progress without too many lines in a night."""
 
 
 class PlainView(View):
@@ -28,16 +28,16 @@ class PlainView(View):
         self._bar_due: dict[tuple[str, str, str], float] = {}
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
-        """One line for every tenth of the training."""
+        """Print one line for every tenth of the training."""
         if before is None or (now.percentage or 0) // 10 != (before.percentage or 0) // 10:
             self.say(name, f"progress: {progress_text(now, datetime.now(UTC))}")
 
     def tick(self) -> None:
-        """Say now and then where progress bars are; their last state is a line like any other."""
+        """Print progress bars now and then; their last state is a line like any other."""
         self.show_bars(time.monotonic())
 
     def show_bars(self, now: float) -> None:
-        """Show each bar that there is at this time (seconds) and that has not been shown for a while."""
+        """Show each bar that exists at this time (seconds) and that was not shown for a while."""
         for place in [place for place in self._bar_due if place not in self._bars]:
             del self._bar_due[place]
         for place, bar in self._bars.items():
@@ -46,20 +46,20 @@ class PlainView(View):
                 self.say(self._names.get(place[:2], place[1]), bar)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
-        """Write and flush: somebody may be reading along."""
+        """Write and flush: the output may be read live."""
         self._stream.write("".join([harmless(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         self._stream.flush()
 
 
 def harmless(line: str) -> str:
-    """A line of a container as it may be shown. Most have no control characters, and cost next to nothing."""
+    """Return a container's line for display. Most have no control characters, and cost almost nothing."""
     return line if line.isprintable() else without_controls(line)
 
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
-_DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and what does for them in ASCII
+_DRAWN = re.compile(r"[\u2500-\u259f#=>.\- ]{6,}")  # box drawing, blocks, and their ASCII substitutes
 
 
 def in_short(bar: str) -> str:
-    """The bar without what is only drawn and coloured, for a cell of a table: its numbers and words are what counts."""
+    """Return the bar without drawing characters and colours, for a table's cell: its numbers and words."""
     return _DRAWN.sub(" ", _COLOURS.sub("", without_controls(bar))).strip()

@@ -1,4 +1,4 @@
-"""The last words of `tfoperator run`: what became of each replica, where the logs are, and what to do next. Pure."""
+"""The summary of `tfoperator run`: the result of each replica, the place of the logs, and the next step. No I/O."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tfoperator.report import report_lines
 
 
 def summary(result: RunResult) -> list[str]:
-    """The lines to show."""
+    """Return the lines to show."""
     lines: list[str] = []
     for job in result.jobs:
         lines += ["", _headline(job, result), *_table(job)]
@@ -44,7 +44,7 @@ def _table(job: JobResult) -> Iterator[str]:
 
 
 def _report(job: JobResult) -> Iterator[str]:
-    """Why it did not succeed; of a success only what made it start replicas again."""
+    """Yield why it did not succeed; for a success only the causes of restarts."""
     if job.report is None:
         return
     lines = report_lines(job.report)

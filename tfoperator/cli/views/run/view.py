@@ -1,6 +1,6 @@
-"""What `tfoperator run` says: log lines under the name of their replica, conditions, restarts, events.
+"""The messages of `tfoperator run`: log lines under the name of their replica, conditions, restarts, events.
 
-Container output is never taken as markup and controls nothing but its colours, in a pipe neither: what is behind it
+Container output is never markup and controls only its colours, also in a pipe, whose reader
 shows it on a terminal in the end.
 """
 
@@ -27,7 +27,7 @@ _ON_THIS_MACHINE = "http://127.0.0.1:"
 
 
 class View(ABC):
-    """A `RunListener` that turns what happens into lines; how a line is shown is up to the subclass."""
+    """A `RunListener` that turns changes into lines; the subclass displays them."""
 
     shows_usage = False
     shows_every_line = False
@@ -39,17 +39,17 @@ class View(ABC):
         self._said: dict[str, tuple[str, ...]] = {}  # job uid: conditions that have been shown
         self._waits: dict[str, str] = {}  # job uid: why it does not run, as shown
         self._tensorboards: dict[str, TensorBoardStatus] = {}  # job uid: its TensorBoard, as shown
-        self._progress: dict[str, TrainingProgress] = {}  # job uid: what it has reported last
+        self._progress: dict[str, TrainingProgress] = {}  # job uid: its last report
         self._messages: set[str] = set()
         self._restarts: dict[tuple[str, str], KnownRestarts] = {}  # (namespace, pod)
-        self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): how its progress bar looks
+        self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): its progress bar
         self._places: dict[str, tuple[str, str]] = {}  # pod uid: (namespace, pod)
 
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last time."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         said = self._said.get(job.metadata.uid, ())
-        # The time makes a second restart another fact than the first.
+        # The time distinguishes a second restart from the first.
         facts = tuple(
             f"{c.type}: {c.message} {c.last_transition_time}" for c in job.status.conditions if c.status == "True"
         )
@@ -66,11 +66,11 @@ class View(ABC):
             self.progressed(name, before, job.status.progress)
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:  # noqa: B027
-        """A job has reported something; nothing, where the table shows it."""
+        """Show a job's report; do nothing where the table shows it."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
         shown, tensorboard = self._tensorboards.get(job.metadata.uid), job.status.tensor_board
-        # Its name in the cluster comes first, and is of no use on this machine.
+        # Its name in the cluster comes first, which is useless on this machine.
         if tensorboard is None or not tensorboard.url.startswith(_ON_THIS_MACHINE) or tensorboard == shown:
             return
         self._tensorboards[job.metadata.uid] = tensorboard
@@ -87,7 +87,7 @@ class View(ABC):
                 self.say(job.metadata.name, f"Pending: {message}")
 
     def pod_changed(self, pod: Pod) -> None:
-        """Remember the pod for the table and for its prefix; say so if its program has been started again."""
+        """Record the pod for the table and for its prefix; report a restart of its program."""
         name = replica_name(pod)
         job = pod.metadata.labels.get(LABEL_JOB_NAME) or pod.metadata.labels.get(LABEL_TENSORBOARD, "")
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
@@ -100,7 +100,7 @@ class View(ABC):
             self.say(prefix, sentence)
 
     def pod_gone(self, pod: Pod) -> None:
-        """Take the pod off the table."""
+        """Remove the pod from the table."""
         self._rows.pop(pod.metadata.uid, None)
         self._places.pop(pod.metadata.uid, None)
 
@@ -115,7 +115,7 @@ class View(ABC):
         self.say(prefix, f"{kind}: {event.reason}: {event.message}{times}")
 
     def logged(self, chunks: Sequence[LogChunk]) -> None:
-        """Show log lines under their replica's name, and how many are only in the file."""
+        """Show log lines under their replica's name, and the number of lines that are only in the file."""
         lines: list[tuple[str, str]] = []
         for chunk in chunks:
             prefix = self._prefix(chunk)
@@ -132,12 +132,12 @@ class View(ABC):
             self.show(lines)
 
     def bar_of(self, uid: str) -> str:
-        """How the progress bar of this pod looks, as the program wrote it; "" if it has none."""
+        """Return the progress bar of this pod as the program wrote it; "" if it has none."""
         place = self._places.get(uid)
         return next((bar for container, bar in self._bars.items() if container[:2] == place), "")
 
     def stopping(self, outcome: RunOutcome) -> None:
-        """Say that the rest is being stopped, when that isn't obvious."""
+        """Report that the rest is being stopped, when that isn't obvious."""
         if outcome is RunOutcome.INTERRUPTED:
             self.say("tfoperator", "stopping the job in order; once more to stop it at once")
         elif outcome is RunOutcome.TIMED_OUT:
@@ -148,13 +148,13 @@ class View(ABC):
         self.say("tfoperator", f"the page, for one browser: {url}")
 
     def used(self, usage: Usage) -> None:  # noqa: B027 - most views have nothing to show it in
-        """Nothing, where nothing is redrawn."""
+        """Do nothing, where nothing is redrawn."""
 
     def tick(self) -> None:  # noqa: B027 - most views have nothing to do here
-        """Nothing, where there is nothing to redraw."""
+        """Do nothing, where there is nothing to redraw."""
 
     def say(self, prefix: str, text: str) -> None:
-        """Show a line of our own."""
+        """Show a line of this program."""
         self.show([(prefix, text)])
 
     @abstractmethod
@@ -162,14 +162,14 @@ class View(ABC):
         """Show lines, each under its prefix."""
 
     def close(self) -> None:  # noqa: B027 - most views have taken nothing
-        """Give the terminal back."""
+        """Release the terminal."""
 
     def _prefix(self, line: LogChunk) -> str:
         known = self._names.get((line.namespace, line.pod)) or self._guessed(line.pod)
         return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
 
     def _guessed(self, pod: str) -> str:
-        """The prefix of a pod whose lines come before the pod itself was seen: its name begins with its job's."""
+        """Return the prefix of a pod whose lines come before the pod itself: its name begins with its job's."""
         jobs = [job for job in self._jobs.values() if pod.startswith(f"{job}-")]
         job = max(jobs, key=len, default="")
         name = pod.removeprefix(f"{job}-") if job else pod
@@ -177,14 +177,14 @@ class View(ABC):
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):
-    """What has been seen of one replica: how often it was started again, and how it ended last, if it did."""
+    """The known history of one replica: its number of restarts, and its last end, if any."""
 
     count: int = 0
     exit_code: int | None = None
 
 
 def after(known: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
-    """What is known once this state of its pod has been seen, and a sentence about a new restart; "" without one."""
+    """Return the history after this state of its pod, and a sentence about a new restart; "" without one."""
     statuses = pod.status.container_statuses
     before = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count = before + sum(status.restart_count for status in statuses)

@@ -1,6 +1,6 @@
 """Runs a launch's container on a Docker engine: creates it, waits for it, forwards its log, removes it.
 
-docker-py is imported when it is needed: only who launches on Docker has to have it.
+docker-py is imported when it is needed: only launches on Docker require it.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ logger = logging.getLogger(__name__)
 Json = dict[str, Any]
 T = TypeVar("T")
 
-_GRACE = 10  # seconds; what `docker stop` waits before it kills
+_GRACE_SECONDS = 10  # seconds; as `docker stop` waits before it kills
 
-_PASSING = frozenset({502, 503, 504})
-"""Codes of an engine that fails. 500 is not among them: it also means mistakes of the caller, such as a bad volume."""
-_ANY_FAILURE = frozenset(range(500, 600))
+_TRANSIENT_CODES = frozenset({502, 503, 504})
+"""Codes of an engine that fails. 500 is not among them: it also means errors of the caller, such as a bad volume."""
+_SERVER_ERRORS = frozenset(range(500, 600))
 """For a pull, where 500 may be the registry's failure, and for removing, which is safe to repeat."""
 
 
 class DockerBackend:
-    """A `container.Backend`. `call` is what docker's `containers.create` gets, without a name."""
+    """A `container.Backend`. `call` has the arguments of docker's `containers.create`, without a name."""
 
     def __init__(self, launch: Launch, client: DockerClient, call: Json, pull: str, output_path: str = "") -> None:
-        """`output_path` is where the container leaves output.json, if the launcher itself may not see that file."""
+        """`output_path` is the container's path of output.json, if the launcher itself may not see that file."""
         self._launch = launch
         self._context = launch.context
         self._client = client
         self._call = call
         self._pull = pull
         self._output_path = output_path
-        self._grace = int(call.get("stop_timeout") or _GRACE)
+        self._grace = int(call.get("stop_timeout") or _GRACE_SECONDS)
         self._mailbox: Mailbox[object] = Mailbox(launch.context.clock)  # a new one for each wait; any thread puts
         self._log: LogForwarder | None = None
 
     def create(self, name: str) -> str:
-        """Create the container, or find that this launch has done so; it is started by `wait`."""
+        """Create the container, or find that this launch did; `wait` starts it."""
         from docker.errors import APIError, DockerException, ImageNotFound, NotFound
 
         run, call = self._launch.run, dict(self._call)
@@ -69,7 +69,7 @@ class DockerBackend:
             except APIError as error:
                 if error.status_code != 409:
                     raise
-                # An answer that was lost, or a launcher that was killed before it could record the id.
+                # After a lost response, or a launcher killed before it could record the id.
                 found = self._client.containers.get(name)
                 if found.labels.get(LAUNCH_LABEL) != run:
                     raise PermanentFailure(f"container {name} exists, and is not this launch's") from error
@@ -87,7 +87,7 @@ class DockerBackend:
         return str(container.id)
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Start the container if it has not been, and wait for its end."""
+        """Start the container if necessary, and wait for its end."""
         from docker.errors import NotFound
 
         lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
@@ -143,7 +143,7 @@ class DockerBackend:
             return
         self._context.tell(f"pulling image {image}")
         try:
-            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)), _ANY_FAILURE)
+            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)), _SERVER_ERRORS)
         except NotFound as error:
             raise PermanentFailure(f"image {image} can't be pulled: {error.explanation or error}") from error
 
@@ -152,7 +152,7 @@ class DockerBackend:
 
         try:
             container.start()
-        except APIError as error:  # the runtime says 400 or 500 if there is no such program, or mount, or device
+        except APIError as error:  # the runtime answers 400 or 500 if there is no such program, or mount, or device
             raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
 
     def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
@@ -195,7 +195,7 @@ class DockerBackend:
         return ContainerEnd(int(state["ExitCode"]), ": ".join(said), output=self._output(container), image_id=image_id)
 
     def _output(self, container: Container) -> bytes | None:
-        """output.json as the engine has it: one on another machine writes into a directory of that machine."""
+        """Return output.json from the engine: a remote one writes to a directory of its own machine."""
         from docker.errors import NotFound
 
         if not self._output_path:
@@ -208,7 +208,7 @@ class DockerBackend:
             return None
 
     def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
-        """Act on the container if it is still there; a failure is logged."""
+        """Act on the container if it still exists; a failure is logged."""
         from docker.errors import DockerException, NotFound
 
         def once() -> None:
@@ -223,8 +223,8 @@ class DockerBackend:
         except (DockerException, OSError) as error:
             logger.warning("container %s could not be removed: %s", name, error)
 
-    def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _PASSING) -> T:
-        """Call until it succeeds; answers of the codes `passing` are worth another try. NotFound is raised as it is."""
+    def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
+        """Call until it succeeds; responses with the codes `passing` are retried. NotFound is raised unchanged."""
         from docker.errors import APIError, NotFound
 
         try:
@@ -245,7 +245,7 @@ class DockerBackend:
         call: Callable[[], T],
         policy: RetryPolicy,
         cancelled: StopSignal,
-        passing: frozenset[int] = _ANY_FAILURE,
+        passing: frozenset[int] = _SERVER_ERRORS,
     ) -> T:
         from docker.errors import APIError
 
@@ -257,11 +257,11 @@ class DockerBackend:
 
 
 def _labels(labels: Any) -> Json:
-    """Labels as a dictionary; docker-py takes a list of names, too."""
+    """Return labels as a dictionary; docker-py accepts a list of names, too."""
     return dict(labels) if isinstance(labels, dict) else dict.fromkeys(labels or (), "")
 
 
 def _reference(image: str) -> tuple[str, str | None]:
-    """What docker-py's `pull` wants, which fetches every tag of a name without one."""
+    """Return the argument of docker-py's `pull`, which fetches every tag of a name without one."""
     name = image.rpartition("/")[2]
     return (image, None) if ":" in name or "@" in name else (image, "latest")

@@ -1,6 +1,6 @@
-"""How docker-py is reached, and its log streams as `LogConnection`s.
+"""The connection of docker-py, and its log streams as `LogConnection`s.
 
-docker-py is imported when it is needed: only who launches on Docker has to have it.
+docker-py is imported when it is needed: only launches on Docker require it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 
 def connect_docker(url: str = "") -> DockerClient:
-    """A client of the engine at the URL, by default what DOCKER_HOST says. Raises PlatformUnavailable."""
+    """Return a client of the engine at the URL, by default DOCKER_HOST's. Raises PlatformUnavailable."""
     import docker
 
     where = url or os.environ.get("DOCKER_HOST") or "the default address"
@@ -48,7 +48,7 @@ def _check_socket(address: str) -> None:
 
 
 class _ContainerLog:
-    """A log stream of docker-py, with its errors as a `LogReader` wants them."""
+    """A log stream of docker-py, with its errors converted to those of `LogReader`."""
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
@@ -62,14 +62,14 @@ class _ContainerLog:
     def close(self) -> None:
         try:
             self._stream.close()
-        except Exception as error:  # noqa: BLE001 - it is closed already, in one of many ways
+        except Exception as error:  # noqa: BLE001 - it may be closed already, with various errors
             logger.debug("closing a log: %s", error)
 
 
 def read_file(container: Container, path: str) -> bytes:
-    """A file of a container that may have ended, at most a byte more than output.json may have.
+    """Return a file of a container that may have ended, at most a byte more than output.json may have.
 
-    What is no regular file counts as an empty document, which nobody can use either. Raises docker's NotFound.
+    Anything but a regular file counts as an empty document, which is invalid. Raises docker's NotFound.
     """
     stream, described = container.get_archive(path)
     if described.get("linkTarget") or int(described.get("mode", 0)) & ~0o7777:  # Go's bits: a folder, a link, a pipe

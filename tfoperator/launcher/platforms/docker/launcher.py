@@ -31,9 +31,9 @@ Json = dict[str, Any]
 
 
 class DockerPlatformConfig(PlatformConfig):
-    """Arguments of docker-py's `containers.run`, and two of ours.
+    """Arguments of docker-py's `containers.run`, and two additional ones.
 
-    `docker_server_url` says which engine (by default what DOCKER_HOST says), `pull` when the image is fetched:
+    `docker_server_url` selects the engine (by default DOCKER_HOST's), `pull` when the image is pulled:
     `missing` (the default), `always` or `never`. Merging is a recursive merge of dictionaries; lists are replaced.
     """
 
@@ -41,10 +41,10 @@ class DockerPlatformConfig(PlatformConfig):
     OURS = frozenset(
         {"image", "command", "entrypoint", "name", "detach", "remove", "auto_remove", "stream", "stdout", "stderr"}
     )
-    """What the launcher decides; a config that has one of these is refused."""
+    """Arguments set by the launcher; a config with one of these is refused."""
 
     def __init__(self, **run_kwargs: Any) -> None:
-        """Raises PlatformConfigError for an argument that the launcher itself decides."""
+        """Raises PlatformConfigError for an argument that the launcher itself sets."""
         if taken := sorted(self.OURS & run_kwargs.keys()):
             raise PlatformConfigError(
                 f"docker: {', '.join(taken)}: the launcher decides that (image and command are the component's)"
@@ -55,20 +55,20 @@ class DockerPlatformConfig(PlatformConfig):
 
     @property
     def run_kwargs(self) -> Json:
-        """A copy of the arguments, ours among them."""
+        """A copy of the arguments, including the additional ones."""
         return copy.deepcopy(self._run_kwargs)
 
     def with_volume(self, path: str) -> Self:
-        """The same, and a directory of the engine's machine under its own path, unless something is mounted there."""
+        """Return the config with a directory of the engine's machine under its own path, unless that is mounted."""
         return type(self)(**{**self._run_kwargs, "volumes": volumes_with(self._run_kwargs.get("volumes"), path)})
 
     def named(self, origin: str) -> Self:
-        """The same: a call of docker has no place for the origin."""
+        """Return the config unchanged: a call of docker has no place for the origin."""
         del origin
         return self
 
     def as_json(self) -> Json:
-        """The arguments."""
+        """Return the arguments."""
         return self.run_kwargs
 
     def _merged(self, new: Self) -> Self:
@@ -76,7 +76,7 @@ class DockerPlatformConfig(PlatformConfig):
 
 
 def volumes_with(volumes: Any, path: str) -> Any:
-    """The volumes with one more directory, under the same path inside; unless the config mounts something there."""
+    """Return the volumes with one more directory, under the same path inside, unless the config mounts that already."""
     if isinstance(volumes, list):
         mounted = any(str(volume).split(":")[1:2] == [path] for volume in volumes)
         return volumes if mounted else [*volumes, f"{path}:{path}:rw"]
@@ -87,20 +87,20 @@ def volumes_with(volumes: Any, path: str) -> Any:
 
 
 class DockerComponentLauncher(ContainerComponentLauncher):
-    """Takes container specs, with a DockerPlatformConfig or with none."""
+    """Accepts container specs, with a DockerPlatformConfig or with none."""
 
     kind = "docker"
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
-        """Whether it is a container, and what is configured is Docker."""
+        """Return whether it is a container, with a config for Docker or none."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
         return platform_config is None or isinstance(platform_config, DockerPlatformConfig)
 
     @property
     def call(self) -> Json:
-        """What docker's `containers.create` gets, but for the name. Raises TemplateError.
+        """The arguments of docker's `containers.create`, without the name. Raises TemplateError.
 
         As in Kubernetes, a command replaces the image's entry point, and its CMD with it; arguments alone go to the
         image's entry point.
@@ -117,13 +117,13 @@ class DockerComponentLauncher(ContainerComponentLauncher):
         return call
 
     def check(self) -> None:
-        """As for every launcher, and that docker-py is there, without which no other try would help."""
+        """Check as every launcher does, and that docker-py is installed, without which a retry would not help."""
         super().check()
         if find_spec("docker") is None:
             raise NoLauncherError("launching on Docker needs docker-py: pip install 'tfoperator[docker]'")
 
     def dry_run(self) -> str:
-        """The call."""
+        """Return the call."""
         config = self._run_kwargs
         engine = config.get("docker_server_url", "what DOCKER_HOST says")
         name = object_name(self.component.name, "RUN", 1)
@@ -132,7 +132,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             "pull": config.get("pull", "missing"),
             "containers.create": {"name": name, **self.call},
         }
-        # docker-py takes objects of its own, too (mounts, ulimits): they are dictionaries, or shown as they are.
+        # docker-py accepts its own objects, too (mounts, ulimits): they are dictionaries, or shown by their repr.
         return yaml.safe_dump(json.loads(json.dumps(call, default=str)), sort_keys=False)
 
     @property
@@ -153,7 +153,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             yield DockerBackend(launch, client, self.call, pull, f"{self.tmp_path}/{OUTPUT_FILE}")
 
     def _resolve_digest(self, image: str) -> str:
-        """What the name means right now: the image that is here, or else the registry's."""
+        """Return the current digest of the name: of the local image, or else the registry's."""
         from docker.errors import DockerException, ImageNotFound
 
         with self._engine() as client:

@@ -1,7 +1,7 @@
-"""Kubernetes: a component's container as a pod, and what is the same for every object that a launch creates.
+"""Kubernetes: a component's container as a pod, and the common part of all objects of a launch.
 
-Pure: `config.py` (what users write), `layers.py` (their pod specs over ours) and `pod_status.py` (what a pod's status
-means). `api_calls.py` and `object_backend.py` serve any kind of object, `launcher.py` pods. TFJobs build on it.
+No I/O: `config.py` (users' configs), `layers.py` (pod specs over the launcher's), `pod_status.py` (meaning of a pod's
+status). `api_calls.py` and `object_backend.py` serve any kind of object, `launcher.py` pods. TFJobs build on it.
 """
 
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls

@@ -1,4 +1,4 @@
-"""Requests to an API server with a launcher's patience."""
+"""Requests to an API server with a launcher's retries."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
-_MOST_REFUSALS = 3  # 401s in a row: a token that is being rotated is there after the second
+_MAX_REFUSALS = 3  # 401s in a row: a rotated token is available after the second
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether an error of the API passes: the server fails, is overloaded, or can't be reached."""
+    """Return whether an error of the API is transient: the server fails, is overloaded, or can't be reached."""
     if isinstance(error, ClientClosed | AlreadyExistsError):
         return False
     return isinstance(error, TransportError | ServerError | TooManyRequestsError | ConflictError)
@@ -52,7 +52,7 @@ class ApiCalls:
 
     def patiently(self, what: str, call: Callable[[], T]) -> T:
         """Call until it succeeds. PlatformUnavailable if the API fails for too long, PermanentFailure if it refuses
-        the object, LaunchCancelled; other refusals (403, 404) are raised as they are.
+        the object, LaunchCancelled; other refusals (403, 404) are raised unchanged.
         """  # fmt: skip
         try:
             return self._repeated(what, call, self._launch.context.api_retry, self._launch.cancelled)
@@ -64,9 +64,9 @@ class ApiCalls:
             raise
 
     def delete(self, resource: Resource, name: str, uid: str) -> None:
-        """Delete an object if it is still there. A failure is logged: it must not change the outcome of the launch."""
+        """Delete an object if it still exists. A failure is logged: it must not change the outcome of the launch."""
         try:
-            # A cancellation must not interrupt this: it asks for it.
+            # A cancellation must not interrupt this: it is the reason for it.
             self._repeated(
                 f"delete {name}",
                 lambda: self.client.delete(resource, self.namespace, name, uid=uid, propagation_policy="Background"),
@@ -74,12 +74,12 @@ class ApiCalls:
                 StopSignal(),
             )
         except (NotFoundError, ConflictError):
-            pass  # gone, or another one has its name by now
+            pass  # gone, or replaced by another one of its name
         except KubeError as error:
             logger.warning("%s %s/%s could not be deleted: %s", resource.kind, self.namespace, name, error)
 
     def warning(self, uid: str) -> str:
-        """The newest warning event about an object, "" if there is none or events can't be read."""
+        """Return the newest warning event about an object, "" if there is none or events can't be read."""
         selector = f"involvedObject.uid={uid},type=Warning"
         try:
             options = ListOptions(field_selector=selector, limit=500)
@@ -91,7 +91,7 @@ class ApiCalls:
         return f"{newest.reason}: {newest.message}" if newest else ""
 
     def log(self, pod: str, container: str) -> Callable[[str], LogConnection]:
-        """How to open a container's log from a time on."""
+        """Return the function that opens a container's log from a time on."""
         return lambda since: open_pod_log(self.client, self.namespace, pod, container, since)
 
     def _repeated(self, what: str, call: Callable[[], T], policy: RetryPolicy, cancelled: StopSignal) -> T:
@@ -101,7 +101,7 @@ class ApiCalls:
             nonlocal refusals
             if isinstance(error, UnauthorizedError):
                 refusals += 1
-                return refusals < _MOST_REFUSALS
+                return refusals < _MAX_REFUSALS
             refusals = 0
             return is_transient(error)
 

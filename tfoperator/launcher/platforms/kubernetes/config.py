@@ -1,4 +1,4 @@
-"""What users write: layers that are laid over the launcher's own pod one after the other, and a builder of them."""
+"""Users' configs: layers over the launcher's own pod, applied in order, and a builder of them."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ Json = dict[str, Any]
 MAIN = "main"
 """The name of the component's container in its pod."""
 
-_CONFIG = "config"  # the origin of a layer that was not named
+_CONFIG = "config"  # the origin of an unnamed layer
 
 
 class PodLayer(msgspec.Struct, frozen=True):
-    """A strategic merge patch of a pod (`metadata`, `spec`), and where it comes from."""
+    """A strategic merge patch of a pod (`metadata`, `spec`), and its origin."""
 
     patch: Json
     origin: str = _CONFIG
 
 
 class KubernetesPodPlatformConfig(PlatformConfig):
-    """What is laid over the launcher's pod: a pod spec, labels, annotations, or any other metadata.
+    """A layer over the launcher's pod: a pod spec, labels, annotations, or any other metadata.
 
     `pod_spec` is a dictionary as in a manifest (camelCase), or a `V1PodSpec` of the kubernetes package. Its container
-    `main` is the component's. Layers are kept apart and applied one after the other when the pod is made, each as a
+    `main` is the component's. Layers are stored separately and applied in order when the pod is built, each as a
     strategic merge patch, so directives (`$patch: delete`) work in each.
     """
 
@@ -44,7 +44,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         annotations: Mapping[str, str | None] | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
-        """Raises PlatformConfigError for what is no pod spec."""
+        """Raises PlatformConfigError for an invalid pod spec."""
         meta = dict(metadata or {})
         for field, values in (("labels", labels), ("annotations", annotations)):
             if values:
@@ -55,11 +55,11 @@ class KubernetesPodPlatformConfig(PlatformConfig):
         self.layers: tuple[PodLayer, ...] = (PodLayer(copy.deepcopy(patch)),) if patch else ()
 
     def named(self, origin: str) -> Self:
-        """The same layers, marked with where they come from."""
+        """Return the same layers, marked with their origin."""
         return self._with(tuple([PodLayer(layer.patch, origin) for layer in self.layers]))
 
     def as_json(self) -> Json:
-        """The layers, oldest first."""
+        """Return the layers, oldest first."""
         return {"layers": [layer.patch for layer in self.layers]}
 
     def _merged(self, new: Self) -> Self:
@@ -72,7 +72,7 @@ class KubernetesPodPlatformConfig(PlatformConfig):
 
 
 def _as_dict(value: Any) -> Json:
-    """A pod spec as JSON: a dictionary as it is, a model of the kubernetes package without fields that are not set."""
+    """Return a pod spec as JSON: a dictionary unchanged, a model of the kubernetes package without unset fields."""
     plain = _plain(value)
     if not isinstance(plain, dict):
         raise PlatformConfigError(f"a pod spec is a dictionary or a V1PodSpec, not {type(value).__name__}")
@@ -96,10 +96,10 @@ _BYTES = re.compile(r"(\d+(?:\.\d+)?)\s*([kKMGTPE])(i?)[bB]")
 
 
 def quantity(field: str, value: str | float) -> str:
-    """The quantity as Kubernetes wants it; `1GB` is its `1G`, and `1GiB` its `1Gi`. Raises PlatformConfigError."""
+    """Return a quantity in Kubernetes' form; `1GB` becomes `1G`, and `1GiB` `1Gi`. Raises PlatformConfigError."""
     text = str(value).strip()
     if isinstance(value, bool) or not _QUANTITY.fullmatch(text):
-        if match := _BYTES.fullmatch(text):  # as the TFX design writes it: 1GB
+        if match := _BYTES.fullmatch(text):  # as in the TFX design: 1GB
             number, unit, binary = match.groups()
             return f"{number}{unit.upper() if binary else ('k' if unit in 'kK' else unit)}{binary}"
         raise PlatformConfigError(f"{field}: {value!r} is no quantity: write it like 2, 500m, 1G or 1Gi")
@@ -109,7 +109,7 @@ def quantity(field: str, value: str | float) -> str:
 class Pod:
     """Builds a pod spec: `Pod(cpu=2, memory="1Gi").secret("db", "/db").spec()`. Immutable: methods return another.
 
-    Its container `main` is the component's. Numbers become limits and requests alike, so that the pod gets what it may
+    Its container `main` is the component's. Resources become both limits and requests, so that the pod gets what it may
     use. Raises PlatformConfigError.
     """
 
@@ -171,7 +171,7 @@ class Pod:
         return self._with({"imagePullSecrets": [{"name": name}]})
 
     def spec(self) -> Json:
-        """The pod spec, a value of its own."""
+        """Return the pod spec, a new value."""
         return strategic_merge({"spec": self._spec}, {}, "Pod")["spec"] if self._spec else {}
 
     def _with(self, patch: Json) -> Pod:

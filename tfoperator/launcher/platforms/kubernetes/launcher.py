@@ -1,6 +1,6 @@
-"""Runs a component's container as a Kubernetes pod; the whole pod spec is open to the platform config.
+"""Runs a component's container as a Kubernetes pod; the platform config can change the whole pod spec.
 
-It waits for the pod, with a bound on what that waits for itself, and forwards its log.
+It waits for the pod, with a limit for a pod that waits itself, and forwards its log.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class PodBackend(ObjectBackend[PodView]):
 
 
 class PodWait:
-    """An `ObjectWait` for a pod: its last state, since when it waits for what, and its log."""
+    """An `ObjectWait` for a pod: its last state, what it has been waiting for since when, and its log."""
 
     def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
         self._launch = launch
@@ -76,7 +76,7 @@ class PodWait:
 
     @property
     def deadline(self) -> float | None:
-        """Until when the pod may wait, on `monotonic()`; None while it doesn't."""
+        """The time limit of the pod's own wait, on `monotonic()`; None while it doesn't wait."""
         if self._pending is None:
             return None
         return self._since + self._context.pending.seconds(self._pending.limit)
@@ -99,7 +99,7 @@ class PodWait:
         return lost_end(self._last, f"{self._calls.namespace}/{self._name}")
 
     def check_deadline(self) -> None:
-        """Raise NeverStarted if the pod has waited for too long, or for what will never come."""
+        """Raise NeverStarted if the pod has waited for too long, or for an impossible event."""
         waits, deadline = self._pending, self.deadline
         if waits is None or deadline is None:
             return
@@ -126,19 +126,19 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
-        """The object with such a pod, without its name. Raises PlatformConfigError."""
+        """Return the object with this pod, without its name. Raises PlatformConfigError."""
 
     @abc.abstractmethod
     def _backend_for(self, launch: Launch, client: Client, namespace: str, manifest: Json) -> Backend:
-        """What creates and follows the object."""
+        """Return the backend that creates and follows the object."""
 
     def _base_pod(self) -> Json:
-        """The lowest layer."""
+        """Return the lowest layer."""
         return base_pod(self.component.name, self.container, "" if self.context.tmp_path else self.tmp_path)
 
     @property
     def merged(self) -> MergedPod:
-        """The pod, without its name, and where each of its values comes from. Raises ComponentError."""
+        """The pod, without its name, and the origin of each value. Raises ComponentError."""
         config = self.platform_config
         merged = merge_layers(
             self._base_pod(), config.layers if isinstance(config, KubernetesPodPlatformConfig) else ()
@@ -152,7 +152,7 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         return self._manifest_of(self.merged)
 
     def dry_run(self) -> str:
-        """The manifest, with the origin of each value as a comment."""
+        """Return the manifest, with the origin of each value as a comment."""
         merged = self.merged
         named = dict(self._manifest_of(merged))
         named["metadata"] = {"name": object_name(self.component.name, "RUN", 1), **named["metadata"]}
@@ -170,13 +170,13 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
 
 
 class KubernetesPodComponentLauncher(ObjectComponentLauncher):
-    """Takes container specs, with a KubernetesPodPlatformConfig or with none."""
+    """Accepts container specs, with a KubernetesPodPlatformConfig or with none."""
 
     kind = "kubernetes"
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
-        """Whether it is a container, and what is configured is a pod of its own."""
+        """Return whether it is a container, with a config for a pod or none."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
         return platform_config is None or type(platform_config) is KubernetesPodPlatformConfig
@@ -189,10 +189,10 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:
-    """The lowest layer: the component's container, called `main`, once.
+    """Return the lowest layer: the component's container, called `main`, once.
 
-    With `message_directory` the pod hands output.json, which is written there, back as its termination message: the
-    kubelet mounts a file of its own at that path, so launcher and pod need no storage in common.
+    With `message_directory` the pod returns output.json, written there, as its termination message: the
+    kubelet mounts its own file at that path, so launcher and pod need no common storage.
     """
     main: Json = {"name": MAIN, "image": container.image}
     if container.command:
@@ -210,7 +210,7 @@ def base_pod(component: str, container: ExecutorContainerSpec, message_directory
 
 
 def check_pod(component: str, pod: Json) -> None:
-    """Raise PlatformConfigError for a merged pod that can't run the component, or would never end."""
+    """Raise PlatformConfigError for a merged pod that can't run the component, or that would never end."""
     spec = pod.get("spec")
     containers = spec.get("containers") if isinstance(spec, dict) else None
     own = [c for c in containers or () if isinstance(c, dict) and c.get("name") == MAIN]
@@ -224,7 +224,7 @@ def check_pod(component: str, pod: Json) -> None:
 
 
 def with_origins(manifest: Json, merged: MergedPod) -> str:
-    """A manifest as YAML, and below it, as comments, which values are not the component's own and whose they are."""
+    """Return a manifest as YAML, followed by comments with the origin of each value that is not the component's own."""
     text: str = yaml.safe_dump(manifest, sort_keys=False)
     foreign = [f"#   {path}: {origin}" for path, origin in merged.origins.items() if origin != BASE]
     return text + "\n".join(["# from the platform config:", *foreign, ""]) if foreign else text

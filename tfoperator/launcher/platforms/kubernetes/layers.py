@@ -1,9 +1,9 @@
-"""Lays pod specs over each other as the TFX design wants it: base, default config, component config.
+"""Lays pod specs over each other as in the TFX design: base, default config, component config.
 
-Each layer is a strategic merge patch, applied exactly as Kubernetes would, with what that leaves to its user done
-here: a volume's or variable's new source drops the old one (else both are there, and the pod is refused), the order is
-that of the base with new items behind, and merges that lose something silently (two ports of one number) are refused.
-The origin of every field is kept, since a user of three layers has to see which one has set a value.
+Each layer is a strategic merge patch, applied exactly as Kubernetes would, with some additions
+here: a volume's or variable's new source drops the old one (else the pod has both, and is refused), the order is
+that of the base followed by new items, and merges that lose an item silently (two ports of one number) are refused.
+The origin of every field is kept, since a user of three layers must see which one has set a value.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ BASE = "component"
 """The origin of the component's own values."""
 
 _KIND = "Pod"
-_NOT_UNIQUE = {"ports": ("protocol", "TCP"), "topologySpreadConstraints": ("whenUnsatisfiable", "")}
-"""Lists whose merge key does not tell their items apart: what does, too, and its default."""
+_SECOND_KEYS = {"ports": ("protocol", "TCP"), "topologySpreadConstraints": ("whenUnsatisfiable", "")}
+"""Lists whose merge key is not unique: the additional key, and its default."""
 
 
 class MergedPod(msgspec.Struct, frozen=True):
-    """The outcome, and by path (`spec.containers[main].image`) where each value comes from."""
+    """The result, and the origin of each value by path (`spec.containers[main].image`)."""
 
     pod: Json
     origins: Mapping[str, str]
 
 
 def merge_layers(base: Json, layers: Sequence[PodLayer]) -> MergedPod:
-    """The base with every layer on top, in order. Raises PlatformConfigError, which names the layer and the field."""
+    """Return the base with every layer on top, in order. Raises PlatformConfigError naming the layer and the field."""
     keys = merge_keys(_KIND)
     pod = copy.deepcopy(base)
     values = dict(_leaves(pod, keys, "", ""))
@@ -62,12 +62,12 @@ def _join(path: str, name: str) -> str:
 
 
 def _items(value: Any, key: str) -> list[Json]:
-    """The items of a list that can be told apart by their key."""
+    """Return the items of a list that their key distinguishes."""
     return [item for item in value if isinstance(item, dict) and key in item] if isinstance(value, list) else []
 
 
 def _prepared(base: Any, patch: Json, keys: Mapping[str, str], path: str) -> Json:
-    """The patch with `$retainKeys` where one source replaces another; duplicates are refused on the way."""
+    """Return the patch with `$retainKeys` where one source replaces another; refuse duplicates on the way."""
     out: Json = {}
     for name, value in patch.items():
         where, old = _join(path, name), base.get(name) if isinstance(base, dict) else None
@@ -97,7 +97,7 @@ def _prepared_item(item: Any, before: Mapping[str, Json], keys: Mapping[str, str
 def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where: str) -> None:
     seen = dict(before)
     own: set[str] = set()
-    beside, default = _NOT_UNIQUE.get(where.rpartition(".")[2], ("", ""))
+    beside, default = _SECOND_KEYS.get(where.rpartition(".")[2], ("", ""))
     for item in _items(items, key):
         value = str(item[key])
         if value in own and "$patch" not in item:
@@ -115,7 +115,7 @@ def _check_unique(items: list[Any], before: Mapping[str, Json], key: str, where:
 
 
 def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], path: str) -> Json:
-    """The same with the items of merged lists in the order of `before`, new ones behind; not where the patch orders."""
+    """Return the items of merged lists in the order of `before`, then new ones; not where the patch sets an order."""
     out: Json = {}
     for name, value in merged.items():
         where = _join(path, name)
@@ -139,7 +139,7 @@ def _ordered(merged: Json, before: Any, patch: Any, keys: Mapping[str, str], pat
 
 
 def _leaves(value: Any, keys: Mapping[str, str], path: str, shown: str) -> Iterator[tuple[str, Any]]:
-    """Every value that is replaced as a whole, with its path as a person writes it."""
+    """Yield every value that is replaced as a whole, with its path in readable form."""
     if isinstance(value, dict) and value:
         for name, member in value.items():
             yield from _leaves(member, keys, _join(path, name), _join(shown, name))

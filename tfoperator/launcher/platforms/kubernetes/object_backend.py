@@ -1,4 +1,4 @@
-"""What is the same for every object that a launch creates in a cluster: create it once, wait, stop it, remove it."""
+"""The common part of every object of a launch in a cluster: create it once, wait, stop it, remove it."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ V = TypeVar("V", bound=HasMetadata)
 W = TypeVar("W", bound=HasMetadata, contravariant=True)
 
 DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds
-_BEYOND_GRACE = 30.0  # seconds that a node may take beyond that
-_RETRY = 2.0  # seconds before following is tried again
+_BEYOND_GRACE = 30.0  # seconds that a node may need beyond that
+_RETRY_SECONDS = 2.0  # seconds before the watch is retried
 
 _decode = decoder(PartialObject)
 
 
 class Gone(msgspec.Struct, frozen=True):
-    """The object is not there, or not any more."""
+    """The object does not exist, or not any more."""
 
 
 class ObjectFollower(Generic[V]):
-    """A context manager: entered, it follows; left, its thread has ended.
+    """A context manager: it follows while entered; at the exit its thread ends.
 
-    `mailbox` gets the object, each time that it has changed, `Gone`, or the KubeError with which the API refuses.
+    `mailbox` receives the object at each change, `Gone`, or the KubeError of a refusal.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class ObjectFollower(Generic[V]):
         decode: Decoder[V],
         mailbox: Mailbox[object],
     ) -> None:
-        """`uid` "" takes whatever has the name."""
+        """`uid` "" means any object of the name."""
         self._uid = uid
         self._mailbox = mailbox
         self._follower = Follower(client, resource, namespace, decode, by_name(name))
@@ -75,7 +75,7 @@ class ObjectFollower(Generic[V]):
             with closing(iter(self._follower)) as changes:
                 for change in changes:
                     if change.type is WatchEventType.BOOKMARK:
-                        if not seen:  # the first list is through
+                        if not seen:  # the first list is complete
                             self._mailbox.put(Gone())
                         continue
                     one = change.object
@@ -90,19 +90,19 @@ class ObjectFollower(Generic[V]):
 
 
 class ObjectWait(Protocol[W]):
-    """One wait for the end of an object: what was seen of it, and the logs that are forwarded meanwhile."""
+    """One wait for the end of an object: its observed state, and the logs forwarded meanwhile."""
 
     @property
     def deadline(self) -> float | None:
-        """When `check_deadline` has to be called at the latest, on `monotonic()`; None: no need."""
+        """The latest time for the next call of `check_deadline`, on `monotonic()`; None: no need."""
         ...
 
     def seen(self, state: W) -> ContainerEnd | None:
-        """The object has changed; how its container has ended, if it has."""
+        """Process a changed object; return the end of its container, if it has ended."""
         ...
 
     def gone(self) -> ContainerEnd:
-        """The object is not there any more: how its container has ended."""
+        """Process the object's deletion: return the end of its container."""
         ...
 
     def check_deadline(self) -> None:
@@ -110,7 +110,7 @@ class ObjectWait(Protocol[W]):
         ...
 
     def finish(self, seconds: float = 10.0) -> None:
-        """The wait is over: forward what is left of the logs, for so many seconds at most."""
+        """Forward the rest of the logs after the wait, for at most these seconds."""
         ...
 
 
@@ -134,14 +134,14 @@ class ObjectBackend(abc.ABC, Generic[V]):
         self._decode = decode
         self._manifest = manifest
         self._grace = grace
-        self._interrupted: ObjectWait[V] | None = None  # a wait that ended before its object
+        self._interrupted: ObjectWait[V] | None = None  # a wait that ended before its object did
 
     @abc.abstractmethod
     def _begin_wait(self, name: str, uid: str) -> ObjectWait[V]:
-        """Begin to wait for an object's end."""
+        """Start to wait for an object's end."""
 
     def create(self, name: str) -> str:
-        """Create the object, or find that this launch has done so."""
+        """Create the object, or find that this launch did."""
         calls, run, resource = self.calls, self.launch.run, self._resource
         body = copy.deepcopy(self._manifest)
         body["metadata"] |= {"name": name, "labels": {**body["metadata"].get("labels", {}), LAUNCH_LABEL: run}}
@@ -151,7 +151,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
                 f"create {what}", lambda: calls.client.create(resource, calls.namespace, body, _decode)
             )
         except AlreadyExistsError as error:
-            # An answer that was lost, or a launcher that was killed before it could record the UID.
+            # After a lost response, or a launcher killed before it could record the UID.
             made = calls.patiently(f"get {what}", lambda: calls.client.get(resource, calls.namespace, name, _decode))
             if made.metadata.labels.get(LAUNCH_LABEL) != run:
                 raise PermanentFailure(f"{what} exists, and is not this launch's") from error
@@ -178,9 +178,9 @@ class ObjectBackend(abc.ABC, Generic[V]):
                     raise outcome
                 if failures >= launch.context.api_retry.attempts:
                     raise PlatformUnavailable(f"the API server can't be followed: {outcome}") from outcome
-                launch.cancelled.wait(launch.context.clock, _RETRY)
+                launch.cancelled.wait(launch.context.clock, _RETRY_SECONDS)
         except (LaunchCancelled, NeverStarted):
-            self._interrupted = wait  # the container still runs, and has more to log while it is stopped
+            self._interrupted = wait  # the container still runs, and logs more while it is stopped
             raise
         except BaseException:
             wait.finish(0.0)
@@ -215,7 +215,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
         self.remove(name, uid)
         self._wait_until_gone(name, uid)
         if self._interrupted is not None:
-            self._interrupted.finish()  # the log ends with the object; its last words say why the component stopped
+            self._interrupted.finish()  # the log ends with the object; its last lines show why the component stopped
             self._interrupted = None
 
     def remove(self, name: str, uid: str) -> None:
@@ -227,7 +227,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
         self._mailbox.put(None)
 
     def _watch(self, wait: ObjectWait[V], name: str) -> tuple[ContainerEnd | KubeError, bool]:
-        """Take messages until the container has ended or the API fails; and whether a state has come before that."""
+        """Process messages until the container's end or an API failure; return it, and whether a state came before."""
         heard = False
         while True:
             self.launch.check_cancelled(f"{self._resource.kind} {name}")
@@ -240,7 +240,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
                     pass  # the deadline, or `wake`
                 case state:
                     heard = True
-                    if (end := wait.seen(state)) is not None:  # type: ignore[arg-type]  # what `_decode` returns
+                    if (end := wait.seen(state)) is not None:  # type: ignore[arg-type]  # the type of `_decode`
                         return end, heard
             wait.check_deadline()
 

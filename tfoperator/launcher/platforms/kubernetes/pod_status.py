@@ -1,7 +1,7 @@
-"""What a pod's status says about the component's container: pure functions of a pod.
+"""The state of the component's container from a pod's status: pure functions of a pod.
 
 The kubelet reports one fact in several fields, and leaves some of them empty when it is restarted. Here they become
-three answers: the container waits (for what?), it runs, it has ended (how, and who caused that?).
+three states: the container waits (for what?), it runs, it has ended (how, and by which cause?).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _Status(PodStatus, frozen=True, rename="camel"):
 
 
 class PodView(HasMetadata, frozen=True):
-    """A pod, as far as its launcher reads it."""
+    """A pod, reduced to the fields that its launcher reads."""
 
     spec: _Spec = _Spec()
     status: _Status = _Status()
@@ -62,7 +62,7 @@ decode_pod_view = decoder(PodView)
 
 
 class Pending(msgspec.Struct, frozen=True):
-    """What a pod waits for. `limit` is the PendingLimits field that says for how long; "" for not at all."""
+    """The reason for a pod's wait. `limit` is the PendingLimits field with its maximum; "" if it must not wait."""
 
     limit: str
     reason: str = ""
@@ -73,28 +73,28 @@ class Pending(msgspec.Struct, frozen=True):
         return said or ("no node was chosen for it" if self.limit == "schedule" else "it has not started")
 
 
-_HOPELESS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
-_UNSTARTABLE = frozenset(
+_PERMANENT_REASONS = frozenset({"InvalidImageName", "ErrImageNeverPull"})
+_TRANSIENT_REASONS = frozenset(
     {"ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError", "CreateContainerConfigError",
      "CreateContainerError", "RunContainerError"}
 )  # fmt: skip
-"""The kubelet's reasons why a container can't be created. Each may pass: a registry comes back, a secret is created."""
+"""The kubelet's reasons why a container can't be created. Each may pass: a registry recovers, a secret is created."""
 
 _MESSAGE_BYTES = 4096
 _POD_MESSAGE_BYTES = 12 * 1024
 """The kubelet's MaxContainerTerminationMessageLength and MaxPodTerminationMessageLogLength."""
 
 _OWN_REASONS = frozenset({"DeadlineExceeded"})
-"""Reasons of a failed pod that it has caused; all others (Evicted, NodeLost, OutOfcpu ...) are the platform's."""
+"""Reasons of a pod's failure caused by itself; all others (Evicted, NodeLost, OutOfcpu ...) are the platform's."""
 
 
 def status_of(pod: PodView, container: str = MAIN) -> ContainerView | None:
-    """The report about one container, if there is one yet."""
+    """Return the status of one container, if there is one yet."""
     return next((status for status in pod.status.container_statuses if status.name == container), None)
 
 
 def has_started(pod: PodView, container: str = MAIN) -> bool:
-    """Whether the container runs or has run, so that there may be a log."""
+    """Return whether the container runs or has run, so that there may be a log."""
     status = status_of(pod, container)
     if status is None:
         return False
@@ -102,10 +102,10 @@ def has_started(pod: PodView, container: str = MAIN) -> bool:
 
 
 def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
-    """How the container has ended; None if it has not, or will be started again."""
+    """Return how the container has ended; None if it has not, or will be restarted."""
     status, phase = status_of(pod, container), pod.status.phase
     terminated = status.state.terminated if status else None
-    # Other containers (sidecars) may go on for ever: the component's own decides, unless it is started again.
+    # Other containers (sidecars) may run for ever: the component's own decides, unless it is restarted.
     if phase not in ("Succeeded", "Failed") and not (terminated and pod.spec.restart_policy == "Never"):
         return None
     code = terminated.exit_code if terminated else (0 if phase == "Succeeded" else None)
@@ -127,7 +127,7 @@ def container_end(pod: PodView, container: str = MAIN) -> ContainerEnd | None:
 
 
 def lost_end(last: PodView | None, name: str, container: str = MAIN) -> ContainerEnd:
-    """How a container has ended whose pod is gone, `last` being the last that was seen of it."""
+    """Return the end of the container of a deleted pod, `last` being its last observed state."""
     end = container_end(last, container) if last is not None else None
     if end is not None and end.exit_code == 0:
         return end  # it succeeded before its pod was deleted
@@ -135,7 +135,7 @@ def lost_end(last: PodView | None, name: str, container: str = MAIN) -> Containe
 
 
 def pending(pod: PodView, container: str = MAIN) -> Pending | None:
-    """What the pod waits for; None once the container has started or ended."""
+    """Return the reason for the pod's wait; None once the container has started or ended."""
     if has_started(pod, container) or pod.status.phase in ("Succeeded", "Failed"):
         return None
     waiting = [
@@ -143,7 +143,7 @@ def pending(pod: PodView, container: str = MAIN) -> Pending | None:
         for status in (*pod.status.init_container_statuses, *pod.status.container_statuses)
         if status.state.waiting
     ]
-    for reasons, limit in ((_HOPELESS, ""), (_UNSTARTABLE, "image")):
+    for reasons, limit in ((_PERMANENT_REASONS, ""), (_TRANSIENT_REASONS, "image")):
         for state in waiting:
             if state.reason in reasons:
                 return Pending(limit, state.reason, state.message)
@@ -155,7 +155,7 @@ def pending(pod: PodView, container: str = MAIN) -> Pending | None:
 
 
 def _taken_away(pod: PodView, terminated: ContainerStateTerminated | None) -> str:
-    """How the platform has ended the container, as a message; "" if it ended by itself."""
+    """Return how the platform ended the container, as a message; "" if it ended by itself."""
     name, status = pod.metadata.key, pod.status
     for condition in status.conditions:
         if condition.type == "DisruptionTarget" and condition.status == "True":
@@ -181,23 +181,23 @@ def _explanation(pod: PodView, terminated: ContainerStateTerminated | None, *, i
 
 
 def message_limit(containers: int) -> int:
-    """Bytes of a termination message that the kubelet keeps: the last 4096 of the file, of which the first are kept
+    """Return the bytes of a termination message that the kubelet keeps: the last 4096, of which the first are kept
     where a pod's containers (of all kinds) would need more than 12 KiB together.
     """  # fmt: skip
     return min(_MESSAGE_BYTES, _POD_MESSAGE_BYTES // max(1, containers))
 
 
 def _reports_by_message(pod: PodView, container: str) -> bool:
-    """Whether the file of the container's termination message is output.json."""
+    """Return whether the file of the container's termination message is output.json."""
     own = next((one for one in pod.spec.containers if one.name == container), _Container())
     return own.termination_message_path.endswith(f"/{OUTPUT_FILE}")
 
 
 def _document(pod: PodView, container: str, terminated: ContainerStateTerminated | None) -> tuple[bytes | None, bool]:
-    """The termination message, if it is meant as output.json; and whether it may have been cut.
+    """Return the termination message, if it is meant as output.json; and whether it may be truncated.
 
-    Where the container's message is the file output.json, whatever is in it is meant. Only a container that has failed
-    may have a message of its runtime's instead, which is no document.
+    Where the container's message is the file output.json, any content is meant as such. Only a failed container
+    may have a message of its runtime instead, which is no document.
     """
     message = terminated.message if terminated is not None else ""
     if terminated is None or not message:
