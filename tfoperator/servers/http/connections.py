@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from tfoperator.servers.http.limits import Limits
 
@@ -13,9 +13,10 @@ _FLEETING_SECONDS = 1.0
 
 
 class Connection:
-    """One connection. While it is `busy` its request is being answered.
+    """One connection. While it is `busy` its request is complete and its response is being computed.
 
-    `streaming`: with an answer that has no end, so that stopping does not wait for it.
+    `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
+    request's body, until the response is computed, and `unsent` those of the response, until its last byte is sent.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -25,6 +26,7 @@ class Connection:
         self.streaming = False
         self.idle_since = now
         self.received = 0
+        self.unsent = 0
         self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.WriteTransport | None = None
 
@@ -61,26 +63,41 @@ class Connections:
             connection.task.cancel()
 
     def make_room(self, source: str, now: float) -> bool:
-        """Return whether this source may have one more connection, after ending an idle one if necessary."""
-        sources: dict[str, list[Connection]] = {}
-        for one in self._all:
-            sources.setdefault(one.source, []).append(one)
-        own = sources.get(source, [])
+        """Return whether this source may have one more connection, after ending one that waits for its client.
+
+        Only a complete request whose response is computed, or a stream, holds its place in a full server. A connection
+        that rests, that still sends a request, or that does not read its response is ended, the oldest first: who asks
+        at once is served before it is the oldest, however many others come.
+        """
+        own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:
             # Not sooner: else the server would only accept and close connections.
-            return self._end_one_of(own, now, idle_seconds=_FLEETING_SECONDS)
-        if len(self._all) < self._limits.connections:
-            return True
-        most = max(sources.values(), key=len)
-        return len(most) > len(own) + 1 and self._end_one_of(most, now, idle_seconds=0.0)
+            return self._end_oldest([one for one in own if not one.unsent], now - _FLEETING_SECONDS)
+        return len(self._all) < self._limits.connections or self._end_oldest(self._all, now)
 
-    def _end_one_of(self, connections: list[Connection], now: float, idle_seconds: float) -> bool:
-        """End the longest idle connection, if it was idle for these seconds."""
-        idle = min((one for one in connections if not one.busy), key=lambda one: one.idle_since, default=None)
-        if idle is None or now - idle.idle_since < idle_seconds:
+    def _end_oldest(self, connections: Sequence[Connection], since: float) -> bool:
+        """End the connection that has waited longest for its client, if it has since then."""
+        waiting = min((one for one in connections if not one.busy), key=lambda one: one.idle_since, default=None)
+        if waiting is None or waiting.idle_since > since:
             return False
-        self.end(idle)
+        self.end(waiting)
         return True
+
+    def bound_unsent(self) -> bool:
+        """End the connections that read least while all unsent responses exceed the limit, or one source's half of it.
+
+        Returns whether one was ended. One response may be larger than that.
+        """
+        limit, ended = self._limits.unsent, False
+        while True:
+            unread, held = [one for one in self._all if one.unsent], Counter[str]()
+            for one in unread:
+                held[one.source] += one.unsent
+            greedy = [one for one in unread if held[one.source] > max(limit // 2, one.unsent)]
+            if not greedy and (held.total() <= limit or len(unread) == 1):
+                return ended
+            self.end(min(greedy or unread, key=lambda one: (-held[one.source], one.idle_since)))
+            ended = True
 
     def bound_received(self) -> bool:
         """End a connection that still sends if all bodies received exceed the limit, or one source's half of it.

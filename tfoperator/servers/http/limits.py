@@ -30,14 +30,16 @@ class Limits(msgspec.Struct, frozen=True):
     """Limits on clients. Sizes are in bytes, times in seconds.
 
     `per_source` are connections from one IPv4 address or one IPv6 network of 64 bits. `received` bounds the bodies that
-    were received and not answered yet, of all connections together. `idle_seconds` is how long a connection
-    may be idle after a request; 0 means that each connection has one request.
+    were received and not answered yet, and `unsent` the responses that clients have not read yet, of all connections
+    together. `idle_seconds` is how long a connection may be idle after a request; 0 means that each connection has one
+    request.
     """
 
     connections: int = 128
     per_source: int = 32
     body: int = 0
     received: int = 0
+    unsent: int = 16 << 20
     handshake_seconds: float = 10.0
     request_seconds: float = 10.0
     idle_seconds: float = 0.0

@@ -2,8 +2,8 @@
 
 Clients that open connections and send little must not block others. So no connection holds a thread before its request
 is complete, nor while its answer is sent; everything has a deadline; a source has a bounded number of connections; and
-at the limit, the source with the most connections loses an idle one. The bytes of all requests
-received are bounded in the same way.
+a full server ends the connection that has waited longest for its client. The bytes of all requests received, and of all
+responses that are not read yet, are bounded, too.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class HttpServer(ABC):
         await self._stopping.wait()
         self._stop_accepting()
         for connection in self._connections:
-            if not connection.busy or connection.streaming:
+            if connection.streaming or not (connection.busy or connection.unsent):
                 self._connections.end(connection)
         under_way = [one.task for one in self._connections if one.task is not None]
         if under_way:
@@ -200,37 +200,59 @@ class HttpServer(ABC):
             async with asyncio.timeout(seconds):
                 first = await reader.readexactly(1)
             is_head = first == b"H"  # of all methods, refused ones included
-            try:
-                async with asyncio.timeout(limits.request_seconds):
-                    request = await read_request(
-                        first, reader, writer, most=limits.body, received=partial(self._received, connection)
-                    )
-                connection.busy = True
-                asked = msgspec.structs.replace(request, source=connection.source)
-                answer: Answer | StreamedAnswer = await self.respond(asked)
-                last = self.draining or not limits.idle_seconds or request.last
-            except Refusal as refusal:
-                self.refused(refusal.reason)
-                connection.busy = last = refused = True  # the rest of the request does not count as received
-                answer = self.refusal(refusal)
-            finally:
-                connection.received = 0
+            answer, last, refused = await self._answer(connection, first, reader, writer)
             if isinstance(answer, StreamedAnswer):
                 connection.streaming = True
                 await send_stream(answer, reader, writer, limits.request_seconds, head_only=is_head)
                 break
-            writer.write(encode_head(answer, last=last) + (b"" if is_head else answer.body))
-            async with asyncio.timeout(limits.request_seconds):
-                await writer.drain()
-            if not last:
-                connection.busy = False
-                connection.idle_since = self._loop.time()
+            self._write(connection, writer, encode_head(answer, last=last) + (b"" if is_head else answer.body))
+            del answer  # what is not sent yet is in the transport's buffer, once
+            await self._drained(connection, writer)
             seconds = limits.idle_seconds
             if refused:
                 await discard(reader)
         writer.close()
         async with asyncio.timeout(1.0):
             await writer.wait_closed()
+
+    async def _answer(
+        self, connection: Connection, first: bytes, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> tuple[Answer | StreamedAnswer, bool, bool]:
+        """Return the response to the request that begins with this byte, whether it is the last, and a refusal.
+
+        The request is dropped: its body must not stay beside the response, until the client has read that.
+        """
+        limits = self._limits
+        try:
+            async with asyncio.timeout(limits.request_seconds):
+                request = await read_request(
+                    first, reader, writer, most=limits.body, received=partial(self._received, connection)
+                )
+            connection.busy = True
+            answer = await self.respond(msgspec.structs.replace(request, source=connection.source))
+            return answer, self.draining or not limits.idle_seconds or request.last, False
+        except Refusal as refusal:
+            self.refused(refusal.reason)
+            connection.busy = True  # the rest of the request does not count as received
+            return self.refusal(refusal), True, True
+        finally:
+            connection.received = 0
+
+    def _write(self, connection: Connection, writer: asyncio.StreamWriter, data: bytes) -> None:
+        """Begin to send a response; until its client has read it, its connection may have to end for others."""
+        connection.busy, connection.unsent, connection.idle_since = False, len(data), self._loop.time()
+        if self._connections.bound_unsent():
+            self.refused("turned_away")
+        writer.write(data)
+
+    async def _drained(self, connection: Connection, writer: asyncio.StreamWriter) -> None:
+        """Return when the client has read the response. Raises TimeoutError."""
+        try:
+            async with asyncio.timeout(self._limits.request_seconds):
+                await writer.drain()
+        finally:
+            connection.unsent = 0
+        connection.idle_since = self._loop.time()
 
     def _received(self, connection: Connection, size: int) -> None:
         connection.received = size

@@ -1,0 +1,99 @@
+"""Crowds of strangers, with one connection each or with unread responses: who asks is answered."""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+
+import pytest
+
+from tests.support.eventually import eventually
+from tfoperator.servers.http import Answer, HttpServer, Limits, Request
+
+PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+LARGE = 1 << 20
+
+
+class Served(HttpServer):
+    """Answers with as many bytes as the path says, and knows how many connections it turned away."""
+
+    def __init__(self, limits: Limits) -> None:
+        super().__init__("127.0.0.1", 0, name="test", limits=limits)
+        # Else the kernel takes a whole response that nobody reads.
+        self._acceptors[0]._socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        self.turned_away = 0
+        self._strangers = ExitStack()
+
+    async def respond(self, request: Request) -> Answer:
+        return Answer(b"x" * (LARGE if request.path == "/large" else 2))
+
+    def refused(self, reason: str) -> None:
+        self.turned_away += reason == "turned_away"
+
+    def stranger(self, number: int, sent: bytes = b"") -> socket.socket:
+        """A connection from an address of its own that reads nothing."""
+        made = socket.socket()
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        made.bind((f"127.1.{number // 250}.{number % 250 + 1}", 0))
+        made.connect(("127.0.0.1", self.port))
+        made.sendall(sent)
+        return self._strangers.enter_context(made)
+
+    def ask(self, sent: bytes = PROBE) -> bytes:
+        """All that comes for a request of a client at this machine's own address."""
+        with socket.create_connection(("127.0.0.1", self.port), timeout=60) as one:
+            one.sendall(sent)
+            return b"".join(iter(lambda: one.recv(1 << 16), b""))
+
+    def stop(self) -> None:
+        self._strangers.close()
+        super().stop()
+
+
+@contextmanager
+def served(**limits: int) -> Iterator[Served]:
+    one = Served(Limits(**limits, request_seconds=300.0))
+    one.start()
+    try:
+        yield one
+    finally:
+        one.stop()
+
+
+@pytest.mark.parametrize("sent", [b"", b"G", b"POST / HTTP/1.1\r\nContent-Length: 100\r\n\r\nx"])
+def test_sources_with_one_connection_each_keep_no_place_from_who_asks(sent: bytes) -> None:
+    with served(connections=64, body=1024, received=1 << 20) as server:
+        for number in range(256):
+            server.stranger(number, sent)
+            if number % 64 == 63:
+                began = time.monotonic()
+                assert server.ask().endswith(b"\r\n\r\nxx")
+                assert time.monotonic() - began < 30
+        assert server.turned_away == 0
+
+
+def test_responses_that_are_not_read_are_bounded_and_end_first() -> None:
+    with served(connections=128, unsent=8 * LARGE) as server:
+        ask = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+        strangers = [server.stranger(number % 4, ask) for number in range(32)]
+        eventually(lambda: server.turned_away >= 32 - 8, what="all but the limit's worth are ended")
+        assert len(server.ask(ask)) > LARGE
+        held = [one.unsent for one in server._connections]
+        assert sum(held) <= 8 * LARGE
+        assert len(strangers) == 32
+
+
+def test_a_source_that_reads_nothing_has_half_of_the_bytes() -> None:
+    with served(connections=128, unsent=8 * LARGE) as server:
+        for _ in range(16):
+            server.stranger(1, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
+        eventually(lambda: server.turned_away >= 16 - 4, what="more than half of the limit is ended")
+        assert sum(one.unsent for one in server._connections) <= 5 * LARGE
+
+
+def test_one_response_may_be_larger_than_the_limit() -> None:
+    with served(unsent=LARGE // 4) as server:
+        assert len(server.ask(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) > LARGE
+        assert server.turned_away == 0
