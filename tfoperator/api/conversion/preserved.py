@@ -46,6 +46,13 @@ _MAX_LEVELS = 1000
 """An API server reads JSON of up to 10,000 levels, and an annotation can hold more: restored, they would keep it from
 reading any job of a list."""
 
+MAX_ANNOTATIONS = 256 << 10
+"""Bytes of the names and values of an object's annotations. One object with more fails a whole list, or a watch, of its
+version at the API server, for every client."""
+
+OMITTED = "omitted"
+"""The value in place of fields for which there is no room. It can't be converted back: nothing may be lost by that."""
+
 _NOTHING_PRESERVED = Preserved()
 _decode = msgspec.json.Decoder(Preserved).decode
 
@@ -70,6 +77,15 @@ def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Prese
     return {**obj, "metadata": {**rest, "annotations": others} if others else rest}, preserved
 
 
+def check_complete(obj: Mapping[str, Any]) -> None:
+    """Raise ConversionError for a v1alpha2 job that lacks fields of v1, since its annotations had no room for them."""
+    metadata = obj.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    if isinstance(annotations, dict) and annotations.get(V1_ONLY) == OMITTED:
+        what = "this job has more fields of v1 than annotations can hold: change it as kubeflow.org/v1"
+        raise ConversionError(f"metadata.annotations[{V1_ONLY}]", what)
+
+
 def _too_deep(preserved: Preserved) -> bool:
     level: list[Any] = [preserved.spec, preserved.replicas]
     for _ in range(_MAX_LEVELS):
@@ -83,7 +99,8 @@ def _too_deep(preserved: Preserved) -> bool:
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:
     """Return the object with the annotation, or as it is if there is nothing to preserve.
 
-    Metadata that isn't an object at all can't have annotations; validation refuses it anyway.
+    Fields of v1 for which its annotations have no room are omitted (`OMITTED`): a stored job must always be readable as
+    another version. Metadata that isn't an object at all can't have annotations; validation refuses it anyway.
     """
     data = msgspec.json.encode(value, order="deterministic").decode()
     metadata = obj.get("metadata") or {}
@@ -92,7 +109,16 @@ def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[st
     annotations = metadata.get("annotations") or {}
     if not isinstance(annotations, dict):
         return obj
-    return {**obj, "metadata": {**metadata, "annotations": {**annotations, annotation: data}}}
+    kept = {**annotations, annotation: data}
+    if annotation == V1_ONLY and _bytes_of(kept) > MAX_ANNOTATIONS:
+        kept[annotation] = OMITTED
+        while _bytes_of(kept) > MAX_ANNOTATIONS:
+            del kept[max(kept, key=lambda name: len(str(kept[name])))]
+    return {**obj, "metadata": {**metadata, "annotations": kept}}
+
+
+def _bytes_of(annotations: Mapping[str, Any]) -> int:
+    return sum(len(name.encode()) + len(str(value).encode()) for name, value in annotations.items())
 
 
 _Dict = dict[str, Any]
@@ -151,6 +177,8 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
     alone = {"metadata": {"name": name if isinstance(name, str) else ""}, "spec": {**restored, "tfReplicaSpecs": {}}}
     judged = (_REPLICAS,) if "tensorBoard" in restored else (_REPLICAS, "metadata.name")
     annotation = f"metadata.annotations[{V1_ONLY}]"
+    for field, position in _null_items(restored.get("tensorBoard")):
+        raise ConversionError(annotation, f"spec.tensorBoard.{field}[{position}]: must be an object")
     try:
         decoded = decode_tfjob(msgspec.json.encode(alone))
     except UNDECODABLE as error:
@@ -158,3 +186,11 @@ def check_restored(job: Mapping[str, Any], members: Collection[str]) -> None:
     for problem in errors(validate(decoded)):
         if problem.field not in judged:
             raise ConversionError(annotation, f"{problem.field}: {problem.message}")
+
+
+def _null_items(tensorboard: Any) -> Iterable[tuple[str, int]]:
+    """Yield the nulls in a TensorBoard's lists: decoding drops them, and v1's schema refuses them."""
+    members = tensorboard.items() if isinstance(tensorboard, dict) else ()
+    for field, items in members:
+        if isinstance(items, list):
+            yield from ((field, position) for position, item in enumerate(items) if item is None)

@@ -24,6 +24,7 @@ from tfoperator.api.conversion.preserved import (
     V1_ONLY,
     V1ALPHA2_ONLY,
     Preserved,
+    check_complete,
     check_restored,
     overlaid,
     preserve,
@@ -82,8 +83,9 @@ def v1_to_v1alpha2(obj: Mapping[str, Any]) -> Conversion:
 def checked_v1alpha2_to_v1(obj: Mapping[str, Any]) -> _Dict:
     """Return a v1alpha2 job as v1, for a server that checked it as v1alpha2 and stores it without another check.
 
-    Raises ConversionError if v1 would not accept the members that the annotation restores.
+    Raises ConversionError if v1 would not accept the members that the annotation restores, or if it lacks some.
     """
+    check_complete(obj)
     converted = v1alpha2_to_v1(obj).obj
     _, earlier = take(obj, V1_ONLY)
     check_restored(converted, [name for name in earlier.spec if name != _REPLICAS])

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import yaml
 
+from tfoperator.base.controlchars import reorders
 from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, is_plain_text, read_documents
 
 
@@ -127,6 +128,12 @@ _Dumper.add_representer(str, _represent_text)
 
 def to_yaml(objects: Iterable[Any]) -> str:
     """Return the objects as YAML documents, members in their order."""
-    return yaml.dump_all(
-        objects, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True, explicit_start=False
-    )
+    made = list(objects)
+
+    def dumped(*, allow_unicode: bool) -> str:
+        return yaml.dump_all(
+            made, Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=allow_unicode, explicit_start=False
+        )
+
+    text = dumped(allow_unicode=True)
+    return dumped(allow_unicode=False) if reorders(text) else text

@@ -21,6 +21,7 @@ from tfoperator.api.validation.limits import (
     INT32_MAX,
     MANAGED_BY,
     MAX_LOG_DIR_LENGTH,
+    MAX_OBJECT_NAME_LENGTH,
     MAX_PATH_LENGTH,
     MAX_REPLICAS,
     MAX_VARIABLES,
@@ -30,7 +31,6 @@ from tfoperator.api.validation.limits import (
 )
 from tfoperator.api.validation.thresholds import CONTRADICTION
 
-_MAX_OBJECT_NAME_LENGTH = 253
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
 _CHANGE_MESSAGE = """'can\\'t be changed from "' + {} + '" to "' + {} + '"'"""
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
@@ -152,7 +152,7 @@ _SPEC: dict[type, dict[str, Field]] = {
         ),
         "imagePullSecrets": Field(
             "Secrets with which its image is pulled, as in a pod's spec.",
-            {"maxItems": MAX_VOLUMES, "items": _named("secret", _MAX_OBJECT_NAME_LENGTH)},
+            {"maxItems": MAX_VOLUMES, "items": _named("secret", MAX_OBJECT_NAME_LENGTH)},
         ),
         "nodeSelector": Field("Labels of the nodes on which it may run, as in a pod's spec."),
         "securityContext": Field(

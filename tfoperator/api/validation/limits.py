@@ -33,6 +33,9 @@ MOUNT_PATH_PATTERN = "^/+[^/:][^:]*$"
 MAX_PATH_LENGTH = 1024
 """The maximum length of a mount path; systems accept up to 4096 bytes, and a program appends to it."""
 
+MAX_OBJECT_NAME_LENGTH = 253
+"""The maximum length of most objects' names: DNS-1123 subdomains."""
+
 MAX_LOG_DIR_LENGTH = 1024
 """The maximum length of a TensorBoard's log directory; object stores allow names of 1024 bytes."""
 

@@ -17,6 +17,8 @@ from tfoperator.api.structure import type_problems
 from tfoperator.api.v1.types import TensorBoard, TensorBoardServiceType
 from tfoperator.api.validation.limits import (
     MAX_LOG_DIR_LENGTH,
+    MAX_OBJECT_NAME_LENGTH,
+    MAX_PATH_LENGTH,
     MAX_VARIABLES,
     MAX_VOLUMES,
     check_one_of,
@@ -92,15 +94,17 @@ def _validate_pod_parts(tensorboard: TensorBoard) -> Iterator[Problem]:
     parts = {"env": list(tensorboard.env), "securityContext": tensorboard.security_context}
     # Names are checked below, together with all other names.
     yield from (one for one in type_problems(parts, _PodParts, _PATH) if not one.field.endswith("].name"))
-    for field, items, limit in (
-        ("env", tensorboard.env, MAX_VARIABLES),
-        ("imagePullSecrets", tensorboard.image_pull_secrets, MAX_VOLUMES),
+    for field, items, limit, length in (
+        ("env", tensorboard.env, MAX_VARIABLES, MAX_PATH_LENGTH),
+        ("imagePullSecrets", tensorboard.image_pull_secrets, MAX_VOLUMES, MAX_OBJECT_NAME_LENGTH),
     ):
         path = member(_PATH, field)
         if len(items) > limit:
             yield Problem(path, f"must have at most {limit} items")
         for position, item in enumerate(items):
-            yield from _text(f"{path}[{position}]", item, "name")
+            name = yield from _text(f"{path}[{position}]", item, "name")
+            if len(name) > length:
+                yield Problem(f"{path}[{position}].name", f"must have at most {length} characters")
             if field == "env" and item.get("name") in _RESERVED_VARIABLES:
                 yield warning(f"{path}[{position}]", f"{item['name']} is the operator's: this value is not used")
 

@@ -22,7 +22,7 @@ from tfoperator.api.conversion import (
     to_v1,
     v1_to_v1alpha2,
 )
-from tfoperator.api.conversion.preserved import check_restored, split_policy
+from tfoperator.api.conversion.preserved import MAX_ANNOTATIONS, check_restored, split_policy
 from tfoperator.api.conversion.v1alpha2 import v1alpha2_to_v1
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.operator.__main__ import MAX_NESTING
@@ -136,6 +136,27 @@ def test_an_annotation_that_cannot_be_read_stops_nothing(value: Any) -> None:
     assert to_v1(job).obj["metadata"]["annotations"] == {V1_ONLY: value}
 
 
+@pytest.mark.parametrize(
+    "own", [{}, {"a": "x" * (MAX_ANNOTATIONS - 1)}, {"a": "x" * (200 << 10), "b": "y" * (50 << 10)}]
+)
+def test_a_stored_job_is_always_readable_and_one_without_room_for_all_of_v1_is_changed_as_v1_only(
+    own: dict[str, str],
+) -> None:
+    """An API server fails a list, for everybody, with one object whose annotations are too large."""
+    env = [{"name": "A", "value": "v" * (300 << 10)}]
+    job = tfjob({"Worker": {}}, tensorBoard={"logDir": "/l", "env": env})
+    job["metadata"]["annotations"] = {**own, V1_ONLY: "omitted"}
+    down = v1_to_v1alpha2(job).obj
+    annotations = down["metadata"]["annotations"]
+    assert sum(len(name) + len(value) for name, value in annotations.items()) <= MAX_ANNOTATIONS
+    assert annotations[V1_ONLY] == "omitted"
+    with pytest.raises(ConversionError, match=r"change it as kubeflow.org/v1$"):
+        checked_v1alpha2_to_v1(down)
+    del job["spec"]["tensorBoard"]["env"]
+    job["metadata"]["annotations"] = {}
+    assert checked_v1alpha2_to_v1(v1_to_v1alpha2(job).obj)["spec"]["tensorBoard"] == {"logDir": "/l"}
+
+
 def test_a_tampered_annotation_makes_no_two_replicas_one() -> None:
     names = {"Worker": "Local", "PS": "Boss", "Chief": "chief"}
     job = tfjob({"Worker": {"replicas": 1}, "PS": {"replicas": 2}, "Local": {"replicas": 3}})
@@ -247,6 +268,11 @@ def test_what_v1s_schema_refuses_is_not_restored() -> None:
     assert len(cases) > 60
     assert [case for case in cases if passes(dict([case]))] == []
     assert refusal(FULL_SPEC) == ""
+
+
+@pytest.mark.parametrize("field", ["env", "imagePullSecrets", "volumes", "volumeMounts"])
+def test_a_null_in_a_list_of_a_tensorboard_is_not_restored(field: str) -> None:
+    assert refusal({"tensorBoard": {"logDir": "gs://l", field: [None]}}).endswith(f"{field}[0]: must be an object")
 
 
 @pytest.mark.parametrize("spec", [{"runPolicy": 3}, {"runPolicy": []}, {"runPolicy": {"backoffLimit": 10**400}}])

@@ -211,6 +211,13 @@ def test_text_that_anybody_takes_for_something_else_is_quoted(text: str) -> None
     assert to_yaml([{"v": text}]) == f"v: '{text}'\n"
 
 
+def test_yaml_reorders_nothing_that_is_shown() -> None:
+    objects = [{"v": "loss \u202e1.0"}, {"v": "\u05d0"}]
+    text = to_yaml(objects)
+    assert "\u202e" not in text
+    assert list(yaml.safe_load_all(text)) == objects
+
+
 def test_shared_parts_are_written_twice_and_programs_line_by_line() -> None:
     shared = {"command": "a\nb\n"}
     assert to_yaml([{"x": shared, "y": shared}]) == "x:\n  command: |\n    a\n    b\ny:\n  command: |\n    a\n    b\n"

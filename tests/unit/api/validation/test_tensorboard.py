@@ -61,6 +61,8 @@ def test_a_good_one_is_neither_an_error_nor_a_warning(board: dict[str, Any]) -> 
         (GOOD | {"env": [{"name": "A", "value": 1}]}, "spec.tensorBoard.env[0].value: must be a string"),
         (GOOD | {"env": [{"name": "A"}] * 257}, "spec.tensorBoard.env: must have at most 256 items"),
         (GOOD | {"imagePullSecrets": [{}]}, "spec.tensorBoard.imagePullSecrets[0].name: is required"),
+        (GOOD | {"imagePullSecrets": [{"name": "s" * 254}]}, "spec.tensorBoard.imagePullSecrets[0].name: must have at"),
+        (GOOD | {"env": [{"name": "A" * 1025}]}, "spec.tensorBoard.env[0].name: must have at most 1024 characters"),
         (GOOD | {"imagePullSecrets": ["s"]}, "spec.tensorBoard.imagePullSecrets[0]: must be an object"),
         (GOOD | {"nodeSelector": {"a": 1}}, "spec.tensorBoard.nodeSelector[a]: must be a string"),
         (GOOD | {"securityContext": {"runAsUser": "me"}}, "spec.tensorBoard.securityContext.runAsUser: must be a"),
