@@ -14,7 +14,7 @@ reports alone: it is not valid for any request to an API server.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 import msgspec
@@ -68,12 +68,29 @@ def add_accelerators(template: Template, accelerators: Mapping[str, Accelerator]
         ]
     if not used:
         return
-    template.use_containers(groups["containers"])
     own = list_of_objects(template.spec.get("volumes"), f"{template.path}.spec.volumes")
+    _keep_read_only(groups, used, {volume.get("name") for volume in own})
+    template.use_containers(groups["containers"])
     volumes = _joined(own, (one.volumes for one in used.values()), "name")
     template.spec = template.spec | {"volumes": volumes}
     if groups["initContainers"]:
         template.spec = template.spec | {"initContainers": groups["initContainers"]}
+
+
+def _keep_read_only(
+    groups: Mapping[str, list[dict[str, Any]]], used: Mapping[str, Accelerator], own: Set[object]
+) -> None:
+    """Mount read-only, wherever a template mounts it, a volume that its accelerator mounts read-only."""
+    mounts = (mount for one in used.values() for mount in one.volume_mounts)
+    protected = {mount["name"] for mount in mounts if mount.get("readOnly")} - own
+    if not protected:
+        return
+    for containers in groups.values():
+        for position, container in enumerate(containers):
+            found = container.get("volumeMounts") or ()
+            if any(mount.get("name") in protected for mount in found):
+                kept = [{**mount, "readOnly": True} if mount.get("name") in protected else mount for mount in found]
+                containers[position] = container | {"volumeMounts": kept}
 
 
 def _with_accelerators(

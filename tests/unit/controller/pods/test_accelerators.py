@@ -66,6 +66,21 @@ def test_only_the_containers_that_ask_are_equipped_init_containers_too() -> None
     assert spec["volumes"] == [VOLUME]
 
 
+def test_a_volume_that_an_accelerator_mounts_read_only_is_read_only_wherever_it_is_mounted() -> None:
+    guarded = Accelerator(volumes=(VOLUME,), volume_mounts=({**MOUNT, "readOnly": True},))
+    again = {"name": "nvidia", "mountPath": "/host", "readOnly": False}
+    other = {"name": "mine", "mountPath": "/mine"}
+    containers = [container(limits={GPU: 1}, volumeMounts=[again, other]), container("sidecar", volumeMounts=[again])]
+    spec: dict[str, Any] = {"containers": containers, "initContainers": [container("init", volumeMounts=[again])]}
+    for volumes, read_only in (([], True), ([{"name": "nvidia", "emptyDir": {}}], False)):
+        job = make_job({"Worker": {"replicas": 1, "template": {"spec": {**spec, "volumes": volumes}}}})
+        options = PlanOptions(accelerators={GPU: guarded})
+        made = planned(job, services=(), options=options).creations("pods")[0].body["spec"]
+        mounts = [m for one in (*made["containers"], *made["initContainers"]) for m in one["volumeMounts"]]
+        assert [m["readOnly"] for m in mounts if m["mountPath"] == "/host"] == [read_only] * 3
+        assert [m for m in mounts if m["name"] == "mine"] == [other]
+
+
 def test_what_the_template_says_itself_stays() -> None:
     own = {"name": "nvidia", "emptyDir": {}}
     mount = {"name": "mine", "mountPath": "/usr/local/nvidia/"}
