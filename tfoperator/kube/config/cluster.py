@@ -74,4 +74,5 @@ def check_server(server: str, source: str) -> None:
     if url.username is not None or url.password is not None:
         raise ConfigError(f"{source}: the server's URL holds a user name or password: move them to the user's entry")
     if not valid:
-        raise ConfigError(f"{source}: server must be a URL such as https://host:6443, is {server!r}")
+        # Before an @ there may be a password.
+        raise ConfigError(f"{source}: server must be a URL such as https://host:6443, is {server.rpartition('@')[2]!r}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -37,6 +38,7 @@ _FIRST_ATTEMPTS = 2
 """Attempts until the first response: a wrong address must be reported at once."""
 _CONNECT_SECONDS, _READ_SECONDS = 5, 20
 _CONFLICTS = ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+_BEFORE_AT = re.compile(r"\S*@")
 _ABSENT_CODES = ("NoSuchKey", "404", "NotFound")
 _KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE"
 _ADVICE = {
@@ -144,7 +146,8 @@ class S3Objects:
                 f"{self} can't be reached at {address} ({type(error).__name__}): is AWS_ENDPOINT_URL right?"
             ) from None
         except (BotoCoreError, ValueError) as error:
-            raise ObjectStoreError(f"{self}: {error}") from None
+            # The text may contain AWS_ENDPOINT_URL, and that a password.
+            raise ObjectStoreError(f"{self}: {_BEFORE_AT.sub('', str(error))}") from None
 
 
 def _client(attempts: int) -> Any:

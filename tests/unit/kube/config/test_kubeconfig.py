@@ -124,6 +124,8 @@ BAD: list[tuple[Any, str]] = [
     (without("users"), r"context 'x' asks for user 'u', which does not exist: there are no users"),
     (kubeconfig(context={"cluster": ""}), "context 'x': cluster is missing"),
     (kubeconfig(""), "cluster 'c': server must be a URL"),
+    (kubeconfig(f"jane:{SECRET}@[::1"), "cluster 'c': "),
+    (kubeconfig(f"jane:{SECRET}@k8s.test"), "cluster 'c': server must be a URL"),
     (kubeconfig(f"https://jane:{SECRET}@k8s.test"), "holds a user name or password"),
     (kubeconfig(cluster={"certificate-authority": "missing.crt"}), "certificate-authority names .*missing.crt"),
     (kubeconfig(cluster={"certificate-authority-data": "%%"}), "certificate-authority-data is not base64"),

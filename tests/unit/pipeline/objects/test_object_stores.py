@@ -190,6 +190,12 @@ def test_wrong_places_are_said_in_a_sentence(
     with pytest.raises(ObjectStoreError, match=r"can't be reached at 127\.0\.0\.1:1") as caught:
         open_objects("s3://records").get("x")
     assert "hidden" not in str(caught.value)
+    for malformed in ("user:hidden@127.0.0.1:1", "http://user:hidden@[::1", "http://user:hidden@127.0.0.1:x"):
+        monkeypatch.setenv("AWS_ENDPOINT_URL", malformed)
+        with pytest.raises(ObjectStoreError) as caught:
+            open_objects("s3://records").get("x")
+        assert "hidden" not in str(caught.value)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:1")
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.delenv(name)
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "none"))
