@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
-from tfoperator.local.private_files import private_opener, write_private
+from tfoperator.local.private_files import check_own, private_opener, write_private
 
 if TYPE_CHECKING:
     from tfoperator.local.run import JobRun, RunResult
@@ -47,6 +47,7 @@ def _new_run_dir(job: str) -> Path:
     stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
     for folder in (RUNS.parent, RUNS):
         folder.mkdir(mode=0o755, exist_ok=True)  # whatever the umask: no other user may replace a run's directory
+        check_own(folder)
     ignore = RUNS.parent / ".gitignore"
     with suppress(FileExistsError), open(ignore, "x", opener=private_opener) as stream:
         stream.write("*\n")  # logs don't belong in a repository

@@ -5,7 +5,9 @@ The files of a run quote Secrets: logs, volumes, the variables of a pod template
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from pathlib import Path
 
 
@@ -17,6 +19,18 @@ def private_folder(path: Path) -> None:
         os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
+
+
+def others_may_replace(found: os.stat_result, user: int) -> bool:
+    """Return whether another user than this one, or root, may replace the files in a folder."""
+    open_to_all = found.st_mode & stat.S_IWOTH and not found.st_mode & stat.S_ISVTX
+    return found.st_uid not in (user, 0) or (stat.S_ISDIR(found.st_mode) and bool(open_to_all))
+
+
+def check_own(folder: Path) -> None:
+    """Raise PermissionError if another user may replace the files in a folder, or the link to it."""
+    if any(others_may_replace(found, os.geteuid()) for found in (os.lstat(folder), os.stat(folder))):
+        raise PermissionError(errno.EPERM, "another user may replace the files in it", str(folder))
 
 
 def private_opener(path: str, flags: int) -> int:

@@ -18,6 +18,7 @@ from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.cli.views.run.view import View
 from tfoperator.kube.pod_spec import verbatim
+from tfoperator.local.private_files import check_own, write_private
 from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
 from tfoperator.sdk.functions import function_script
@@ -129,8 +130,9 @@ def run_locally(
     `.tfoperator/runs`.
 
     Raises LocalRunFailed if it fails, is interrupted or not in time; FunctionSourceError if the function can't be sent;
-    EnvironmentFailed if a package can't be installed; ValueError for invalid arguments; KeyboardInterrupt when
-    it is interrupted by the notebook. Nothing is left running in any case. For the main thread or any other.
+    EnvironmentFailed if a package can't be installed; PermissionError if another user may replace the files in
+    `logs_dir`; ValueError for invalid arguments; KeyboardInterrupt when it is interrupted by the notebook. Nothing is
+    left running in any case. For the main thread or any other.
     """
     script = function_script(train_func, parameters)
     if min(num_workers or 0, num_ps_replicas, num_chief_replicas, gpus_per_worker, max_restarts) < 0:
@@ -142,7 +144,8 @@ def run_locally(
     job = job_name(name or train_func.__name__)
     run_dir = make_run_dir(None if logs_dir is None else Path(logs_dir), job)
     program = run_dir / f"{train_func.__name__}.py"
-    program.write_text(script)
+    check_own(run_dir)
+    write_private(program, script.encode())
     view = make_cell_view()
     python, env = Path(sys.executable), dict(env_vars or {})
     if packages_to_install:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.local.private_files import private_folder, private_opener, write_private
+from tfoperator.local.private_files import check_own, others_may_replace, private_folder, private_opener, write_private
 
 
 @pytest.fixture(autouse=True)
@@ -55,3 +55,30 @@ def test_what_a_link_points_to_is_not_touched(tmp_path: Path) -> None:
     with pytest.raises(OSError, match=r"Not a directory|symbolic links"):
         private_folder(tmp_path / "link")
     assert mode(tmp_path / "theirs") == 0o755
+
+
+@pytest.mark.parametrize(
+    ("kind", "owner", "open_to_others"),
+    [
+        (stat.S_IFDIR | 0o755, 1000, False),
+        (stat.S_IFDIR | 0o755, 0, False),
+        (stat.S_IFDIR | 0o755, 1001, True),
+        (stat.S_IFDIR | 0o775, 1000, False),
+        (stat.S_IFDIR | 0o777, 1000, True),
+        (stat.S_IFDIR | 0o1777, 0, False),
+        (stat.S_IFLNK | 0o777, 1000, False),
+        (stat.S_IFLNK | 0o777, 1001, True),
+    ],
+)
+def test_who_may_replace_files_in_a_folder(kind: int, owner: int, open_to_others: bool) -> None:
+    found = os.stat_result((kind, 1, 1, 1, owner, 1000, 0, 0, 0, 0))
+    assert others_may_replace(found, 1000) is open_to_others
+
+
+def test_a_folder_that_is_open_to_all_is_refused_also_behind_a_link(tmp_path: Path) -> None:
+    check_own(tmp_path)
+    (tmp_path / "open").mkdir(mode=0o777)
+    (tmp_path / "link").symlink_to("open")
+    for name in ("open", "link"):
+        with pytest.raises(PermissionError, match="another user may replace the files in it"):
+            check_own(tmp_path / name)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TextIO
 
 import typer
 
-from tfoperator.base.controlchars import json_text, printable
+from tfoperator.base.controlchars import json_text, printable, reorders
 
 
 class ListFormat(StrEnum):
@@ -144,6 +144,7 @@ def print_object(obj: Any, output: str) -> None:
     if output == "yaml":
         import yaml
 
-        typer.echo(yaml.safe_dump(obj, sort_keys=False, allow_unicode=True), nl=False)
+        text = yaml.safe_dump(obj, sort_keys=False, allow_unicode=True)
+        typer.echo(yaml.safe_dump(obj, sort_keys=False) if reorders(text) else text, nl=False)
     else:
         typer.echo(json_text(obj, indent=2))
