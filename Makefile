@@ -29,11 +29,11 @@ run: $(VENV)/run.stamp  ## train the digits example on this machine, without a c
 	@$(BIN)/python -c 'import importlib.util, sys; importlib.util.find_spec("tensorflow") or sys.exit($(NO_TENSORFLOW))'
 	$(BIN)/tfoperator run examples/digits/tfjob.yaml
 
-test: $(VENV)/dev.stamp  ## static checks, and each test that needs no root, no Go and no Debian package; ten minutes
+test: $(VENV)/dev.stamp  ## static checks, and each test that needs no root, no Go and no Debian package; six minutes
 	@$(MAKE) --jobs=2 --output-sync check
 	$(PYTEST) tests/unit tests/contract tests/e2e -m "not full"
 
-test-all: $(VENV)/dev.stamp  ## everything: `make test`, then real control planes, nodes, peers and faults; Debian, as root; an hour
+test-all: $(VENV)/dev.stamp  ## everything: `make test`, then real control planes, nodes, peers and faults; Debian, as root; half an hour
 	@$(MAKE) --jobs=2 $(filter-out $(RUN_BEFORE),test) controlplane tools
 	$(PYTEST) tests --ignore=tests/hack -m "full or page"
 

@@ -10,14 +10,18 @@ import json
 import re
 from typing import Any
 
+_DIRECTIONS = "\u202a-\u202e\u2066-\u2069"
+"""Embeddings, overrides and isolates of Unicode's bidirectional algorithm: they reorder what is shown after them."""
+
 _SEQUENCES = re.compile(
     r"(\x1b\[[0-9;:]*m)"  # colours (SGR), the only ones that are kept
     r"|\x1b[\]PX^_](?:[^\x07\x1b\n]*(?:\x07|\x1b\\)|)"  # OSC (titles, links), DCS and other strings, to their end
     r"|\x1b\[[0-?]*[ -/]*[@-~]"  # other CSI: cursor, screen
     r"|\x1b[ -/]+[0-~]|\x1b[0-OQ-WYZ\\`-~]"  # character sets, reset, ...
-    r"|[\x00-\x08\x0a-\x1f\x7f-\x9f]"  # any other control character, an incomplete escape included
+    rf"|[\x00-\x08\x0a-\x1f\x7f-\x9f{_DIRECTIONS}]"  # any other control character, an incomplete escape included
 )
-_AFTER_SPACE = re.compile(r"[\x7f-\x9f]")
+_AFTER_SPACE = re.compile(rf"[\x7f-\x9f{_DIRECTIONS}]")
+_REORDERS = re.compile(f"[{_DIRECTIONS}]")
 
 
 def without_controls(text: str, *, keep: str = "") -> str:
@@ -65,6 +69,11 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
+
+
+def reorders(text: str) -> bool:
+    """Return whether the text has characters that reorder what is shown after them: write it in ASCII then."""
+    return _REORDERS.search(text) is not None
 
 
 def json_text(value: Any, *, indent: int | None = None) -> str:

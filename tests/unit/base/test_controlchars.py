@@ -26,6 +26,7 @@ hostile = st.text(alphabet="\x1b[]P\\;0m38HJ?>\x07\x9b\x85\x7f\r\n\t a", max_siz
         ("a\rb\nc", "a\ufffdb\ufffdc"),
         ("\x1b\x1b[2Jx\x1b", "\ufffdx\ufffd"),
         ("\x1bPnever ends", "never ends"),
+        ("loss\u202e 0.1\u2066 \u05d0", "loss\ufffd 0.1\ufffd \u05d0"),
     ],
 )
 def test_of_a_programs_output_only_colours_reach_a_terminal(text: str, shown: str) -> None:
@@ -59,7 +60,7 @@ def test_json_loses_nothing_and_controls_nothing(value: dict[str, Any]) -> None:
 
 
 def test_json_stays_readable() -> None:
-    assert json_text({"a": "gr\u00f6\u00dfe\x9b"}) == '{"a": "gr\u00f6\u00dfe\\u009b"}'
+    assert json_text({"a": "gr\u00f6\u00dfe\x9b\u202e"}) == '{"a": "gr\u00f6\u00dfe\\u009b\\u202e"}'
 
 
 @pytest.mark.parametrize(
