@@ -20,6 +20,11 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
     return None
 
 
+def stopped_with_replica(pod: Pod) -> bool:
+    """Return whether the operator stopped the rest of the pod after `tensorflow` had ended."""
+    return pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
+
+
 def replica_phase(pod: Pod) -> str:
     """Return the pod's phase as it would be if the container `tensorflow` were its only container.
 
@@ -34,8 +39,7 @@ def replica_phase(pod: Pod) -> str:
     if end is None:
         return phase
     if phase == "Failed":
-        own_stop = pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
-        return "Succeeded" if end.exit_code == 0 and (own_stop or not pod.status.reason) else phase
+        return "Succeeded" if end.exit_code == 0 and (stopped_with_replica(pod) or not pod.status.reason) else phase
     policy = pod.spec.restart_policy
     if policy == "Never" or (policy == "OnFailure" and end.exit_code == 0):
         return "Failed" if end.exit_code else "Succeeded"

@@ -25,7 +25,14 @@ from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState, has_record, restarts_so_far
+from tfoperator.controller.plan.replicas import (
+    ENDED_STATES,
+    Replica,
+    ReplicaGroup,
+    ReplicaState,
+    has_record,
+    restarts_so_far,
+)
 from tfoperator.controller.plan.restart import (
     Ending,
     ended_by_deletion,
@@ -41,7 +48,6 @@ _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, Rep
 """The order in which the Go operator looks at the types; the first failure it meets names the job's failure."""
 
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
-_ENDED = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 _NO_STATUS = ReplicaStatus()
 
 
@@ -87,7 +93,7 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
         replica = _with_pod(group, index, pods[0], now, options)
         if replica.state is not ReplicaState.VANISHED:
             group.counts[index] = replica.restarts
-        if replica.state in _ENDED and pods[0].status.phase == "Running" and outlives_training(pods[0]):
+        if replica.state in ENDED_STATES and pods[0].status.phase == "Running" and outlives_training(pods[0]):
             group.outliving.append(pods[0])
         group.replicas.append(replica)
     for index in sorted(by_index, reverse=True):

@@ -29,6 +29,9 @@ class ReplicaState(Enum):
     LEAVING = "its pod terminates, which counts for nothing; it waits until the pod is gone"
 
 
+ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
+
+
 class Replica:
     """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
 

@@ -12,13 +12,12 @@ from tfoperator.base.clock import epoch_seconds
 from tfoperator.controller.plan.actions import Create, DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
-from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
+from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
 _STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)
-_ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
 def plan_replicas(draft: Draft, known: Situation) -> None:
@@ -48,7 +47,7 @@ def plan_replicas(draft: Draft, known: Situation) -> None:
             if not per_job:
                 service = services.pop((group.type, replica.index), None)
                 has_service = service is not None
-                if may_create and service is None and replica.state not in _ENDED_STATES:
+                if may_create and service is None and replica.state not in ENDED_STATES:
                     draft.create_replica_object(_creation("services", group, replica, manifests, restart))
             if may_create and replica.state in _STATES_WITHOUT_POD:
                 draft.create_replica_object(_creation("pods", group, replica, manifests, restart))
@@ -71,7 +70,7 @@ def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: R
     """Plan one service for all replicas, as long as one of them has work to do."""
     name = draft.options.naming.job(draft.job)
     there = any(one.metadata.name == name for one in draft.observed.services)
-    if not there and any(replica.state not in _ENDED_STATES for group in groups for replica in group.replicas):
+    if not there and any(replica.state not in ENDED_STATES for group in groups for replica in group.replicas):
         body = manifests.job_service()
         draft.create_job_service(Create(kind="services", name=name, body=body, spec_field="spec.network"))
 

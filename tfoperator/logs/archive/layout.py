@@ -16,8 +16,8 @@ from pathlib import Path
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_PREFIX, STOPPED_WITH_REPLICA
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.names import LABEL_PREFIX
+from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
 from tfoperator.kube.objects import ObjectMeta, Pod
 
 logger = logging.getLogger(__name__)
@@ -114,7 +114,6 @@ def stacks_name(container: str) -> str:
 def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[ArchivedContainer, ...]) -> ArchivedPod:
     """Return the record of a pod, without how the rest of it was stopped when its replica had ended."""
     meta, status = pod.metadata, pod.status
-    rest_stopped = meta.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
     return ArchivedPod(
         namespace=meta.namespace,
         job=job.name,
@@ -125,7 +124,7 @@ def pod_record(job: ObjectMeta, pod: Pod, archived: datetime, containers: tuple[
         labels={key: value for key, value in meta.labels.items() if key.startswith(LABEL_PREFIX)},
         node=pod.spec.node_name,
         phase=replica_phase(pod),
-        reason="" if rest_stopped else status.reason,
+        reason="" if stopped_with_replica(pod) else status.reason,
         message=status.message,
         created=meta.creation_timestamp,
         deletion_requested=meta.deletion_requested,

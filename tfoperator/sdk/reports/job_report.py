@@ -14,13 +14,11 @@ from typing import Protocol
 import msgspec
 
 from tfoperator.api.names import (
-    ANNOTATION_STOPPED,
     DEFAULT_CONTAINER_NAME,
-    STOPPED_WITH_REPLICA,
     replica_name,
     replica_of,
 )
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
@@ -186,8 +184,7 @@ def _state(pod: Pod) -> FinalState:
 
 def _was_stopped(pod: Pod) -> bool:
     """Whether the operator, or its own deadline, has ended the pod while its replica ran."""
-    rest = pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
-    return pod.status.reason == _STOPPED_REASON and not rest
+    return pod.status.reason == _STOPPED_REASON and not stopped_with_replica(pod)
 
 
 def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
