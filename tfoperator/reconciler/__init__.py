@@ -3,16 +3,18 @@
 The set of jobs as such has its own entry in the schedule, and the thread wakes for it by itself: a job that is missing
 in the cache has no resync, and without another job nothing else would cause a comparison.
 
-A new leader continues where the old one stopped (`last_comparison`): after a restart of the operator, quiet jobs are
-compared when they are due, and not all of them after 15 s. Its caches are fresh lists then, so nothing was missed
-before. Those of a standby that has waited for long are not: it compares all jobs after the shortest interval, once, and
-each then continues with its previous interval.
+The resync handler decides from `status.lastReconcileTime`, or from a later comparison that was not written, and from
+the job's interval. So a new leader continues where the old one stopped (`last_comparison`): after a restart of the
+operator, quiet jobs are compared when they are due, and not all of them after 15 s. Its caches are fresh lists then, so
+nothing was missed before. Those of a standby that has waited for long are not: it compares all jobs after the shortest
+interval, once, and each then continues with its previous interval.
 
 The cost for N idle jobs: one look per `base` (15 s) at most, and one per `cap` (5 min) once all jobs have been quiet
 for ten minutes. A look is three paged, metadata-only lists, one more with gangs, and one with TensorBoards, if there
-was no full list for `cap`; else as many short watches, whose cost grows with the changes. Each job's
-`status.lastReconcileTime` is written with other changes of its status, or else after `cap`, and then ever more rarely
-up to once per twelve times that, these writes spread over a fifth of `cap`; a finished job's is not written any more.
+was no full list for `cap`; else as many short watches, whose cost grows with the changes. Each active job's
+`status.lastReconcileTime` is written with other changes of its status, or else with its first comparison and then
+before it is older than `cap`; these writes alone are five a second at most, beyond which (1,500 jobs) all records
+become equally older, and above 75 jobs there is a look for each 75 writes. A finished job's is not written any more.
 """
 
 from tfoperator.reconciler.compare import Collation, Difference, Version, confirmed

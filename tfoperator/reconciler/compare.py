@@ -59,6 +59,11 @@ class Suspicion(msgspec.Struct):
     found: Mapping[str, Mapping[str, Difference]] = {}  # by resource and key
     waiting: bool = False  # for expected events, although the caches are right
 
+    def confirmed(self, found: Mapping[str, Mapping[str, Difference]]) -> dict[str, set[str]]:
+        """Return the keys by resource whose difference was there at the last look and is exactly the same now."""
+        before = self.found
+        return {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
+
 
 class Collation:
     """One collection of the server, compared with its cache. Not thread-safe.

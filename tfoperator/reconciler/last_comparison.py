@@ -4,9 +4,6 @@
 quiet time before that comparison determines its backoff, so no further field is needed: looks at a quiet job come 15,
 45, 105, 225 ... s after its last change, each followed by an interval as long as that and 15 s.
 
-A job that has been quiet for longer than the longest interval is compared more often than recorded
-(`longest_unrecorded`), so after an older record the time of the next comparison within that interval is unknown.
-
 Changes without a recorded time (an edit of the spec, a count) are forgotten: the next look then comes later than it
 would have come in the process before, never later than the longest interval. That is harmless, because a process begins
 with a list of everything: up to then its caches have missed nothing.
@@ -22,7 +19,8 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob
 
-_MAX_CAPS = 12
+_CLOCK_DIFFERENCE = 300.0
+"""Seconds by which another machine's clock may be ahead."""
 
 
 class LastComparison(NamedTuple):
@@ -35,39 +33,21 @@ class LastComparison(NamedTuple):
 def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
     """Return the last comparison of a job; None if its backoff starts again.
 
-    Its backoff starts again if the job was not compared yet, or if its record is in the future by this process's clock.
-    The comparisons of a finished job are not recorded any more: it counts as compared now.
+    Its backoff starts again if the job was not compared yet, or if its record is in the future by more than clocks
+    differ. The comparisons of a finished job are not recorded any more: it counts as compared now.
     """
-    last = now if final_condition(job) is not None else _aware(job.status.last_reconcile_time)
-    if last is None or last > now:
+    ago = 0.0 if final_condition(job) is not None else record_age(job, now)
+    if ago is None:
         return None
     changed = _last_change(job)
-    return LastComparison((now - last).total_seconds(), 0.0 if changed is None else (last - changed).total_seconds())
+    return LastComparison(ago, 0.0 if changed is None else (now - changed).total_seconds() - ago)
 
 
-def longest_unrecorded(quiet: float, cap: float) -> float:
-    """Return the seconds without a record after the record of a job that had been quiet for `quiet` seconds.
-
-    They are `quiet` again, so that a job that stays quiet costs ever fewer writes; at least `cap`, at most twelve times
-    `cap` (with the default: from 5 minutes to an hour).
-    """
-    return min(max(quiet, cap), _MAX_CAPS * cap)
-
-
-def record_is_due(job: TFJob, now: datetime, cap: float) -> bool:
-    """Return whether a comparison of this job now must be recorded if nothing else is written."""
-    status = job.status
-    last = _aware(status.last_reconcile_time)
-    since = last or _aware(status.start_time or job.metadata.creation_timestamp)
-    if since is None:
-        return False
-    ago = (now - since).total_seconds()
-    if ago < 0:
-        # A time in the future, from a wrong clock, would otherwise stay until another change is written.
-        return -ago >= cap
-    changed = _last_change(job)
-    quiet = 0.0 if last is None or changed is None else (last - changed).total_seconds()
-    return ago >= longest_unrecorded(quiet, cap)
+def record_age(job: TFJob, now: datetime) -> float | None:
+    """Return the seconds since the comparison that the job's status records; None if there is none that can be true."""
+    last = _aware(job.status.last_reconcile_time)
+    ago = None if last is None else (now - last).total_seconds()
+    return None if ago is None or ago < -_CLOCK_DIFFERENCE else max(ago, 0.0)
 
 
 def has_changed(old: TFJob, new: TFJob) -> bool:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import logging
 import threading
-import zlib
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
 from typing import Any
@@ -25,9 +24,9 @@ from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.reconciler.compare import Difference, Suspicion, confirmed, merged
+from tfoperator.reconciler.compare import Difference, Suspicion, merged
 from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
-from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_is_due
+from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_age
 from tfoperator.reconciler.live import Look, Looker
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
@@ -35,6 +34,9 @@ logger = logging.getLogger(__name__)
 
 _JOBS_KEY = ""
 """The key in the schedule, among the UIDs, for the set of jobs as such."""
+
+_Found = Mapping[str, Mapping[str, Difference]]
+"""The differences of one owner, by resource and key."""
 
 
 class Reconciler:
@@ -70,7 +72,7 @@ class Reconciler:
         self._lock = threading.Condition()  # guards _schedule and _wanted
         self._schedule = Schedule(base=base, cap=cap)
         self._created = self._clock.monotonic()
-        self._schedule.track(_JOBS_KEY, self._created)
+        self._schedule.track(_JOBS_KEY, self._created, records=False)
         self._wanted = False
         self._stop = StopSignal()
         self._thread: threading.Thread | None = None
@@ -86,7 +88,11 @@ class Reconciler:
             self._begin(obj, self._clock.monotonic())
 
     def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Restart the backoff of a changed job; on a resync, check whether the job is due."""
+        """Restart the backoff of a changed job; on a resync, check whether the job is due.
+
+        It is due after its interval from the time in its `lastReconcileTime`, or from a later comparison by this
+        process that was not written.
+        """
         now = self._clock.monotonic()
         uid = new.metadata.uid
         with self._lock:
@@ -94,9 +100,14 @@ class Reconciler:
                 self._schedule.forget(old.metadata.uid)
             if self._schedule.due_at(uid) is None:
                 self._begin(new, now)
+            ago = record_age(new, self._clock.now())
+            if ago is not None:
+                self._schedule.recorded(uid, now - ago)
             if old.metadata.resource_version != new.metadata.resource_version:
                 if has_changed(old, new):
-                    self._schedule.reset(uid, now)
+                    self._schedule.changed(uid, now)
+                    if final_condition(new) is not None:
+                        self._schedule.ended(uid)
             elif self._schedule.is_due(uid, now) and self._thread is not None:
                 self._wanted = True
                 self._lock.notify_all()
@@ -107,7 +118,8 @@ class Reconciler:
             self._schedule.forget(obj.metadata.uid)
 
     def _begin(self, job: TFJob, now: float, within: float | None = None) -> None:
-        self._schedule.begin(job.metadata.uid, now, last_comparison(job, self._clock.now()), within=within)
+        last, active = last_comparison(job, self._clock.now()), final_condition(job) is None
+        self._schedule.begin(job.metadata.uid, now, last, records=active, within=within)
 
     # Lifecycle.
 
@@ -118,7 +130,7 @@ class Reconciler:
             if self._thread is not None:
                 raise RuntimeError("this reconciler has been started before")
             now = self._clock.monotonic()
-            self._schedule.again(_JOBS_KEY, now)
+            self._schedule.compared(_JOBS_KEY, now, matched=False)
             # The state from when a job was first seen is old by now: until now another process has compared it.
             waited_long = now - self._created >= self._cap
             for job in jobs:
@@ -166,7 +178,7 @@ class Reconciler:
         started = self._clock.monotonic()
         with self._lock:
             # Jobs due before the next look are included: they cost nothing now, and a look then.
-            due = set(self._schedule.due(started, slack=self._base / 2))
+            due, records = self._schedule.take(started, slack=self._base / 2)
         if not due:
             return 0
         # When only the set of jobs is due, that costs one list of them.
@@ -187,7 +199,8 @@ class Reconciler:
         wanted = due | odd
         compared = [job for job in known if job.metadata.uid in wanted]
         for job in compared:
-            self._compare(job, look.found_of(job.metadata.uid), lost)
+            uid = job.metadata.uid
+            self._compare(job, look.found_of(uid), lost, record_in=records.get(uid))
         for resource, group in {TFJOBS: self._informers.jobs, **owned}.items():
             self._repair(group, lost[resource.plural])
         uids.add(_JOBS_KEY)
@@ -198,7 +211,8 @@ class Reconciler:
             for job in jobs:
                 # If jobs that can't be read stayed due for ever, every look would be at all others as well.
                 if job.metadata.namespace in look.closed and job.metadata.uid in due:
-                    self._schedule.checked(job.metadata.uid, now)
+                    self._schedule.compared(job.metadata.uid, now, matched=True)
+                    self._schedule.recorded(job.metadata.uid, now)
         self._metrics.looked(self._clock.monotonic() - started, len(compared))
         return len(compared)
 
@@ -214,7 +228,7 @@ class Reconciler:
         now = self._clock.monotonic()
         with self._lock:
             for uid in (_JOBS_KEY, *(job.metadata.uid for job in jobs)):
-                self._schedule.again(uid, now)
+                self._schedule.compared(uid, now, matched=False)
 
     def _caches_to_compare(self) -> dict[Resource, InformerGroup[Any]]:
         """The caches to compare: that of deployments only where a job has a TensorBoard, or once had."""
@@ -231,27 +245,21 @@ class Reconciler:
             kind: merged(group for owner, group in look.owned[kind].items() if owner not in uids) for kind in look.owned
         }
         found[TFJOBS.plural] = look.jobs
-        before = self._suspicions.pop(_JOBS_KEY, Suspicion()).found
-        missed = {kind: confirmed(before.get(kind, {}), differences) for kind, differences in found.items()}
+        missed = self._suspicions.pop(_JOBS_KEY, Suspicion()).confirmed(found)
         lost.update({kind: len(keys) for kind, keys in missed.items()})
         left = {kind: {key: one for key, one in found[kind].items() if key not in missed[kind]} for kind in found}
         if any(left.values()):
             self._suspicions[_JOBS_KEY] = Suspicion(left)
         now = self._clock.monotonic()
         with self._lock:
-            if any(found.values()):
-                self._schedule.again(_JOBS_KEY, now)
-            else:
-                self._schedule.checked(_JOBS_KEY, now)
+            self._schedule.compared(_JOBS_KEY, now, matched=not any(found.values()))
 
-    def _compare(self, job: TFJob, found: Mapping[str, Mapping[str, Difference]], lost: Counter[str]) -> None:
+    def _compare(self, job: TFJob, found: _Found, lost: Counter[str], *, record_in: float | None) -> None:
         uid, key = job.metadata.uid, job.metadata.key
         before = self._suspicions.pop(uid, Suspicion())
-        missed: set[str] = set()
-        for kind, differences in found.items():
-            certain = confirmed(before.found.get(kind, {}), differences)
-            lost[kind] += len(certain)
-            missed |= certain
+        certain = before.confirmed(found)
+        lost.update({kind: len(keys) for kind, keys in certain.items()})
+        missed = set().union(*certain.values())
         right = not found
         waiting = right and not self._expectations.owner_satisfied(uid)
         wedged = waiting and before.waiting
@@ -268,28 +276,19 @@ class Reconciler:
             self._suspicions[uid] = Suspicion(found, waiting)
         now = self._clock.monotonic()
         with self._lock:
-            quiet = right and not waiting
-            if quiet:
-                self._schedule.checked(uid, now)
-            else:
-                self._schedule.again(uid, now)
+            self._schedule.compared(uid, now, matched=right and not waiting)
+            if record_in is not None:
+                self._schedule.recorded(uid, now)
             seldom = self._schedule.is_slowest(uid)
-        self._record(job, wrong=not quiet, sync=seldom or not self._controller.is_settled(job))
-
-    def _record(self, job: TFJob, *, wrong: bool, sync: bool) -> None:
-        """Note the time, and sync the job if needed, which compares it with its spec.
-
-        A write for the time alone waits for its turn among those of all jobs, and so does the sync that makes it,
-        unless there was a difference.
-        """
-        meta, now = job.metadata, self._clock.now()
-        overdue = final_condition(job) is None and record_is_due(job, now, self._cap)
-        self._controller.note_comparison(meta.uid, Comparison(time=now, write=overdue))
-        if wrong or (sync and not overdue):
-            self._controller.enqueue(meta.key)
-        elif overdue:
-            spread = zlib.crc32(meta.uid.encode()) / 2**32
-            self._controller.enqueue_after(meta.key, spread * self._cap / 5)
+        # Recorded with the next status write, if none is made for it. The sync compares the job with its spec.
+        comparison = Comparison(time=self._clock.now(), write=record_in is not None)
+        self._controller.note_comparison(uid, comparison)
+        if waiting or not right:
+            self._controller.enqueue(key)
+        elif record_in is not None:
+            self._controller.enqueue_after(key, record_in)
+        elif seldom or not self._controller.is_settled(job):
+            self._controller.enqueue(key)
 
     def _repair(self, informers: InformerGroup[Any], lost: int) -> None:
         if lost:

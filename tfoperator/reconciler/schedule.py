@@ -1,15 +1,24 @@
-"""The times at which to compare each job with the live state: a backoff per job, as a pure state machine.
+"""The times at which to compare each job with the live state, and to record that: a pure state machine.
 
 A job that was just created, changed or repaired is compared after 15 s, then after 30 s, 60 s ... up to every 5 minutes
-(the intervals of the design document). At the longest interval all jobs fall due at the same moments, the multiples of
-it: since one live list serves every job that is due, a thousand idle jobs then cost as little as one.
+(the intervals of the design document). Each interval is the time for which the job had not changed at its last
+comparison, and 15 s: so that it follows from times that the job's status has, too, and another process continues it.
+Jobs at the longest interval are compared together where that saves a look: one look serves all jobs.
+
+A comparison is recorded in the job's status if the job has no record yet, or if the next comparison would come when the
+record is older than the longest interval. Five records a second are written at most; the oldest are renewed first, and
+jobs whose records have to wait are due at the next look again. So all records become equally older where there are more
+than 1,500 active jobs: 10,000 are recorded every 2,000 s.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import heapq
+import math
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
-from tfoperator.reconciler.last_comparison import LastComparison, longest_unrecorded
+from tfoperator.reconciler.last_comparison import LastComparison
 
 BASE_INTERVAL = 15.0
 """Seconds until the first look at a job."""
@@ -17,17 +26,31 @@ BASE_INTERVAL = 15.0
 MAX_INTERVAL = 300.0
 """Seconds between two looks at a job that has been quiet for long."""
 
+_RECORDS_PER_SECOND = 5.0
+"""Writes of a status for its `lastReconcileTime` alone, in all: each costs an API server about 3 ms of CPU."""
+
 
 class _Job:
-    __slots__ = ("due", "interval")
+    """`recorded` is when the last record was made or ordered: -inf if never, inf for a job that needs none."""
 
-    def __init__(self, interval: float, due: float) -> None:
-        self.interval = interval
+    __slots__ = ("changed", "compared", "due", "recorded")
+
+    def __init__(self, changed: float, compared: float, due: float, recorded: float) -> None:
+        self.changed = changed  # the first change since `compared`, or else the last one before it
+        self.compared = compared  # -inf if never
         self.due = due
+        self.recorded = recorded
+
+
+class Round(NamedTuple):
+    """The jobs to compare at one look, and the seconds after which to write the records of some of them."""
+
+    jobs: frozenset[str] = frozenset()
+    records: Mapping[str, float] = {}
 
 
 class Schedule:
-    """Due times by job UID. Not thread-safe; `now` is a monotonic clock's reading."""
+    """Due times by job UID. Not thread-safe; `now` and all other times are a monotonic clock's readings, in seconds."""
 
     def __init__(self, *, base: float = BASE_INTERVAL, cap: float = MAX_INTERVAL) -> None:
         """Initialize; both in seconds. Raises ValueError unless 0 < base <= cap."""
@@ -36,77 +59,109 @@ class Schedule:
         self._base = base
         self._cap = cap
         self._jobs: dict[str, _Job] = {}
+        self._taken_at = -math.inf
 
-    def track(self, uid: str, now: float) -> None:
-        """Start tracking a job; no-op for one that is tracked."""
+    def track(self, uid: str, now: float, *, records: bool = True) -> None:
+        """Start tracking a job that was never compared; no-op for one that is tracked."""
         if uid not in self._jobs:
-            self._jobs[uid] = _Job(self._base, now + self._base)
+            self._jobs[uid] = _Job(now, -math.inf, now + self._base, -math.inf if records else math.inf)
 
-    def begin(self, uid: str, now: float, last: LastComparison | None, *, within: float | None = None) -> None:
-        """Track a job again, from its last comparison by another process; see `resume`."""
-        if last is None:
-            self.forget(uid)
-            self.track(uid, now)
-        else:
-            self.resume(uid, now, ago=last.ago, quiet=last.quiet, within=within)
-
-    def resume(self, uid: str, now: float, *, ago: float, quiet: float, within: float | None = None) -> None:
-        """Continue the schedule of another process: it compared the job `ago` seconds ago, after `quiet` seconds.
+    def begin(
+        self,
+        uid: str,
+        now: float,
+        last: LastComparison | None,
+        *,
+        records: bool = True,
+        within: float | None = None,
+    ) -> None:
+        """Track a job again, from its last comparison, perhaps by another process; None if it was never compared.
 
         With any values, the job is due after `within` seconds at most (by default the cap), and not before the shortest
         interval is over.
         """
-        interval = min(max(quiet, 0.0) + self._base, self._cap)
-        if interval >= self._cap and ago < longest_unrecorded(quiet, self._cap) + self._cap:
-            ago %= self._cap  # it was compared since, at that interval, without a record
-        latest = self._cap if within is None else within
-        self._jobs[uid] = _Job(interval, now + min(max(interval - ago, self._base), latest))
+        self.forget(uid)
+        self.track(uid, now, records=records)
+        if last is None:
+            return
+        job = self._jobs[uid]
+        job.compared = now - max(last.ago, 0.0)
+        job.changed = job.compared - max(last.quiet, 0.0)
+        job.due = min(max(job.compared + self._interval(job), now + self._base), now + (within or self._cap))
+        if records:
+            job.recorded = job.compared
 
-    def reset(self, uid: str, now: float) -> None:
+    def changed(self, uid: str, now: float) -> None:
         """Restart a changed job with the shortest interval. One that is due, or soon will be, stays so."""
         job = self._jobs.get(uid)
         if job is not None:
-            job.interval = self._base
+            if job.changed <= job.compared:
+                job.changed = now
             job.due = min(job.due, now + self._base)
 
-    def again(self, uid: str, now: float) -> None:
-        """Note that the job was compared and differed: look again after the shortest interval."""
+    def recorded(self, uid: str, compared: float) -> None:
+        """Note that a comparison of that time is in the job's status, or will be.
+
+        It changes nothing if it is older than what is known, or if the job needs no records.
+        """
+        job = self._jobs.get(uid)
+        if job is None or job.recorded == math.inf:
+            return
+        job.recorded = max(job.recorded, compared)
+        if compared > job.compared:
+            job.compared = compared
+            job.due = max(job.due, compared + self._interval(job))
+
+    def ended(self, uid: str) -> None:
+        """Note that the job needs no records any more."""
         job = self._jobs.get(uid)
         if job is not None:
-            job.interval = self._base
-            job.due = now + self._base
+            job.recorded = math.inf
 
-    def checked(self, uid: str, now: float) -> None:
-        """Note that the job was compared and matched: double the time before the next comparison, up to the cap."""
+    def compared(self, uid: str, now: float, *, matched: bool) -> None:
+        """Note that the job was compared: the next comparison comes after the shortest interval if it differed, else
+        after about twice the time of the last one.
+        """
         job = self._jobs.get(uid)
-        if job is None:
-            return
-        job.interval = min(job.interval * 2, self._cap)
-        if job.interval < self._cap:
-            job.due = now + job.interval
-        else:
-            job.due = (now // self._cap + 1) * self._cap
+        if job is not None:
+            job.compared = now
+            job.changed = job.changed if matched else now
+            job.due = now + self._interval(job)
 
-    def due(self, now: float, slack: float = 0.0) -> list[str]:
-        """Return the jobs that are due, or will be within `slack` seconds; none unless one is due now."""
-        if not any(job.due <= now for job in self._jobs.values()):
-            return []
-        return [uid for uid, job in self._jobs.items() if job.due <= now + slack]
+    def take(self, now: float, *, slack: float = 0.0) -> Round:
+        """Return what to compare now: nothing unless a job or a record is due.
+
+        Jobs that will be due within `slack` seconds are included: at this look they cost nothing, later they cost one.
+        The writes of records are spread over half the shortest interval.
+        """
+        due = {uid for uid, job in self._jobs.items() if job.due <= now + slack}
+        late = {uid for uid, job in self._jobs.items() if self._record_due(job) <= now + slack}
+        if not any(self.is_due(uid, now) for uid in due | late):
+            return Round()
+        if any(self._jobs[uid].due <= now and self.is_slowest(uid) for uid in due):
+            since = now - self._cap / 2
+            due |= {uid for uid, job in self._jobs.items() if job.compared <= since and self.is_slowest(uid)}
+        late |= {uid for uid in due if self._is_record_too_old(self._jobs[uid], now)}
+        limit = int(_RECORDS_PER_SECOND * min(now - self._taken_at, self._base))
+        self._taken_at = now
+        records = heapq.nsmallest(limit, late, key=lambda uid: self._jobs[uid].recorded)
+        delays = {uid: self._base / 2 * place / limit for place, uid in enumerate(records)}
+        return Round(frozenset(due.union(records)), delays)
 
     def due_at(self, uid: str) -> float | None:
-        """Return when this job is due; None if it is not tracked."""
+        """Return when this job is to be compared; None if it is not tracked."""
         job = self._jobs.get(uid)
         return None if job is None else job.due
 
     def is_due(self, uid: str, now: float) -> bool:
-        """Return whether this job is due."""
+        """Return whether this job is to be compared, or its comparison recorded."""
         job = self._jobs.get(uid)
-        return job is not None and job.due <= now
+        return job is not None and (job.due <= now or self._record_due(job) <= now)
 
     def is_slowest(self, uid: str) -> bool:
         """Return whether this job is at the longest interval."""
         job = self._jobs.get(uid)
-        return job is not None and job.interval >= self._cap
+        return job is not None and self._interval(job) >= self._cap
 
     def forget(self, uid: str) -> None:
         """Forget a job that is gone."""
@@ -121,3 +176,18 @@ class Schedule:
     def __len__(self) -> int:
         """Return the number of tracked jobs."""
         return len(self._jobs)
+
+    def _interval(self, job: _Job, compared: float | None = None) -> float:
+        """Return the seconds from the job's last comparison, or from one at `compared`, to the next one."""
+        quiet = (job.compared if compared is None else compared) - job.changed
+        return min(max(quiet, 0.0) + self._base, self._cap)
+
+    def _is_record_too_old(self, job: _Job, now: float) -> bool:
+        """Return whether the next comparison after one now would come too late for the job's record."""
+        return job.recorded + self._cap < now + self._interval(job, now)
+
+    def _record_due(self, job: _Job) -> float:
+        """Return when a look is needed for the job's record: the write comes up to half a shortest interval later."""
+        if job.recorded == job.compared == -math.inf:
+            return job.due
+        return job.recorded + self._cap - self._base / 2

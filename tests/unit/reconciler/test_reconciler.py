@@ -2,10 +2,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
@@ -13,7 +12,7 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
-from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import GangScheduler, expectation_key, gang_scheduler
 from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS
 from tfoperator.kube.errors import KubeError
@@ -280,13 +279,8 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
         assert world.look(after=interval) == 1
     assert len(synced) <= 1
     before = len(synced)
-    job = world.informers.jobs.lister.find("ns/job")
-
-    def recorded_just_now() -> list[TFJob]:
-        status = msgspec.structs.replace(job.status, last_reconcile_time=world.clock.now())
-        return [msgspec.structs.replace(job, status=status)]
-
-    monkeypatch.setattr(world.reconciler._jobs, "list", recorded_just_now)
+    # Without a write for its record, which syncs it, too.
+    world.reconciler._schedule.ended(world.informers.jobs.lister.find("ns/job").metadata.uid)
     assert world.look(after=300) == 1
     assert len(synced) == before + 1
 
@@ -370,17 +364,22 @@ def test_an_unreachable_server_changes_nothing_and_the_jobs_stay_due(world: Worl
     assert world.reconciler.reconcile() == 1
 
 
-def test_the_time_is_recorded_ever_more_rarely(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_time_is_recorded_with_the_first_comparison_and_then_every_five_minutes(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
     world.run_job(Worker=1)
-    world.enqueue_at_once(monkeypatch)
+    delays = world.enqueue_at_once(monkeypatch)
     world.forget_calls()
-    for _ in range(20 * 60 // 5):  # twenty hours
-        world.look(after=300)
+    began = world.clock.now()
+    for seconds in range(15, 3601, 15):
+        world.look(after=15)
         world.settle()
-    # 23, instead of 240. A write that comes after the next look has begun is followed by a longer interval, and on a
-    # machine so busy that a cache shows a write five minutes late the intervals begin anew.
-    assert 10 <= world.calls("patch").count(("patch", "tfjobs")) <= 60
-    assert world.status()["lastReconcileTime"] > "2026-01-01T17:00"
+        recorded = datetime.fromisoformat(world.status()["lastReconcileTime"])
+        assert timedelta(0) <= world.clock.now() - recorded <= timedelta(seconds=min(seconds, 300))
+    assert recorded > began + timedelta(minutes=55)
+    # After 15, 225, 465, 765 ... 3465 seconds.
+    assert world.calls("patch").count(("patch", "tfjobs")) == 13
+    assert delays == [0.0] * len(delays)
 
 
 def test_an_idle_hour_costs_the_same_lists_for_thirty_jobs_as_for_one(
@@ -394,14 +393,12 @@ def test_an_idle_hour_costs_the_same_lists_for_thirty_jobs_as_for_one(
     for _ in range(240):
         world.look(after=15)
         world.settle()
-    lists = world.calls("list").count(("list", "pods"))
-    writes = world.calls("patch").count(("patch", "tfjobs"))
     # At most one look per 15 s while backing off, one per 5 minutes afterwards.
-    assert lists <= 12 + 20
-    assert 30 * 3 <= writes <= 30 * 5
-    # They would come spread over a minute, not all at once.
-    assert max(delays) <= 60
-    assert len({round(delay) for delay in delays}) > 10
+    assert world.calls("list").count(("list", "pods")) <= 12 + 20
+    assert 30 * 12 <= world.calls("patch").count(("patch", "tfjobs")) <= 30 * 15
+    # They would come spread over seconds, not all at once.
+    assert max(delays) <= 7.5
+    assert len({round(delay, 1) for delay in delays}) > 10
     assert world.calls("create", "delete", "get", "replace") == []
 
 
@@ -435,13 +432,13 @@ def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -
     schedule = world.reconciler._schedule
     world.reconciler.start()
     first, second = (world.informers.jobs.lister.find(f"ns/{name}") for name in ("first", "second"))
-    schedule.checked(second.metadata.uid, world.clock.monotonic())
+    schedule.compared(second.metadata.uid, world.clock.monotonic(), matched=True)
     world.forget_calls()
     world.clock.advance(15)
     world.reconciler.on_update(first, first)
     eventually(lambda: len(world.calls("list", "news")) == 3, what="one look")
     world.clock.wait_for_deadline(world.clock.monotonic() + 13.5)
-    schedule.again(second.metadata.uid, world.clock.monotonic() - 15)
+    schedule.compared(second.metadata.uid, world.clock.monotonic() - 15, matched=False)
     world.reconciler.on_update(second, second)
     world.clock.advance(13)
     assert len(world.calls("list", "news")) == 3
@@ -495,9 +492,9 @@ def first_look(world: World) -> float:
         (10, 105, 110),  # 15 s, 30 s and 60 s were over: the next interval is 120 s
         (5, 15, 25),
         (0, 0, 15),
-        (1000, 3000, 200),  # three looks were not recorded
-        (299, 3000, 15),  # nearly due: what is listed just now needs no look at once
-        (100_000, 3000, 15),  # nobody led for a day
+        (280, 3000, 15),
+        (299, 3000, 5),  # its record is nearly five minutes old
+        (100_000, 3000, 5),  # nobody led for a day
     ],
 )
 def test_a_new_leader_goes_on_where_the_old_one_stood(world: World, ago: float, quiet: float, first: float) -> None:
@@ -539,7 +536,7 @@ def test_a_standby_that_has_waited_for_long_looks_soon_and_goes_on_with_the_old_
     job = world.informers.jobs.lister.find("ns/job")
     schedule, now = world.reconciler._schedule, world.clock.monotonic()
     assert schedule.due_at(job.metadata.uid) == now + 15
-    schedule.checked(job.metadata.uid, now + 15)
+    schedule.compared(job.metadata.uid, now + 15, matched=True)
     assert (schedule.due_at(job.metadata.uid) or 0) > now + 45
     assert world.reconciler.stop(60)
 

@@ -1,68 +1,91 @@
 from __future__ import annotations
 
+import itertools
+import random
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.reconciler import Schedule
+from tfoperator.reconciler.last_comparison import LastComparison
 
 
-def looks(schedule: Schedule, uid: str, until: float, step: float = 15.0) -> list[float]:
-    """When a quiet job is looked at, if time advances in steps."""
-    found, now = [], 0.0
-    while now <= until:
-        if uid in schedule.due(now):
-            found.append(now)
-            schedule.checked(uid, now)
-        now += step
-    return found
+def compare(schedule: Schedule, now: float) -> frozenset[str]:
+    """Compare what is due, with nothing found."""
+    jobs, records = schedule.take(now, slack=7.5)
+    for uid in jobs:
+        schedule.compared(uid, now, matched=True)
+        if uid in records:
+            schedule.recorded(uid, now)
+    return jobs
 
 
-def test_a_quiet_job_is_looked_at_after_15_30_60_seconds_and_so_on_up_to_every_five_minutes() -> None:
+def looks(schedule: Schedule, until: float, since: float = 0) -> list[float]:
+    return [float(now) for now in range(int(since), int(until) + 1, 15) if compare(schedule, now)]
+
+
+def test_a_quiet_job_is_compared_after_15_30_60_seconds_and_so_on_up_to_every_five_minutes() -> None:
     schedule = Schedule()
     schedule.track("a", 0)
-    assert looks(schedule, "a", 1500) == [15, 45, 105, 225, 465, 600, 900, 1200, 1500]
+    assert looks(schedule, 1400) == [15, 45, 105, 225, 465, 765, 1065, 1365]
 
 
-def test_a_change_begins_anew() -> None:
+def test_its_records_come_with_the_first_comparison_and_with_those_before_they_are_five_minutes_old() -> None:
     schedule = Schedule()
     schedule.track("a", 0)
-    looks(schedule, "a", 900)
-    schedule.reset("a", 1000)
+    recorded = []
+    for now in range(0, 1400, 15):
+        if schedule.take(now).records:
+            recorded.append(now)
+            schedule.recorded("a", now)
+        if schedule.is_due("a", now):
+            schedule.compared("a", now, matched=True)
+    assert recorded == [15, 225, 465, 765, 1065, 1365]
+
+
+def test_a_change_or_a_difference_restarts_the_backoff() -> None:
+    schedule = Schedule()
+    schedule.track("a", 0)
+    looks(schedule, 900)
+    schedule.changed("a", 1000)
     assert not schedule.is_due("a", 1014)
     assert schedule.is_due("a", 1015)
-    schedule.checked("a", 1015)
-    assert schedule.is_due("a", 1045)
+    schedule.compared("a", 1015, matched=True)
+    assert schedule.due_at("a") == 1045
+    schedule.compared("a", 1045, matched=False)
+    assert schedule.due_at("a") == 1060
 
 
-def test_a_job_that_changes_all_the_time_is_looked_at_even_so() -> None:
+def test_a_job_that_changes_all_the_time_is_compared_nevertheless() -> None:
     schedule = Schedule()
     schedule.track("a", 0)
-    for now in range(16):
-        schedule.reset("a", now)
-    assert schedule.is_due("a", 15)
-    # And stays due until it was, even if a change always comes just before the next resync.
-    schedule.reset("a", 16)
-    assert schedule.is_due("a", 16)
-    schedule.again("a", 17)
-    assert not schedule.is_due("a", 31)
-    assert schedule.is_due("a", 32)
+    for now in range(17):
+        schedule.changed("a", now)
+    # It stays due until it is compared, even if a change always comes just before the next resync.
+    assert schedule.due_at("a") == 15
+    schedule.compared("a", 17, matched=True)
+    schedule.changed("a", 18)
+    assert schedule.due_at("a") == 33
 
 
-def test_jobs_at_the_longest_interval_are_due_together_whenever_they_began() -> None:
+def test_a_comparison_that_the_field_shows_counts_as_one_of_this_process() -> None:
+    schedule = Schedule()
+    schedule.begin("a", 1000, LastComparison(ago=290, quiet=3000))
+    schedule.recorded("a", 1005)
+    assert schedule.due_at("a") == 1305
+    schedule.compared("a", 1300, matched=True)
+    schedule.recorded("a", 1005)  # the field is older than what this process knows
+    assert schedule.due_at("a") == 1600
+
+
+def test_jobs_at_the_longest_interval_are_compared_together_whenever_they_began() -> None:
     schedule = Schedule()
     for number in range(50):
         schedule.track(f"job-{number}", number * 13.7)
-    now = 0.0
-    rounds: list[float] = []
-    while now < 4000:
-        due = schedule.due(now, slack=7.5)
-        if due:
-            rounds.append(now)
-        for uid in due:
-            schedule.checked(uid, now)
-        now += 15
-    assert [moment for moment in rounds if moment > 2000] == [2100, 2400, 2700, 3000, 3300, 3600, 3900]
+    looks(schedule, 1500)
+    assert len(looks(schedule, 4500, since=1515)) == 10
 
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.floats(0, 1e6))
@@ -70,11 +93,11 @@ def test_whatever_a_record_says_the_next_look_comes_neither_at_once_nor_later_th
     ago: float, quiet: float, now: float
 ) -> None:
     schedule = Schedule()
-    schedule.resume("a", now, ago=ago, quiet=quiet)
+    schedule.begin("a", now, LastComparison(ago, quiet))
     due = schedule.due_at("a")
     assert due is not None
     assert now + 15 <= due <= now + 300
-    schedule.checked("a", due)
+    schedule.compared("a", due, matched=True)
     assert schedule.is_due("a", due + 300)
 
 
@@ -85,12 +108,9 @@ def test_a_record_tells_how_far_the_backoff_was(looks_before: int) -> None:
     now = 0.0
     for _ in range(looks_before):
         now = old.due_at("a") or 0
-        old.checked("a", now)
+        old.compared("a", now, matched=True)
     new = Schedule(cap=10_000)
-    new.resume("a", now, ago=0, quiet=now)
-    assert new.due_at("a") == old.due_at("a")
-    new.checked("a", new.due_at("a") or 0)
-    old.checked("a", old.due_at("a") or 0)
+    new.begin("a", now, LastComparison(ago=0, quiet=now))
     assert new.due_at("a") == old.due_at("a")
 
 
@@ -98,8 +118,16 @@ def test_slack_takes_along_what_is_nearly_due_but_starts_no_round() -> None:
     schedule = Schedule()
     schedule.track("a", 0)
     schedule.track("b", 5)
-    assert schedule.due(14, slack=10) == []
-    assert schedule.due(15, slack=10) == ["a", "b"]
+    assert schedule.take(14, slack=10).jobs == frozenset()
+    assert schedule.take(15, slack=10).jobs == {"a", "b"}
+
+
+def test_a_job_that_has_ended_is_compared_and_not_recorded() -> None:
+    schedule = Schedule()
+    schedule.track("a", 0)
+    schedule.ended("a")
+    schedule.recorded("a", 5)
+    assert schedule.take(15) == (frozenset("a"), {})
 
 
 def test_forgotten_and_unknown_jobs_are_never_due() -> None:
@@ -108,9 +136,10 @@ def test_forgotten_and_unknown_jobs_are_never_due() -> None:
         schedule.track(uid, 0)
     schedule.forget("a")
     schedule.keep_only(["b"])
-    schedule.checked("c", 0)
-    schedule.reset("c", 0)
-    assert schedule.due(1000) == ["b"]
+    schedule.compared("c", 0, matched=True)
+    schedule.changed("c", 0)
+    schedule.ended("c")
+    assert schedule.take(1000).jobs == frozenset("b")
     assert len(schedule) == 1
 
 
@@ -120,12 +149,92 @@ def test_impossible_intervals_are_refused(base: float, cap: float) -> None:
         Schedule(base=base, cap=cap)
 
 
-@given(st.lists(st.tuples(st.sampled_from(["check", "reset"]), st.floats(0, 400)), max_size=40))
+@given(st.lists(st.tuples(st.sampled_from(["compared", "changed"]), st.floats(0, 400)), max_size=40))
 def test_no_job_ever_waits_longer_than_the_cap(steps: list[tuple[str, float]]) -> None:
     schedule = Schedule()
     schedule.track("a", 0)
     now = 0.0
     for what, later in steps:
         now += later
-        (schedule.checked if what == "check" else schedule.reset)("a", now)
+        if what == "compared":
+            schedule.compared("a", now, matched=True)
+        else:
+            schedule.changed("a", now)
         assert schedule.is_due("a", now + 300)
+
+
+class Cluster:
+    """Quiet jobs whose leader dies at random moments: the fields that its API server holds, and what was done."""
+
+    def __init__(self, jobs: int, seed: int) -> None:
+        self.jobs = jobs
+        self.random = random.Random(seed)
+        self.fields: dict[str, float] = {}
+        self.written: list[tuple[float, float]] = []  # when, and how old the record was
+        self.compared: dict[str, list[float]] = {}
+
+    def leader(self, now: float) -> Schedule:
+        """Return the schedule of a new leader: it knows the fields, and that no job has changed since 0."""
+        schedule = Schedule()
+        for number in range(self.jobs):
+            uid = f"job-{number}"
+            field = self.fields.get(uid)
+            schedule.begin(uid, now, None if field is None else LastComparison(now - field, field))
+        return schedule
+
+    def reign(self, schedule: Schedule, began: float, died: float) -> None:
+        """Let a leader work by its resyncs, from one time to another."""
+        now = began
+        while now < died:
+            jobs, records = schedule.take(now, slack=7.5)
+            for uid in jobs:
+                self.compared.setdefault(uid, []).append(now)
+                schedule.compared(uid, now, matched=True)
+            for uid, delay in records.items():
+                schedule.recorded(uid, now)
+                if now + delay < died:
+                    self.written.append((now + delay, now + delay - self.fields.get(uid, 0)))
+                    self.fields[uid] = float(int(now))
+            now += 15
+
+    def hour(self, *, deaths: int) -> Iterator[float]:
+        """Let an hour pass; yields the moment at which each leader begins."""
+        moments = sorted(self.random.uniform(400, 3600) for _ in range(deaths))
+        began = 0.0
+        for died in [*moments, 3600.0]:
+            yield began
+            self.reign(self.leader(began), began, died)
+            began = died + 17  # the lease runs out first
+
+    def ages(self, since: float) -> list[float]:
+        """Return how old records were when they were renewed, or at the end of the hour."""
+        return [age for when, age in self.written if when > since] + [3600 - field for field in self.fields.values()]
+
+
+@pytest.mark.parametrize(("jobs", "oldest", "mean"), [(1, 315, 310), (1500, 316, 310), (10_000, 2015, 2010)])
+def test_records_of_active_jobs_are_five_minutes_and_a_resync_old_at_most_or_age_evenly(
+    jobs: int, oldest: float, mean: float
+) -> None:
+    cluster = Cluster(jobs, seed=0)
+    assert list(cluster.hour(deaths=0)) == [0]
+    assert len(cluster.fields) == jobs
+    ages = cluster.ages(since=jobs / 5 + 15)
+    assert max(ages) <= oldest
+    assert sum(ages) / len(ages) <= mean
+    for begin in range(0, 3600, 60):
+        assert sum(begin <= when < begin + 60 for when, _ in cluster.written) <= 60 * 5 + 75
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("jobs", [60, 1500])
+def test_a_leader_that_dies_leaves_no_interval_to_begin_anew_and_none_out(jobs: int, seed: int) -> None:
+    cluster = Cluster(jobs, seed)
+    begins = list(cluster.hour(deaths=3))
+    assert max(cluster.ages(since=jobs / 5 + 15)) <= 315 + 17 + 15
+    for moments in cluster.compared.values():
+        assert moments[0] <= 15
+        gaps = [later - earlier for earlier, later in itertools.pairwise(moments)]
+        assert max(gaps) <= 315 + 17 + 15
+        for began in begins[1:]:
+            # A backoff that began anew would compare four times.
+            assert began < 480 or sum(began <= moment < began + 240 for moment in moments) <= 3

@@ -19,9 +19,8 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "tensorBoard": Field("Where the job's TensorBoard is."),
         "progress": Field("What the training program has reported about itself."),
         "lastReconcileTime": Field(
-            "When the job was last compared with what the API server holds, as far as that was recorded: with other "
-            "changes, or after 5 minutes, then ever more rarely up to once an hour, until the job ends. "
-            "A new leader goes on from there."
+            "When the job was last compared with what the API server holds: at most 5 minutes and a resync ago, until "
+            "the job ends (longer above 1,500 active jobs). A new leader goes on from there."
         ),
         "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),

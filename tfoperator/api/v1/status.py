@@ -104,10 +104,11 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tfjobs -o wide` prints them, and a printer column can't add up numbers itself. `job_restarts` is how often all
     replicas were started again together (`restartScope: Job`); each time counts once in `restarts`.
 
-    `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`), as far as
-    that was recorded: with other changes of the status, or else every five minutes until the job ends. A new leader, or
-    an operator that was restarted, goes on from there: it tells when the next comparison is due and how far the
-    backoff was. A wrong value costs a comparison that comes early or, by five minutes at most, late.
+    `last_reconcile_time` is when the job was last compared with the live state (`tfoperator.reconciler`). It is written
+    with other changes of the status, or else with the first comparison, and then before it is five minutes old, until
+    the job ends; more rarely where that would be more than five writes a second in all. It determines when the next
+    comparison is due, also for a new leader. A wrong value costs a comparison that comes early or, by five minutes at
+    most, late.
 
     `network` is what the job was started with if that is PerJob, and empty otherwise.
     """
