@@ -1,5 +1,7 @@
 """Writes the schemas of the built-in kinds that the embedded API server has: their fields, without Kubernetes' texts.
 
+Writes the names of a pod template's members, too, which `tfoperator validate` knows.
+
 python hack/builtin_schemas.py     reads the module that `make controlplane` fetches, and writes one schema per line
 """
 
@@ -7,7 +9,6 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,12 @@ if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hack import gobuild
+from tfoperator.api.validation.pod_fields import POD_FIELDS
 from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS, names_of, reachable
 from tfoperator.local.apiserver.resource_types import BUILTIN
 
 KUBERNETES = "k8s.io/kubernetes"
+CORE = "io.k8s.api.core.v1."
 
 
 def published(folder: Path) -> dict[str, Any]:
@@ -31,11 +34,25 @@ def published(folder: Path) -> dict[str, Any]:
     return found
 
 
-def lines(schemas: dict[str, Any]) -> Iterator[str]:
+def kinds(schemas: dict[str, Any]) -> str:
     """The schemas of the built-in kinds and all that they refer to, in an order that does not change."""
-    chosen = reachable(schemas, names_of(schemas, BUILTIN).values())
-    for name, schema in sorted(without_texts(chosen).items()):
-        yield f"{json.dumps(name)}:{json.dumps(schema, separators=(',', ':'), sort_keys=True, ensure_ascii=False)}"
+    return document(without_texts(reachable(schemas, names_of(schemas, BUILTIN).values())))
+
+
+def pod_fields(schemas: dict[str, Any]) -> str:
+    """The names of the members of a pod template, of its spec and of a container."""
+    return document(
+        {name: sorted(schemas[CORE + name]["properties"]) for name in ("Container", "PodSpec", "PodTemplateSpec")}
+    )
+
+
+def document(members: dict[str, Any]) -> str:
+    """One member per line."""
+    written = (
+        json.dumps({name: one}, separators=(",", ":"), sort_keys=True, ensure_ascii=False)[1:-1]
+        for name, one in sorted(members.items())
+    )
+    return "{\n" + ",\n".join(written) + "\n}\n"
 
 
 def without_texts(value: Any) -> Any:
@@ -49,13 +66,15 @@ def without_texts(value: Any) -> Any:
 
 
 def main() -> int:
-    """Write the file; returns the exit code."""
+    """Write the files; returns the exit code."""
     try:
         folder = gobuild.module_folder("kubernetes", KUBERNETES) / "api" / "openapi-spec" / "v3"
     except gobuild.BuildError as error:
         print(error, file=sys.stderr)
         return 1
-    BUILTIN_SCHEMAS.write_text("{\n" + ",\n".join(lines(published(folder))) + "\n}\n", encoding="utf-8")
+    schemas = published(folder)
+    for target, text in ((BUILTIN_SCHEMAS, kinds(schemas)), (POD_FIELDS, pod_fields(schemas))):
+        target.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+from hack import builtin_schemas
 from tests.unit.api.samples import TEMPLATE, tfjob
 from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
 from tfoperator.api import validate_manifest
+from tfoperator.api.validation.pod_fields import POD_FIELDS, POD_SPEC_FIELDS
+from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
+
+
+def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_release() -> None:
+    schemas = json.loads(BUILTIN_SCHEMAS.read_text())
+    assert BUILTIN_SCHEMAS.read_text() == builtin_schemas.kinds(schemas)
+    assert POD_FIELDS.read_text() == builtin_schemas.pod_fields(schemas)
+    assert POD_SPEC_FIELDS & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
 
 
 @pytest.mark.parametrize(
