@@ -18,7 +18,7 @@ from tfoperator.informers.delivery import Delivery, Fifo, FifoClosed, Notificati
 from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
 from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.reflector import Listed, News, Reflector
+from tfoperator.kube.reflector import Listed, News, Reflector, version_after
 from tfoperator.kube.verbs import ListerWatcher, WatchEvent, WatchEventType
 
 T = TypeVar("T", bound=HasMetadata)
@@ -67,6 +67,7 @@ class SharedInformer(Generic[T]):
         self._state = threading.Condition()
         self._deliveries: list[Delivery[T]] = []
         self._synced = False
+        self._version = ""
         self._started = False
         self._stopped = False
         self._failure: Exception | None = None
@@ -91,8 +92,11 @@ class SharedInformer(Generic[T]):
 
     @property
     def last_sync_resource_version(self) -> str:
-        """The version that the reflector has reached; the cache follows at once. Empty before the first list."""
-        return self._reflector.last_sync_resource_version
+        """The version that the cache has reached, bookmarks included, as client-go's stores tell since 1.35.
+
+        Empty before the first list. Handlers may still have to hear of it, and the reflector may be ahead.
+        """
+        return self._version
 
     def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
         """Add indexes, also to a filled cache. Raises IndexConflict if a name is taken, InformerStopped after stop."""
@@ -222,10 +226,12 @@ class SharedInformer(Generic[T]):
         with self._state:
             if isinstance(news, Listed):
                 self._replace(news.objects)
+                self._version = news.version
                 self._synced = True
                 self._state.notify_all()
             else:
                 self._apply(news)
+                self._version = version_after(news) or self._version
 
     def _apply(self, events: Sequence[WatchEvent[T]]) -> None:
         notifications: list[Notification[T]] = []

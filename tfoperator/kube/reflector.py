@@ -47,13 +47,20 @@ _OVERLOAD_ERRORS = (ConnectionRefused, TooManyRequestsError)
 
 
 class Listed(msgspec.Struct, Generic[T], frozen=True):
-    """The server has exactly these objects."""
+    """The server has exactly these objects, at this version of the collection."""
 
     objects: Sequence[T]
+    version: str
 
 
 News = Listed[T] | Sequence[WatchEvent[T]]
 """The whole state, or events (bookmarks included) of one batch, in order."""
+
+
+def version_after(events: Sequence[WatchEvent[T]]) -> str:
+    """Return the version of the collection after these events; at least one."""
+    last = events[-1]
+    return last.resource_version if last.object is None else last.object.metadata.resource_version
 
 
 class _FruitlessWatch(KubeError):
@@ -170,9 +177,7 @@ class Reflector(Generic[T]):
         if not events:
             return
         yield events
-        last = events[-1]
-        version = last.resource_version if last.object is None else last.object.metadata.resource_version
-        self._last_version = version or self._last_version
+        self._last_version = version_after(events) or self._last_version
 
     def _interrupted(self) -> bool:
         return self._stop.is_set() or self._relist_wanted
@@ -241,7 +246,7 @@ class Reflector(Generic[T]):
         return None
 
     def _fill(self, objects: list[T], version: str, started: float) -> Iterator[Listed[T]]:
-        yield Listed(objects)
+        yield Listed(objects, version)
         self._last_version = version
         self._version_unavailable = False
         self._metrics.list_finished(self._name, self._clock.monotonic() - started, len(objects))

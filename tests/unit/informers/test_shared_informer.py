@@ -101,6 +101,18 @@ def test_the_cache_and_the_handlers_follow_the_server(make: Make, server: Server
     assert informer.last_sync_resource_version == "5"
 
 
+def test_the_version_is_the_cache_s_and_not_the_reflector_s(make: Make, server: Server) -> None:
+    informer = synced(make())
+    before = informer.last_sync_resource_version
+    with informer._state:  # the cache can't change
+        server.put("a")
+        eventually(lambda: informer._reflector.last_sync_resource_version != before)
+        assert informer.last_sync_resource_version == before
+    caught_up(informer, server)
+    informer._fifo.push([[modified(pod("a", 10)), bookmark(12)]])
+    eventually(lambda: informer.last_sync_resource_version == "12")
+
+
 def test_the_cache_has_changed_before_a_handler_hears_of_it(make: Make, server: Server) -> None:
     informer = make()
     stale: list[str] = []
