@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any, Literal
 
 import msgspec
+from tenacity import RetryCallState, Retrying, before_sleep_log, retry_if_exception_type, stop_after_attempt
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
@@ -42,6 +43,10 @@ _LOOK_PERIOD = 0.1  # seconds between two checks for other work
 _MAX_TRIES = 12
 _RETRY_SECONDS = 10.0
 _NAMESPACE_OF_CLUSTER_OBJECTS = "default"  # an Event must have a namespace, even one about a Node
+
+
+class _Stopping(Exception):
+    """The recorder was stopped between two tries."""
 
 
 class EventRecorder:
@@ -81,6 +86,14 @@ class EventRecorder:
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
+        self._retrying = Retrying(
+            retry=retry_if_exception_type(TransportError),
+            stop=stop_after_attempt(_MAX_TRIES),
+            wait=self._pause_after,
+            sleep=self._pause,
+            before_sleep=before_sleep_log(logger, logging.DEBUG),
+            reraise=True,
+        )
 
     @property
     def dropped(self) -> int:
@@ -179,29 +192,25 @@ class EventRecorder:
             (self._queue if regarding is None or one.regarding == regarding else self._held).append(one)
 
     def _write(self, event: CorrelatedEvent) -> None:
-        for attempt in range(1, _MAX_TRIES + 1):
-            try:
-                self._send(event)
-                return
-            except TransportError as error:
-                logger.debug("event %s about %s, try %d: %s", event.reason, event.regarding, attempt, error)
-                last = error
-            except AlreadyExistsError:
-                # The answer to an earlier try was lost: the event exists.
-                return
-            except ApiError as error:
-                log = logger.debug if namespace_is_ending(error) else logger.warning
-                log("the server refuses event %s about %s: %s", event.reason, event.regarding, error)
-                return
-            except KubeError as error:
-                logger.warning("event %s about %s is not written: %s", event.reason, event.regarding, error)
-                return
-            pause = _RETRY_SECONDS * self._rng.random() if attempt == 1 else _RETRY_SECONDS
-            if attempt < _MAX_TRIES and self._stop.wait(self._clock, pause):
-                # The server does not answer, so each further event would cost another time-out.
-                self._discard_queue(also=1)
-                return
-        logger.warning("event %s about %s is given up: %s", event.reason, event.regarding, last)
+        try:
+            self._retrying(self._send, event)
+        except _Stopping:
+            # The server does not answer, so each further event would cost another time-out.
+            self._discard_queue(also=1)
+        except AlreadyExistsError:
+            pass  # the answer to an earlier try was lost: the event exists
+        except ApiError as error:
+            log = logger.debug if namespace_is_ending(error) else logger.warning
+            log("the server refuses event %s about %s: %s", event.reason, event.regarding, error)
+        except KubeError as error:
+            logger.warning("event %s about %s is not written: %s", event.reason, event.regarding, error)
+
+    def _pause_after(self, state: RetryCallState) -> float:
+        return _RETRY_SECONDS * (self._rng.random() if state.attempt_number == 1 else 1.0)
+
+    def _pause(self, seconds: float) -> None:
+        if self._stop.wait(self._clock, seconds):
+            raise _Stopping
 
     def _send(self, event: CorrelatedEvent) -> None:
         namespace = event.regarding.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS

@@ -1,4 +1,8 @@
-"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write."""
+"""When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write.
+
+tenacity carries what tries one call several times with pauses. Loops of their own are those that decide anew before
+each try (leases, journals, locks) and those that follow something (watches, logs, preflight).
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import random
 from collections.abc import Callable
 from typing import TypeVar
 
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
+from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt, wait_fixed, wait_random
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import AlreadyExistsError, ApiError, ConflictError, is_outage
@@ -103,6 +107,13 @@ def retry_on_conflict(fn: Callable[[], T], *, sleep: Callable[[float], None] | N
         reraise=True,
     )
     return retrying.copy(sleep=sleep)(fn) if sleep else retrying(fn)
+
+
+def failure_of(state: RetryCallState) -> BaseException:
+    """Return the error of the last try, which was no success, of any of tenacity's `Retrying`."""
+    error = state.outcome.exception() if state.outcome else None
+    assert error is not None
+    return error
 
 
 def _is_conflict(error: BaseException) -> bool:

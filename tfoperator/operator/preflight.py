@@ -81,7 +81,7 @@ def await_resources(
     """Return True once all needed resources can be listed in all the namespaces, False when stopped before.
 
     Tries every 0.5 s at first, then ever more rarely down to every 10 s; logs the problem when it changes, and again
-    every 5 minutes.
+    every 5 minutes. Not by tenacity, which can't say which of the needs failed, nor how long ago that was logged.
     """
     pause = _FIRST_PAUSE
     said, said_at = "", float("-inf")

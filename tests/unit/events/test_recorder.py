@@ -165,7 +165,7 @@ def test_a_write_without_an_answer_is_tried_12_times_10_seconds_apart_the_first_
         assert api.count("create") == tries
         clock.advance(due - clock.monotonic())
         due = clock.monotonic() + 10
-    eventually(lambda: "given up" in caplog.text)
+    eventually(lambda: "is not written: connection reset" in caplog.text)
     assert api.count("create") == 12
     assert recorder.stop()
     assert api.count("create") == 12

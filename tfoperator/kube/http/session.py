@@ -30,6 +30,7 @@ from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
 from tfoperator.kube.observer import RequestObserver
+from tfoperator.kube.retry import failure_of
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
@@ -289,7 +290,7 @@ def _headers(always: Headers, accept: str, content_type: str, authorization: str
 
 
 def _failure(state: RetryCallState) -> ApiError:
-    error = state.outcome.exception() if state.outcome else None
+    error = failure_of(state)
     assert isinstance(error, ApiError)
     return error
 

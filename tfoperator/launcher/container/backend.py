@@ -41,7 +41,8 @@ class LogForwarder:
     """Passes each line of a log to `log` once. Call `start()`, then `finish()`, each once, from one thread.
 
     `connect` is that of a `LogReader`. `position` is the last argument of `keep`, if an earlier launcher forwarded
-    some of the log; `keep` is called periodically, and at the end.
+    some of the log; `keep` is called periodically, and at the end. The pauses between reads are its own, and not
+    tenacity's: they begin anew with each line, and another signal cuts them short once the container has ended.
     """
 
     def __init__(

@@ -13,10 +13,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential
 
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.events import EventRecorder, ObjectReference
-from tfoperator.kube.errors import ApiError, ConflictError, KubeError, NotFoundError, ServerError, TransportError
+from tfoperator.kube.errors import (
+    ApiError,
+    ClientClosed,
+    ConflictError,
+    KubeError,
+    NotFoundError,
+    ServerError,
+    TransportError,
+)
 from tfoperator.kube.objects import HasMetadata, timestamp
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient, decoder
@@ -70,6 +79,13 @@ class NodeApi:
         self._node_name = node_name
         self._clock = clock
         self._closed = StopSignal()
+        self._retrying = Retrying(
+            retry=retry_if_exception(_may_succeed_later),
+            stop=stop_after_attempt(_ATTEMPTS),
+            wait=wait_exponential(_FIRST_PAUSE),
+            sleep=self._pause,
+            reraise=True,
+        )
 
     def close(self) -> None:
         """Retry no more requests."""
@@ -221,19 +237,20 @@ class NodeApi:
         }
 
     def _persist(self, pod: LocalPod, what: str, write: Callable[[], object]) -> bool:
-        pause = _FIRST_PAUSE
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                write()
-            except (NotFoundError, ConflictError) as error:
-                logger.debug("pod %s: not there any more to %s: %s", pod.metadata.key, what, error)
-                return False
-            except (TransportError, ServerError, ApiError) as error:
-                fatal = isinstance(error, ApiError) and not isinstance(error, ServerError) and error.code != 429
-                if fatal or attempt == _ATTEMPTS or self._closed.wait(self._clock, pause):
-                    logger.warning("can't %s pod %s: %s", what, pod.metadata.key, error)
-                    return False
-                pause *= 2
-            else:
-                return True
-        return False
+        try:
+            self._retrying(write)
+        except (NotFoundError, ConflictError) as error:
+            logger.debug("pod %s: not there any more to %s: %s", pod.metadata.key, what, error)
+            return False
+        except (TransportError, ApiError) as error:
+            logger.warning("can't %s pod %s: %s", what, pod.metadata.key, error)
+            return False
+        return True
+
+    def _pause(self, seconds: float) -> None:
+        if self._closed.wait(self._clock, seconds):
+            raise ClientClosed("the node is shutting down")
+
+
+def _may_succeed_later(error: BaseException) -> bool:
+    return isinstance(error, (TransportError, ServerError)) or (isinstance(error, ApiError) and error.code == 429)

@@ -159,7 +159,10 @@ class ObjectBackend(abc.ABC, Generic[V]):
         return made.metadata.uid
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
-        """Follow the object to its container's end."""
+        """Follow the object to its container's end.
+
+        Not by tenacity: failures are counted from the last time that something was heard of the object.
+        """
         launch, calls = self.launch, self.calls
         self._mailbox = Mailbox(launch.context.clock)
         wait = self._begin_wait(name, uid)

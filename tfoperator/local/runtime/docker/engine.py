@@ -66,7 +66,7 @@ def connect() -> Engine:
     return Engine(client.api, int(info.get("NCPU") or 1), str(info.get("Architecture") or platform.machine()))
 
 
-def explain(error: Exception) -> str:
+def explain(error: BaseException) -> str:
     """Return the engine's error message, without the wrapping of HTTP."""
     if isinstance(error, APIError) and error.explanation:
         return str(error.explanation).strip()
