@@ -35,7 +35,7 @@ from tfoperator.ui.problems import CannotRead, NotThere
 T = TypeVar("T")
 Query = dict[str, list[str]]
 
-LIMITS = Limits(connections=64, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
+LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, request_seconds=20.0, idle_seconds=60.0)
 MAX_TAIL = 500_000
 """Maximum lines of a log per request."""
 _DEFAULT_TAIL = 10_000

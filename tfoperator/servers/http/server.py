@@ -132,12 +132,13 @@ class HttpServer(ABC):
         for acceptor in acceptors:
             acceptor.stop()
 
-    def _let_in(self, plain: socket.socket, address: str) -> None:
+    def _let_in(self, plain: socket.socket, address: str) -> bool:
+        """Serve a connection, or close it; returns which."""
         source = source_of(address)
         if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
-            return
+            return False
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(plain, source, self._loop.time())
@@ -145,6 +146,7 @@ class HttpServer(ABC):
         connection.task = self._loop.create_task(self._serve(connection))
         # Not in the task: one that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
+        return True
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         connection.close()

@@ -74,6 +74,19 @@ def test_sources_with_one_connection_each_keep_no_place_from_who_asks(sent: byte
         assert server.turned_away == 0
 
 
+def test_who_asks_is_answered_amid_a_burst_of_newcomers() -> None:
+    server = Served(Limits(connections=64))
+    with socket.create_connection(("127.0.0.1", server.port), timeout=60) as probe:
+        probe.sendall(PROBE)
+        for number in range(400):
+            server.stranger(number, b"G")
+        server.start()
+        try:
+            assert probe.recv(1 << 16).endswith(b"\r\n\r\nxx")
+        finally:
+            server.stop()
+
+
 def test_responses_that_are_not_read_are_bounded_and_end_first() -> None:
     with served(connections=128, unsent=8 * LARGE) as server:
         ask = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
