@@ -67,6 +67,10 @@ class AnswerTooLarge(MalformedResponse):
     """The response exceeds the client's limit: request less at a time."""
 
 
+class ObjectTooLarge(AnswerTooLarge):
+    """A list of one object exceeds the client's limit: nothing less can be requested."""
+
+
 class ClientClosed(TransportError):
     """`close()` was called before the response; a request that was not sent yet was not processed."""
 

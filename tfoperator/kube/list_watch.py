@@ -13,7 +13,7 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from tfoperator.kube.errors import ApiError, is_expired
+from tfoperator.kube.errors import AnswerTooLarge, ApiError, ObjectTooLarge, is_expired
 from tfoperator.kube.options import (
     EVERYTHING,
     LIST_ALL,
@@ -82,16 +82,27 @@ def list_pages(
 ) -> Iterator[ListPage[T]]:
     """Yield every page of one snapshot, at least one, each with the snapshot's version.
 
-    `limit` objects a page (None: PAGE_SIZE, 0: all at once). Raises KubeError, 410 if the snapshot has expired.
+    `limit` objects a page (None: PAGE_SIZE, 0: all at once); half as many from where an answer is too large. Raises
+    KubeError: 410 if the snapshot has expired, ObjectTooLarge for an object that no answer may hold.
     """
     limit = PAGE_SIZE if limit is None else limit
-    page = source.list(ListOptions(resource_version=resource_version, limit=limit))
-    version = page.resource_version
-    yield page
-    while page.continue_token:
+    token = snapshot = ""
+    while True:
         # The token fixes the snapshot; a server refuses a resourceVersion beside it.
-        page = source.list(ListOptions(limit=limit, continue_token=page.continue_token))
-        yield msgspec.structs.replace(page, resource_version=version)
+        version = "" if token else resource_version
+        try:
+            page = source.list(ListOptions(resource_version=version, limit=limit, continue_token=token))
+        except AnswerTooLarge as error:
+            if version or not limit:  # at a version the server may answer in one piece, whatever the limit
+                raise
+            if limit == 1:
+                raise ObjectTooLarge(f"a single object can't be read: {error}") from error
+            limit //= 2
+            continue
+        snapshot, token = snapshot or page.resource_version, page.continue_token
+        yield msgspec.structs.replace(page, resource_version=snapshot)
+        if not token:
+            return
 
 
 def list_all(source: ListerWatcher[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.unit.informers.support import Script, api_error, page, pod
-from tfoperator.kube.errors import GoneError, ServerError
+from tfoperator.kube.errors import AnswerTooLarge, GoneError, ObjectTooLarge, ServerError
 from tfoperator.kube.list_watch import PAGE_SIZE, list_all, list_pages
 
 EXPIRED = api_error(410, "The provided continue parameter is too old", reason="Expired")
@@ -56,3 +56,26 @@ def test_pages_taken_one_by_one_end_with_the_token() -> None:
 def test_any_other_failure_is_the_callers(answers: list[Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         list_all(Script(lists=answers))
+
+
+def test_where_a_page_is_too_large_half_of_it_is_asked_for_and_no_object_is_left_out() -> None:
+    large = AnswerTooLarge("larger than 64 bytes")
+    script = Script(lists=[FIRST, large, large, page(pod("b"), version=15, token="u"), page(pod("c"), version=16)])
+    listing = list_all(script)
+    assert names(listing.items) == ["a", "b", "c"]
+    asked = [(call.continue_token, call.limit) for call in script.list_calls]
+    assert asked == [("", 500), ("t", 500), ("t", 250), ("t", 125), ("u", 125)]
+
+
+def test_an_object_too_large_for_any_answer_ends_the_list_and_nothing_is_asked_for_twice() -> None:
+    script = Script(lists=[AnswerTooLarge("larger than 64 bytes")] * 9)
+    with pytest.raises(ObjectTooLarge, match="a single object can't be read: larger than 64 bytes"):
+        list_all(script)
+    assert [call.limit for call in script.list_calls] == [500, 250, 125, 62, 31, 15, 7, 3, 1]
+
+
+@pytest.mark.parametrize("asked", [{"resource_version": "0"}, {"limit": 0}])
+def test_what_a_server_answers_in_one_piece_is_not_asked_for_in_smaller_ones(asked: dict[str, Any]) -> None:
+    script = Script(lists=[AnswerTooLarge("larger than 64 bytes")])
+    with pytest.raises(AnswerTooLarge):
+        list_all(script, **asked)

@@ -322,9 +322,9 @@ def test_a_collection_too_large_for_one_answer_is_read_in_pages() -> None:
     assert run.waits == []
 
 
-def test_a_page_too_large_for_one_answer_is_asked_for_again_after_a_wait() -> None:
-    run = Run(lists=[AnswerTooLarge("0"), AnswerTooLarge("page"), page(version=3)], watches=[[bookmark(4)]])
-    assert run.script.listed_versions == ["0", "", ""]
+def test_an_object_too_large_for_any_answer_is_asked_for_again_after_a_wait() -> None:
+    run = Run(lists=[*[AnswerTooLarge("it")] * 10, page(version=3)], watches=[[bookmark(4)]])
+    assert [call.limit for call in run.script.list_calls] == [500, 500, 250, 125, 62, 31, 15, 7, 3, 1, 500]
     assert len(run.waits) == 1
 
 

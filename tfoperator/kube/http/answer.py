@@ -7,6 +7,7 @@ is continued on the next line are errors. Memory and time are bounded here.
 from __future__ import annotations
 
 import http.client
+import io
 import math
 from collections.abc import Sequence
 from typing import Protocol
@@ -20,6 +21,8 @@ from tfoperator.kube.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status
 MAX_HEAD_BYTES = 1 << 17
 """Limit for everything but the body: the head with all interim responses before it, chunk sizes, a trailer."""
 _READ_SIZE = 1 << 16
+_WHOLE_ABOVE = 1 << 20
+"""Bytes of a body from which its pieces are put together as they come: joined in the end, they would take twice."""
 _VERSIONS = ("1.1", "1.0")
 _FRAMING = ("content-length", "transfer-encoding")  # a body without them extends to the end of the connection
 
@@ -82,6 +85,7 @@ class Answer:
         self._limit = limit
         self._clock = clock
         self._parts: list[bytes] = []  # of the body, not returned yet
+        self._whole = io.BytesIO()  # what `read_all` has put together so far
         self._size = 0  # of the body so far
         self._without_body = 0  # bytes
         self._failure: BaseException | None = None  # raised after the bytes before it were returned
@@ -103,7 +107,10 @@ class Answer:
         """Return the whole body."""
         while not self.ended:
             self.receive()
-        return b"".join(self._parts)
+            if self._size > _WHOLE_ABOVE:
+                self._whole.writelines(self._parts)
+                self._parts.clear()
+        return self._whole.getvalue() or b"".join(self._parts)
 
     def receive(self) -> None:
         """Receive once from the source, and parse the bytes."""
@@ -173,6 +180,8 @@ class Answer:
 
     def _check(self, size: int) -> None:
         if size > self._limit:
+            self._parts.clear()  # the error's traceback keeps this object
+            self._whole = io.BytesIO()
             raise AnswerTooLarge(f"the answer is larger than {self._limit} bytes, which is the limit")
 
     def on_message_complete(self) -> None:

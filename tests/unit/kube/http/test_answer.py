@@ -1,12 +1,15 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import math
 import socket
+import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
+from unittest.mock import Mock
 
 import pytest
 from httptools import HttpParserError
@@ -238,6 +241,25 @@ def test_a_long_body_is_refused_before_it_is_read_if_it_says_how_long_it_is() ->
         pytest.raises(AnswerTooLarge, match="larger than 10 bytes"),
     ):
         answer.begin()
+
+
+@pytest.mark.parametrize("limit", [math.inf, 4_000_000])
+def test_a_long_body_is_kept_once_and_not_at_all_where_it_is_too_long(limit: float) -> None:
+    body = bytes(range(256)) * 20_000
+    received = io.BytesIO(CHUNKED + chunked([body]))
+    answer = Answer(Mock(recv=received.read), limit)
+    answer.begin()
+    tracemalloc.start()
+    try:
+        if limit > len(body):
+            assert answer.read_all() == body
+        else:
+            with pytest.raises(AnswerTooLarge) as error:  # kept, as the cause of other errors is
+                answer.read_all()
+            assert tracemalloc.get_traced_memory()[0] < 500_000, error
+        assert tracemalloc.get_traced_memory()[1] < 1.3 * len(body)
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize(
