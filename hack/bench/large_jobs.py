@@ -86,7 +86,9 @@ class Server:
 
         def check_watch_options(options: Any) -> None:
             if options.send_initial_events and not self.streams_lists:
-                raise StatusError(422, "Invalid", "sendInitialEvents is forbidden for watch unless WatchList is enabled")
+                raise StatusError(
+                    422, "Invalid", "sendInitialEvents is forbidden for watch unless WatchList is enabled"
+                )
             check(options)
 
         patched = mock.patch.object(resource_requests, "check_watch_options", check_watch_options)
@@ -139,7 +141,9 @@ class Operator:
             return None
 
 
-def measure(folder: Path, *, jobs: int, size: int = JOB_BYTES, tell: Callable[[str], object] = print) -> dict[str, float]:
+def measure(
+    folder: Path, *, jobs: int, size: int = JOB_BYTES, tell: Callable[[str], object] = print
+) -> dict[str, float]:
     """The peaks in MiB, by what was measured. Raises TimeoutError."""
     found: dict[str, float] = {}
 

@@ -173,23 +173,8 @@ class Pod(HasMetadata, frozen=True, gc=False):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
-class ServicePort(msgspec.Struct, frozen=True, gc=False):
-    """One port of a service."""
-
-    name: str = ""
-    port: int = 0
-
-
-class ServiceSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a service's spec that the controller reads."""
-
-    ports: tuple[ServicePort, ...] = ()
-
-
 class Service(HasMetadata, frozen=True, gc=False):
-    """A service, trimmed."""
-
-    spec: ServiceSpec = msgspec.field(default_factory=ServiceSpec)
+    """A service, trimmed: nothing reads its spec."""
 
 
 class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -205,12 +190,20 @@ class Deployment(HasMetadata, frozen=True, gc=False):
 
 
 # Decoding for caches. Pods and services of one job, and of one operator, have equal values: label keys, owner,
-# conditions, container states. They share these, and keep only the annotations in use.
+# conditions, container states. They share these, and keep only what is in use, whatever an object's maker adds.
 
 GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 """On a pod: the PodGroup that it is a member of, for Volcano."""
 
-_KEPT_ANNOTATIONS = ("training.kubeflow.org/", GROUP_NAME_ANNOTATION)
+_OURS = "training.kubeflow.org/"
+_LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
+KEPT_LABELS = {_OURS + name for name in _LABELS}
+KEPT_LABELS |= {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/multikueue-origin"}
+_ANNOTATIONS = ("restarts", "job-restarts", "stopped", "spec-hash", "tensorboard-url")
+KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
+"""Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
+_MAX_VALUE = 1024
+"""Characters of an annotation's value, or of an owner's names together, which for an object that exists are 700."""
 
 # Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
 # It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost: so
@@ -229,12 +222,26 @@ def _interned(strings: dict[str, str]) -> dict[str, str]:
     return dict(zip(map(intern, strings), map(intern, strings.values()), strict=True)) if strings else _NO_STRINGS
 
 
-def _kept(annotations: dict[str, str]) -> dict[str, str]:
-    return _interned({key: value for key, value in annotations.items() if key.startswith(_KEPT_ANNOTATIONS)})
+def _in_use(annotations: dict[str, str]) -> dict[str, str]:
+    return _interned(
+        {key: value for key, value in annotations.items() if key in KEPT_ANNOTATIONS and len(value) <= _MAX_VALUE}
+    )
 
 
-def _compacting(view: type[V]) -> Callable[[bytes], V]:
-    decode = msgspec.json.Decoder(view).decode
+def _controller_alone(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
+    for one in owners:
+        if one.controller:
+            known = len(one.api_version + one.kind + one.name + one.uid) <= _MAX_VALUE
+            return (one if known else OwnerReference(uid="-", controller=True),)  # a UID that nobody has
+    return ()
+
+
+def compacting(
+    decode: Callable[[bytes], V], keep: Callable[[dict[str, str]], dict[str, str]] = _in_use
+) -> Callable[[bytes], V]:
+    """Return a decoder for a cache: what `decode` returns, with labels in use, the annotations that `keep` returns,
+    one finalizer of several, and of the owners the controller alone.
+    """
 
     def decode_compact(data: bytes) -> V:
         decoded = decode(data)
@@ -243,26 +250,30 @@ def _compacting(view: type[V]) -> Callable[[bytes], V]:
         # Changing a frozen struct is sound here: no other code has a reference yet.
         meta = decoded.metadata
         force_setattr(meta, "namespace", intern(meta.namespace))
-        force_setattr(meta, "labels", _interned(meta.labels))
-        force_setattr(meta, "annotations", _kept(meta.annotations) if meta.annotations else _NO_STRINGS)
+        labels = {key: value for key, value in meta.labels.items() if key in KEPT_LABELS}
+        force_setattr(meta, "labels", _interned(labels))
+        force_setattr(meta, "annotations", keep(meta.annotations) if meta.annotations else _NO_STRINGS)
         if owners := meta.owner_references:
-            force_setattr(meta, "owner_references", _shared.setdefault(owners, owners))
-        if finalizers := meta.finalizers:
+            if owners not in _shared:
+                owners = _controller_alone(owners)
+            force_setattr(meta, "owner_references", _shared.setdefault(owners, owners) if owners else ())
+        if finalizers := meta.finalizers[:1]:
             force_setattr(meta, "finalizers", _shared.setdefault(finalizers, finalizers))
         return decoded
 
     return decode_compact
 
 
-_decode_pod = _compacting(Pod)
-_decode_service = _compacting(Service)
+_decode_pod = compacting(msgspec.json.Decoder(Pod).decode)
 
-decode_partial: Callable[[bytes], PartialObject] = _compacting(PartialObject)
-"""Decode any object's metadata for a cache: shared, only annotations in use. Raises msgspec.DecodeError."""
+decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
+"""Decode any object's metadata for a cache: shared, only what is in use. Raises msgspec.DecodeError."""
 
+decode_service: Callable[[bytes], Service] = compacting(msgspec.json.Decoder(Service).decode)
+"""Decode a service for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
 
-decode_deployment: Callable[[bytes], Deployment] = _compacting(Deployment)
-"""Decode a deployment for a cache: trimmed, shared, only our annotations. Raises msgspec.DecodeError."""
+decode_deployment: Callable[[bytes], Deployment] = compacting(msgspec.json.Decoder(Deployment).decode)
+"""Decode a deployment for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
 
 
 def decode_nothing(_: bytes) -> None:
@@ -273,7 +284,7 @@ def decode_nothing(_: bytes) -> None:
 
 
 def decode_pod(data: bytes) -> Pod:
-    """Decode a pod for a cache: trimmed, shared, only annotations in use. Raises msgspec.DecodeError."""
+    """Decode a pod for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
     pod = _decode_pod(data)
     force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
     status = pod.status
@@ -287,10 +298,3 @@ def decode_pod(data: bytes) -> Pod:
     if status.start_time == pod.metadata.creation_timestamp:
         force_setattr(status, "start_time", pod.metadata.creation_timestamp)
     return pod
-
-
-def decode_service(data: bytes) -> Service:
-    """Decode a service for a cache: trimmed, shared, only annotations in use. Raises msgspec.DecodeError."""
-    service = _decode_service(data)
-    force_setattr(service, "spec", _shared.setdefault(service.spec, service.spec))
-    return service

@@ -12,10 +12,20 @@ import pytest
 from tests.unit.kube.conftest import Serve
 from tests.unit.kube.pods import running_pod
 from tests.unit.kube.server import Exchange
+from tfoperator.api import names, queues
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
-from tfoperator.kube.objects import ObjectMeta, Pod, Service, decode_partial, decode_pod, decode_service
+from tfoperator.kube.objects import (
+    KEPT_ANNOTATIONS,
+    KEPT_LABELS,
+    ObjectMeta,
+    Pod,
+    Service,
+    decode_partial,
+    decode_pod,
+    decode_service,
+)
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import decoder
 
@@ -135,10 +145,41 @@ def test_the_controller_is_the_owner_in_charge() -> None:
     assert meta.key == "team-a/mnist-00000-worker-0"
 
 
-def test_a_service_keeps_its_ports() -> None:
-    ports = [{"name": "tfjob-port", "port": 2222, "targetPort": 2222}]
-    service = decode_service(encode({"metadata": {"name": "a", "namespace": "b"}, "spec": {"ports": ports}}))
-    assert [(port.name, port.port) for port in service.spec.ports] == [("tfjob-port", 2222)]
+def test_what_the_operator_reads_of_labels_and_annotations_is_what_caches_keep() -> None:
+    values = {name: value for module in (names, queues) for name, value in vars(module).items()}
+    labels = {value for name, value in values.items() if name.startswith("LABEL_") or name.endswith("_LABEL")}
+    assert labels - {names.LABEL_PREFIX, queues.JOB_UID_LABEL} <= KEPT_LABELS
+    assert {value for name, value in values.items() if name.startswith("ANNOTATION_")} <= KEPT_ANNOTATIONS
+
+
+@pytest.mark.parametrize("decode", [decode_pod, decode_service, decode_partial])
+def test_an_object_costs_a_cache_little_whatever_somebody_writes_into_it(decode: Any) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "n" * 300, "uid": "u"}
+    names_of_others = [f"example.com/{number:0300}" for number in range(300)]
+    metadata = {
+        "labels": {"training.kubeflow.org/job-name": "a"} | dict.fromkeys(names_of_others, "v"),
+        "annotations": {"training.kubeflow.org/restarts": "1", "training.kubeflow.org/stopped": "x" * 100_000},
+        "finalizers": names_of_others,
+        "ownerReferences": [*[owner] * 300, owner | {"controller": True, "uid": "U" * 100_000}],
+    }
+    data = encode({"metadata": metadata, "spec": {"ports": [{"port": number} for number in range(30_000)]}})
+    decode(encode({"metadata": metadata}))
+    gc.collect()
+    tracemalloc.start()
+    try:
+        held = decode(data)
+        gc.collect()
+        assert tracemalloc.get_traced_memory()[0] < 2_000
+    finally:
+        tracemalloc.stop()
+    meta = held.metadata
+    assert (meta.labels, meta.annotations) == (
+        {"training.kubeflow.org/job-name": "a"},
+        {"training.kubeflow.org/restarts": "1"},
+    )
+    assert meta.finalizers == (names_of_others[0],)
+    assert meta.controller is not None, "somebody's all the same"
+    assert not meta.is_controlled_by("")
 
 
 @pytest.mark.parametrize("grace", [10**12, 10**30, -(10**30)])

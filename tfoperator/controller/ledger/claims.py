@@ -24,13 +24,15 @@ from tfoperator.kube.errors import (
     NotFoundError,
     namespace_is_ending,
 )
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, PartialObject, decode_partial
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder
+from tfoperator.kube.verbs import ApiClient, Decoder, decoder
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
+
+_decode_whole = decoder(PartialObject)
 
 
 def is_refused(error: KubeError) -> bool:
@@ -56,8 +58,7 @@ class Claims:
     def adopt(self, job: TFJob, resource: Resource, orphan: ObjectMeta, decode: Decoder[T]) -> T | None:
         """Make the job the orphan's controller; return None if it is gone. Raises ConflictError if it has changed."""
         logger.info("adopting %s %s", resource.kind.lower(), orphan.key, extra={"job": job.metadata.key})
-        others = map(msgspec.to_builtins, orphan.owner_references)
-        return self._set_owners(resource, orphan, [*others, owner_reference(job)], decode)
+        return self._change_owners(resource, orphan, job.metadata.uid, [owner_reference(job)], decode)
 
     def release(self, job: TFJob, resource: Resource, owned: ObjectMeta, decode: Decoder[Any]) -> None:
         """Give up control of an object whose labels are no longer the job's."""
@@ -67,9 +68,8 @@ class Claims:
             owned.key,
             extra={"job": job.metadata.key},
         )
-        others = (reference for reference in owned.owner_references if reference.uid != job.metadata.uid)
         try:
-            self._set_owners(resource, owned, list(map(msgspec.to_builtins, others)), decode)
+            self._change_owners(resource, owned, job.metadata.uid, [], decode)
         except InvalidError as error:
             # It can't be changed, e.g. because it is being deleted: then it needs no release either.
             logger.debug("not released: %s", error, extra={"job": job.metadata.key})
@@ -81,17 +81,20 @@ class Claims:
         change = {"metadata": {"uid": owned.uid, "labels": labels}}
         self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
 
-    def _set_owners(
-        self, resource: Resource, meta: ObjectMeta, owners: list[dict[str, Any]], decode: Decoder[T]
+    def _change_owners(
+        self, resource: Resource, meta: ObjectMeta, uid: str, instead: list[dict[str, Any]], decode: Decoder[T]
     ) -> T | None:
-        change = {
-            "metadata": {
-                "uid": meta.uid,
-                "resourceVersion": meta.resource_version,
-                "ownerReferences": owners,
-            }
-        }
+        """Have other references in the place of those with this UID. Caches show no owner but the controller."""
         try:
+            live = self._client.get(resource, meta.namespace, meta.name, _decode_whole).metadata
+            others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]
+            change = {
+                "metadata": {
+                    "uid": meta.uid,
+                    "resourceVersion": meta.resource_version,
+                    "ownerReferences": [*others, *instead],
+                }
+            }
             return self._client.patch(resource, meta.namespace, meta.name, change, decode)
         except NotFoundError:
             return None

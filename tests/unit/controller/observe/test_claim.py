@@ -53,7 +53,7 @@ def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are(harn
     harness.submit(Worker=3)
     harness.forget_calls()
     harness.sync()
-    assert harness.calls("get", "list") == [("get", "tfjobs")]
+    assert harness.calls("get", "list") == [("get", "tfjobs"), *[("get", "pods")] * 3]
 
 
 def test_nothing_is_adopted_for_a_job_that_is_gone_or_going_on_the_server(harness: Harness) -> None:
