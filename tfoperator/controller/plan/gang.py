@@ -82,12 +82,12 @@ def plan_pod_group(
     size = gang_size(policy, groups, current, draft.observed.priorities, template)
     wanted = gang.spec(policy, size.members, size.resources)
     if current is None:
-        body = gang.body(job, owner_reference(job), wanted)
+        body = gang.body(job, owner_reference(job), wanted, draft.options.scheduling)
         draft.change_pod_group(
             Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
         )
     else:
-        change = gang.change(job, current, wanted)
+        change = gang.change(job, current, wanted, draft.options.scheduling)
         if change:
             name, uid = current.metadata.name, current.metadata.uid
             draft.change_pod_group(

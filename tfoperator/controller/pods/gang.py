@@ -33,6 +33,18 @@ _COSCHEDULING_LABEL = "scheduling.x-k8s.io/pod-group"
 _NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
 """Annotations about the job's own manifest, which are wrong on any other object."""
 
+_HARMLESS_ANNOTATIONS = (
+    "volcano.sh/preemptable",
+    "volcano.sh/task-topology-affinity",
+    "volcano.sh/task-topology-anti-affinity",
+    "volcano.sh/task-topology-task-order",
+)
+"""What Volcano (1.14) reads in a PodGroup and no other job loses by: a lower claim, and how a job's pods are placed.
+
+By the others a job gets in before those that wait (`sla-waiting-time`) or may not be evicted (`jdb-min-available`,
+`jdb-max-unavailable`). The coscheduling plugin (0.34) reads none.
+"""
+
 ANY = "*"
 """In a list of names: every name, but for a system class."""
 
@@ -113,8 +125,8 @@ class GangScheduler(msgspec.Struct, frozen=True):
             return pod.annotations.get(GROUP_NAME_ANNOTATION) == job.metadata.name
         return pod.labels.get(_COSCHEDULING_LABEL) == job.metadata.name
 
-    def body(self, job: TFJob, owner: dict[str, Any], spec: PodGroupSpec) -> dict[str, Any]:
-        """Return a new PodGroup, named after the job and controlled by it."""
+    def body(self, job: TFJob, owner: dict[str, Any], spec: PodGroupSpec, rules: SchedulingRules) -> dict[str, Any]:
+        """Return a new PodGroup, named after the job and controlled by it, with the annotations that `rules` allow."""
         return {
             "apiVersion": self.pod_groups.api_version,
             "kind": self.pod_groups.kind,
@@ -122,7 +134,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
                 "name": job.metadata.name,
                 "namespace": job.metadata.namespace,
                 "labels": _labels(job),
-                "annotations": _annotations(job),
+                "annotations": rules.annotations_of(job),
                 "ownerReferences": [owner],
             },
             "spec": {name: value for name, value in self._fields(spec).items() if value or name == "minMember"},
@@ -140,7 +152,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
             schedule_timeout_seconds=policy.schedule_timeout_seconds or None,
         )
 
-    def change(self, job: TFJob, current: PodGroup, wanted: PodGroupSpec) -> dict[str, Any]:
+    def change(self, job: TFJob, current: PodGroup, wanted: PodGroupSpec, rules: SchedulingRules) -> dict[str, Any]:
         """Return the merge patch that brings an existing PodGroup to the wanted spec; empty if none is needed.
 
         Quantities are compared as numbers, for Volcano rewrites `1000m` to `1`. A queue that the job doesn't name is
@@ -159,7 +171,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
             kind: changed
             for kind, changed in (
                 ("labels", _missing(current.metadata.labels, _labels(job))),
-                ("annotations", _missing(current.metadata.annotations, _annotations(job))),
+                ("annotations", _missing(current.metadata.annotations, rules.annotations_of(job))),
             )
             if changed
         }
@@ -196,10 +208,20 @@ class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
-    """The names allowed in PodGroups: by default every queue, and every priority class except the system's."""
+    """What PodGroups may have: by default every queue, every priority class except the system's, few annotations."""
 
     priority_classes: AllowedNames = AllowedNames((ANY,))
     queues: AllowedNames = AllowedNames((ANY,))
+    annotations: AllowedNames = AllowedNames(_HARMLESS_ANNOTATIONS)
+
+    def annotations_of(self, job: TFJob) -> dict[str, str]:
+        """Return the job's annotations that its PodGroup gets, too."""
+        allowed = self.annotations.of(job.metadata.namespace)
+        return {
+            name: value
+            for name, value in job.metadata.annotations.items()
+            if name not in _NOT_COPIED and _allows(allowed, name)
+        }
 
     def problems(
         self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
@@ -222,10 +244,6 @@ class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
 
 def _labels(job: TFJob) -> dict[str, str]:
     return {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
-
-
-def _annotations(job: TFJob) -> dict[str, str]:
-    return {key: value for key, value in job.metadata.annotations.items() if key not in _NOT_COPIED}
 
 
 def _missing(has: dict[str, str], should_have: dict[str, str]) -> dict[str, str]:

@@ -125,6 +125,7 @@ def _doubles(path: str, items: list[dict[str, Any]], key: str) -> Iterator[Probl
 
 
 _NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+_ANNOTATION = re.compile(r"([a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/)?[A-Za-z0-9]([-\w.]{0,61}[A-Za-z0-9])?", re.ASCII)
 _PATH = "scheduling"
 
 
@@ -149,18 +150,19 @@ def _problems(value: object) -> Iterator[Problem]:
         if namespaces is None:
             yield Problem(member(path, "namespaces"), "must be an object of lists by namespace")
             continue
-        yield from _list_problems(member(path, "default"), lists.get("default"))
+        pattern = _ANNOTATION if kind == "annotations" else _NAME
+        yield from _list_problems(member(path, "default"), lists.get("default"), pattern)
         for namespace, names in namespaces.items():
             at = f"{path}.namespaces[{namespace}]"
             if not isinstance(namespace, str) or not NAMESPACE.fullmatch(namespace):
                 yield Problem(at, "is no name of a namespace")
-            yield from _list_problems(at, names)
+            yield from _list_problems(at, names, pattern)
 
 
-def _list_problems(path: str, names: object) -> Iterator[Problem]:
+def _list_problems(path: str, names: object, pattern: re.Pattern[str]) -> Iterator[Problem]:
     if not isinstance(names, list):
         yield Problem(path, "must be a list; [] allows none")
         return
     for position, name in enumerate(names):
-        if name != ANY and not (isinstance(name, str) and _NAME.fullmatch(name)):
+        if name != ANY and not (isinstance(name, str) and pattern.fullmatch(name)):
             yield Problem(f"{path}[{position}]", f'must be a name, or "{ANY}" for any, is {shown(name)}')

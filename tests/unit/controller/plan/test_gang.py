@@ -133,16 +133,38 @@ def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
     assert made(job, COSCHEDULING) == {"minMember": 2, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
 
 
-def test_it_is_the_jobs_own_and_carries_its_annotations() -> None:
-    job = make_job({"Worker": 1})
-    notes = {"volcano.sh/preemptable": "true", "kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=notes))
-    result = decide(job)
-    metadata = body_of_group(result)["metadata"]
+def test_it_is_the_jobs_own() -> None:
+    metadata = body_of_group(decide(make_job({"Worker": 1})))["metadata"]
     assert metadata["name"] == "mnist"
-    assert metadata["annotations"] == {"volcano.sh/preemptable": "true"}
     assert metadata["ownerReferences"][0]["uid"] == "job-uid"
     assert metadata["ownerReferences"][0]["controller"] is metadata["ownerReferences"][0]["blockOwnerDeletion"] is True
+
+
+OF_VOLCANO = ("preemptable", "task-topology-affinity", "task-topology-anti-affinity", "task-topology-task-order")
+OF_ADMINISTRATORS = ("cooldown-time", "revocable-zone", "sla-waiting-time", "jdb-min-available", "hierarchy")
+
+
+@pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING])
+@pytest.mark.parametrize(
+    ("allowed", "passed"),
+    [
+        (None, OF_VOLCANO),
+        (AllowedNames(("*",), {"other": ()}), OF_VOLCANO + OF_ADMINISTRATORS),
+        (AllowedNames(("*",), {"ns": ("volcano.sh/sla-waiting-time",)}), ("sla-waiting-time",)),
+    ],
+)
+def test_it_has_those_annotations_of_the_job_that_administrators_allow(
+    allowed: AllowedNames | None, passed: tuple[str, ...], gang: GangScheduler
+) -> None:
+    job = make_job({"Worker": 1})
+    notes = {f"volcano.sh/{name}": "x" for name in OF_VOLCANO + OF_ADMINISTRATORS}
+    every = notes | {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=every))
+    rules = SchedulingRules() if allowed is None else SchedulingRules(annotations=allowed)
+    wanted = {f"volcano.sh/{name}": "x" for name in passed}
+    assert body_of_group(decide(job, gang=gang, rules=rules))["metadata"]["annotations"] == wanted
+    current = PodGroup(metadata=msgspec.structs.replace(pod_group(job).metadata, annotations={"others": "y"}))
+    assert gang.change(job, current, current.spec, rules)["metadata"]["annotations"] == wanted
 
 
 def test_given_resources_win() -> None:

@@ -131,7 +131,7 @@ def test_without_any_they_are_those_of_an_operator_without_a_file() -> None:
     ("value", "message"),
     [
         ([], "scheduling must be an object, but is a list"),
-        ({"queue": {"default": []}}, "scheduling.queue is unknown; there are priorityClasses, queues"),
+        ({"queue": {"default": []}}, "queue is unknown; there are priorityClasses, queues, annotations"),
         ({"queues": None}, "scheduling.queues must be an object"),
         ({"queues": ["a"]}, "scheduling.queues must be an object, but is a list"),
         ({"queues": {}}, "scheduling.queues.default is required"),
@@ -139,6 +139,8 @@ def test_without_any_they_are_those_of_an_operator_without_a_file() -> None:
         ({"queues": {"default": "*"}}, "scheduling.queues.default must be a list, but is the string"),
         ({"queues": {"default": [""]}}, 'scheduling.queues.default[0] must be a name, or "*" for any, is ""'),
         ({"queues": {"default": ["a*"]}}, "scheduling.queues.default[0] must be a name"),
+        ({"queues": {"default": ["a/b"]}}, "scheduling.queues.default[0] must be a name"),
+        ({"annotations": {"default": ["a/b", "a/b/c"]}}, "scheduling.annotations.default[1] must be a name"),
         ({"queues": {"default": [None]}}, "scheduling.queues.default[0] must be a name"),
         ({"queues": {"default": [1]}}, "scheduling.queues.default[0] must be a string"),
         ({"queues": {"default": [], "namespace": {}}}, "scheduling.queues.namespace is unknown"),
