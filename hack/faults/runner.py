@@ -92,7 +92,7 @@ def play(
 
 def _options(scenario: Scenario, server: Server, namespace: str) -> list[dict[str, object]]:
     options: dict[str, object] = {"namespace": [namespace], "unique_names": scenario.unique_names}
-    options["gang_scheduler_name"] = scenario.attachments.gang
+    options |= {"gang_scheduler_name": scenario.attachments.gang, "exposed_tensorboards": True}
     if scenario.operators > 1:
         # One and a half real seconds: enough for a busy machine.
         options |= {

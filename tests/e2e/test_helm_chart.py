@@ -291,6 +291,7 @@ def test_the_operator_understands_all_that_values_can_say(render: Render) -> Non
         },
         "defaultCleanPodPolicy": "Running",
         "defaultNetwork": "PerReplica",
+        "exposedTensorboards": True,
         "gangSchedulerName": "volcano",
         "metrics": {"secure": True, "certManager": True},
         "webhook": {"enabled": True, "certManager": True},

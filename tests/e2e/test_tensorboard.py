@@ -24,6 +24,11 @@ BOARD: Json = {
 }
 
 
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    return ("--exposed-tensorboards",)
+
+
 def with_board(operated: Operated, name: str, board: Json = BOARD, **options: Any) -> JobOnCluster:
     return operated.submit(tfjob(name, spec={"tensorBoard": board}, Worker=1, **options))
 

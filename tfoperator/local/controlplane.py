@@ -114,7 +114,8 @@ class ControlPlane:
         )
         self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
-        options = Options(default_ps_image=_DEFAULT_PS_IMAGE)
+        # No type of service exposes anything here: a TensorBoard listens on loopback.
+        options = Options(default_ps_image=_DEFAULT_PS_IMAGE, exposed_tensorboards=True)
         if progress:
             options = msgspec.structs.replace(
                 options,

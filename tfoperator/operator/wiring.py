@@ -252,6 +252,7 @@ def plan_options(options: Options) -> PlanOptions:
         default_clean_pod_policy=options.default_clean_pod_policy,
         default_ps_image=options.default_ps_image,
         default_tensorboard_image=options.default_tensorboard_image,
+        exposed_tensorboards=options.exposed_tensorboards,
         gang=gang_scheduler(options.gang_scheduler_name),
         naming=UNIQUE_NAMES if options.unique_names else PLAIN_NAMES,
         network=Network(options.default_network),

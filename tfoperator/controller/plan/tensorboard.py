@@ -20,7 +20,7 @@ from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.pods import tensorboard_deployment, tensorboard_service
+from tfoperator.controller.pods import refused_service_type, tensorboard_deployment, tensorboard_service
 from tfoperator.kube.objects import Deployment, HasMetadata, Service
 
 _Kind = Literal["deployments", "services"]
@@ -63,7 +63,11 @@ def plan_tensorboard(draft: Draft, tensorboard: TensorBoardObjects, *, suspended
         draft.tensorboard_status = None
         return
     create = not suspended
-    _bring(draft, "services", tensorboard.service, tensorboard_service(draft.job, wanted), create)
+    service = tensorboard_service(draft.job, wanted, draft.options)
+    changes = _bring(draft, "services", tensorboard.service, service, create)
+    if changes and (refused := refused_service_type(wanted, draft.options)):
+        message = f"{_SPEC_FIELD}.serviceType: {refused} is not allowed, so the service is ClusterIP"
+        draft.event("Warning", "TensorBoardNotExposed", f"{message}; see --exposed-tensorboards of the operator")
     if suspended and queue_name(draft.job.metadata.labels):
         _remove(draft, "deployments", tensorboard.deployment, DeleteReason.SUSPEND)
     else:
@@ -90,15 +94,19 @@ def _bring(
     current: HasMetadata | None,
     body: dict[str, Any],
     create: bool,
-) -> None:
-    """Create what is missing, change objects made from an older spec. Terminating ones keep their names until then."""
+) -> bool:
+    """Create what is missing, change objects made from an older spec; return whether anything is done.
+
+    Terminating ones keep their names until they are gone.
+    """
     name = names.tensorboard_name(draft.job.metadata.name)
     if current is None:
         if create:
             draft.change_tensorboard(Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD))
-        return
+        return create
     meta, annotations = current.metadata, body["metadata"]["annotations"]
-    if meta.deletion_timestamp is None and annotations.items() - meta.annotations.items():
+    changes = meta.deletion_timestamp is None and bool(annotations.items() - meta.annotations.items())
+    if changes:
         # A service's type is all of it that the spec can change; the selector of either never does.
         if kind == "services":
             spec = {"type": body["spec"]["type"]}
@@ -117,6 +125,7 @@ def _bring(
                 strategic=kind == "deployments",
             )
         )
+    return changes
 
 
 def _status(draft: Draft, tensorboard: TensorBoardObjects) -> TensorBoardStatus | None:

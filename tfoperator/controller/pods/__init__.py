@@ -32,7 +32,11 @@ from tfoperator.controller.pods.naming import (
 from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
 from tfoperator.controller.pods.resources import Resources, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
-from tfoperator.controller.pods.tensorboard import tensorboard_deployment, tensorboard_service
+from tfoperator.controller.pods.tensorboard import (
+    refused_service_type,
+    tensorboard_deployment,
+    tensorboard_service,
+)
 
 __all__ = [
     "ANY",
@@ -64,6 +68,7 @@ __all__ = [
     "network_in_use",
     "owner_reference",
     "pod_requests",
+    "refused_service_type",
     "restarts_together",
     "tensorboard_deployment",
     "tensorboard_service",

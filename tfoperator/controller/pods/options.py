@@ -22,7 +22,8 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     enough, as the Go operator assumes). `evaluator_in_cluster` lists the evaluators in TF_CONFIG's cluster, which the
     Go operator does and some training loops reject, unless the job sets it. `accelerators` have, by resource name, the
     additions to containers that ask for the resource. `default_ps_image` runs the parameter servers of a job that has
-    no template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none.
+    no template for them; empty, such a job is invalid. `default_tensorboard_image` runs TensorBoards that name none;
+    `exposed_tensorboards` allows them services that are reached from outside the cluster.
     `naming` names the objects of jobs that have none yet, and `network` is theirs unless they set it. `gang` schedules
     the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` lists the names allowed in
     their PodGroup. `progress` is the server for programs' reports; None without one.
@@ -35,6 +36,7 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     accelerators: Mapping[str, Accelerator] = {}
     default_ps_image: str = ""
     default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
+    exposed_tensorboards: bool = False
     gang: GangScheduler | None = None
     scheduling: SchedulingRules = SchedulingRules()
     progress: ProgressAccess | None = None

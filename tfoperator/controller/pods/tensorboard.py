@@ -29,6 +29,7 @@ _PORT = 6006
 """TensorBoard's own default; above 1024, so that no privilege is needed."""
 
 _SERVICE_PORT = 80
+_CLUSTER_IP = TensorBoardServiceType.CLUSTER_IP.value
 _PORT_NAME = "http"
 
 
@@ -79,18 +80,28 @@ def tensorboard_deployment(job: TFJob, tensorboard: TensorBoard, options: PodOpt
     return _object(job, DEPLOYMENTS.api_version, DEPLOYMENTS.kind, spec)
 
 
-def tensorboard_service(job: TFJob, tensorboard: TensorBoard) -> dict[str, Any]:
-    """Return the service of a job's TensorBoard."""
+def refused_service_type(tensorboard: TensorBoard, options: PodOptions) -> str:
+    """Return the type that the TensorBoard's service should have and may not; empty if it may."""
+    wanted = tensorboard.service_type or _CLUSTER_IP
+    return "" if options.exposed_tensorboards or wanted == _CLUSTER_IP else wanted
+
+
+def tensorboard_service(job: TFJob, tensorboard: TensorBoard, options: PodOptions) -> dict[str, Any]:
+    """Return the service of a job's TensorBoard: ClusterIP where it may not have the type that the job names."""
+    refused = refused_service_type(tensorboard, options)
     spec = {
-        "type": tensorboard.service_type or TensorBoardServiceType.CLUSTER_IP.value,
+        "type": (not refused and tensorboard.service_type) or _CLUSTER_IP,
         "selector": {names.LABEL_TENSORBOARD: job.metadata.name},
         "ports": [{"name": _PORT_NAME, "port": _SERVICE_PORT, "targetPort": _PORT_NAME}],
     }
-    return _object(job, SERVICES.api_version, SERVICES.kind, spec)
+    return _object(job, SERVICES.api_version, SERVICES.kind, spec, {"refused": refused} if refused else {})
 
 
-def _object(job: TFJob, api_version: str, kind: str, spec: dict[str, Any]) -> dict[str, Any]:
-    digest = hashlib.sha256(msgspec.json.encode(spec, order="deterministic")).hexdigest()[:16]
+def _object(
+    job: TFJob, api_version: str, kind: str, spec: dict[str, Any], hashed: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """Return the object; `hashed` is what its annotation has to notice beside a change of `spec`."""
+    digest = hashlib.sha256(msgspec.json.encode(spec | (hashed or {}), order="deterministic")).hexdigest()[:16]
     return {
         "apiVersion": api_version,
         "kind": kind,

@@ -61,6 +61,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     default_network: str = Network.PER_REPLICA.value
     default_ps_image: str = ""
     default_tensorboard_image: str = DEFAULT_TENSORBOARD_IMAGE
+    exposed_tensorboards: bool = False
     unique_names: bool = False
     archive_dir: str = ""
     archive_max_bytes: int = 10 << 30
@@ -148,6 +149,7 @@ SETTINGS = (
     Setting("default-network", parse.choice(*Network), "NETWORK", "of new jobs that leave theirs unset"),
     Setting("default-ps-image", parse.text, "IMAGE", "image with TensorFlow for parameter servers without a template"),
     Setting("default-tensorboard-image", parse.text, "IMAGE", "image for TensorBoards that name none of their own"),
+    Setting("exposed-tensorboards", parse.boolean, "BOOL", "their serviceType may be NodePort or LoadBalancer"),
     Setting("unique-names", parse.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
     Setting("archive-dir", parse.text, "DIR", "keep the logs of containers there when they end (default: don't)"),
     Setting("archive-max-bytes", parse.size, "SIZE", "of the whole archive; the namespace with most loses first"),

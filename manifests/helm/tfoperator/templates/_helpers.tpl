@@ -111,6 +111,9 @@ subjects:
 {{- with .Values.defaultNetwork }}
 - --default-network={{ . }}
 {{- end }}
+{{- if .Values.exposedTensorboards }}
+- --exposed-tensorboards
+{{- end }}
 {{- with .Values.gangSchedulerName }}
 - --gang-scheduler-name={{ . }}
 {{- end }}

@@ -34,6 +34,8 @@ BOARD: dict[str, Any] = {
     "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
 }
 NAME = "mnist-tensorboard"
+OPEN = PlanOptions(exposed_tensorboards=True)
+NOT_EXPOSED = ("Warning", "TensorBoardNotExposed")
 LABELS = names.tensorboard_labels("mnist")
 
 
@@ -80,10 +82,10 @@ class Objects(SimulatedObjects):
             objects[NAME] = msgspec.structs.replace(objects[NAME], metadata=meta)
 
 
-def there(board: dict[str, Any] = BOARD, *, available: int = 0) -> Objects:
+def there(board: dict[str, Any] = BOARD, options: PlanOptions = OPTIONS, *, available: int = 0) -> Objects:
     """The TensorBoard of a job that asks for it, made."""
     objects = Objects()
-    return objects.carry_out_all(objects.plan(started(job(board))).tensorboard_actions, available=available)
+    return objects.carry_out_all(objects.plan(started(job(board)), options).tensorboard_actions, available=available)
 
 
 def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
@@ -211,14 +213,30 @@ def test_the_address_has_the_clusters_domain_or_is_what_its_publisher_says() -> 
 )
 def test_a_changed_spec_changes_what_was_made_from_it(change: dict[str, Any], changed: list[str]) -> None:
     objects = there()
-    result = objects.plan(job(BOARD | change))
+    result = objects.plan(job(BOARD | change), OPEN)
     assert kinds(result.tensorboard_actions) == [("Patch", kind) for kind in changed]
     objects.carry_out_all(result.tensorboard_actions)
-    assert objects.plan(job(BOARD | change)).tensorboard_actions == ()
-    assert objects.bodies == there(BOARD | change).bodies | {
+    assert objects.plan(job(BOARD | change), OPEN).tensorboard_actions == ()
+    assert objects.bodies == there(BOARD | change, OPEN).bodies | {
         kind: {**body, "metadata": objects.bodies[kind]["metadata"]}
-        for kind, body in there(BOARD | change).bodies.items()
+        for kind, body in there(BOARD | change, OPEN).bodies.items()
     }
+
+
+@pytest.mark.parametrize("wanted", ["NodePort", "LoadBalancer"])
+def test_a_service_is_reached_from_outside_only_where_administrators_allow_it(wanted: str) -> None:
+    objects = there()
+    closed = (OPTIONS, "ClusterIP", [wanted])
+    for options, type_, said in (closed, (OPEN, wanted, []), closed):
+        for expected in (said, []):  # said once, with the one change
+            result = objects.plan(started(job(BOARD | {"serviceType": wanted})), options)
+            told = [event for event in result.events if (event.type, event.reason) == NOT_EXPOSED]
+            assert [f"spec.tensorBoard.serviceType: {one} is not allowed" for one in expected] == [
+                event.message.partition(",")[0] for event in told
+            ]
+            objects.carry_out_all(result.tensorboard_actions)
+            assert objects.bodies["services"]["spec"]["type"] == type_
+        assert result.tensorboard_actions == ()
 
 
 def test_taken_out_of_the_spec_it_goes_at_once() -> None:
@@ -299,21 +317,26 @@ boards = st.none() | st.fixed_dictionaries(
         "imagePullSecrets": st.just([{"name": "registry"}]),
     },
 )
-steps = st.tuples(boards, st.booleans(), st.sampled_from(["run", "lose deployment", "lose service", "problem"]))
+steps = st.tuples(
+    boards,
+    st.booleans(),
+    st.sampled_from(["run", "lose deployment", "lose service", "problem"]),
+    st.sampled_from([OPTIONS, OPEN]),
+)
 
 
 @given(st.lists(steps, max_size=8), boards, st.booleans())
 def test_whatever_happened_before_it_ends_up_as_the_spec_says(
-    history: list[tuple[dict[str, Any] | None, bool, str]], last: dict[str, Any] | None, ended: bool
+    history: list[tuple[dict[str, Any] | None, bool, str, PlanOptions]], last: dict[str, Any] | None, ended: bool
 ) -> None:
     objects = Objects()
-    for board, suspended, what in history:
+    for board, suspended, what, options in history:
         if what == "lose deployment":
             objects.deployments.clear()
         elif what == "lose service":
             objects.services.clear()
         problems = ("spec: is odd",) if what == "problem" else ()
-        result = objects.plan(job(board, runPolicy={"suspend": suspended}), problems=problems)
+        result = objects.plan(job(board, runPolicy={"suspend": suspended}), options, problems=problems)
         assert not problems or not result.tensorboard_actions
         objects.carry_out_all(result.tensorboard_actions)
     final = job(last)
