@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import msgspec
-from httptools import HttpParserError, HttpResponseParser
+from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import UNDECODABLE, AnswerTooLarge, ApiError, Status, error_from_status
@@ -65,12 +65,20 @@ class Answer:
     if it ends later but too early, HttpParserError for malformed HTTP, AnswerTooLarge for a body of more than
     `limit` bytes, and TimeoutError if bytes arrive after `late_at` on the clock and it has not ended.
 
+    With `switches`, another protocol was asked for: a 101 is the end of the response.
+
     The source may raise another error when it has no bytes now (BlockingIOError): then call the same method
     again; it resumes where it stopped.
     """
 
     def __init__(
-        self, source: Source, limit: float = math.inf, clock: Clock | None = None, late_at: float = math.inf
+        self,
+        source: Source,
+        limit: float = math.inf,
+        clock: Clock | None = None,
+        late_at: float = math.inf,
+        *,
+        switches: bool = False,
     ) -> None:
         self.status = 0
         self.fields: list[tuple[bytes, bytes]] = []
@@ -83,6 +91,7 @@ class Answer:
         """Whether it was received completely."""
         self._source = source
         self._limit = limit
+        self._switches = switches
         self._clock = clock
         self._parts: list[bytes] = []  # of the body, not returned yet
         self._whole = io.BytesIO()  # what `read_all` has put together so far
@@ -93,7 +102,7 @@ class Answer:
 
     def begin(self) -> None:
         """Read status and headers, skipping interim responses (1xx)."""
-        while self.status < 200:
+        while self.status < 200 and not self.ended:
             self.receive()
 
     def read(self) -> bytes:
@@ -138,7 +147,7 @@ class Answer:
             self._without_body = self._without_body + len(data) if self._size == size else 0
             if self._without_body > MAX_HEAD_BYTES:
                 raise HttpParserError(f"more than {MAX_HEAD_BYTES} bytes of headers or chunk sizes")
-        except HttpParserError as error:
+        except (HttpParserError, HttpParserUpgrade) as error:
             self.will_close = True
             if not self.ended:
                 self._failure = error.__context__ or error  # the context is the error of a method below
@@ -163,13 +172,17 @@ class Answer:
             self.fields.append((name, value))
             if len(name) == 14 and name.lower() == b"content-length":
                 self._check(int(value))
+            elif len(name) == 17 and header_of(self.fields, "transfer-encoding").lower() not in ("", "chunked"):
+                # Chunks alone: by any other encoding two readers can find two different bodies.
+                raise HttpParserError("a transfer encoding other than chunked")
 
     def on_headers_complete(self) -> None:
         """Read the status."""
         status = self._parser.get_status_code()
-        if status < 100 or status == 101 or self._parser.get_http_version() not in _VERSIONS:
+        switched = status == 101 and self._switches
+        if status < 100 or (status == 101 and not switched) or self._parser.get_http_version() not in _VERSIONS:
             raise HttpParserError("a status or version that was not asked for")
-        self.status = status
+        self.status, self.ended = status, switched
         self.will_close = not self._parser.should_keep_alive()
 
     def on_body(self, data: bytes) -> None:
@@ -186,10 +199,10 @@ class Answer:
 
     def on_message_complete(self) -> None:
         """End the response, or an interim one."""
-        if self.status < 200:
-            self.fields.clear()
-        else:
+        if self.status >= 200:
             self.ended = True
+        elif not self.ended:
+            self.fields.clear()
 
 
 def error_of(answer: Response, what: str) -> ApiError:

@@ -6,19 +6,30 @@ stdin is closed from the start, and its output is bounded in bytes and in time.
 
 from __future__ import annotations
 
+import hashlib
+import os
 import threading
 import time
+from base64 import b64encode
 from typing import Any
 
 import msgspec
 import websocket
 
 from tfoperator.kube.errors import UNDECODABLE, StatusDetails, TransportError
-from tfoperator.kube.http.answer import Response
+from tfoperator.kube.http.answer import Answer, Response, header_of
 from tfoperator.kube.http.transport import Headers, Transport
-from tfoperator.kube.http.wire import shut_down
+from tfoperator.kube.http.wire import BROKEN, shut_down
 
 PROTOCOLS = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+_UPGRADE = (
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Protocol", ", ".join(PROTOCOLS)),
+)
+_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
+"""A server proves with it that it has read the key (RFC 6455)."""
 _STDOUT, _STDERR, _STATUS = 1, 2, 3
 _EXIT_CODE = "ExitCode"
 _READ_SECONDS = 1.0  # of one read, to notice the deadline
@@ -59,30 +70,38 @@ def execute(
     """
     end = time.monotonic() + timeout
     sock = transport.open_socket(certificate)
-    # The library has no deadline for a whole head or message, only for each read.
+    # The library has no deadline for a whole message, only for each read.
     watchdog = threading.Timer(timeout, shut_down, (sock,))
     watchdog.start()
     channel = websocket.WebSocket()
     try:
-        channel.connect(  # type: ignore[no-untyped-call]  # the library does not annotate this function
-            f"ws://{transport.host}{transport.prefix}{target}",
-            socket=sock,
-            header=[f"{name}: {value}" for name, value in headers],
-            subprotocols=list(PROTOCOLS),
-            suppress_origin=True,
-            redirect_limit=0,
-            timeout=min(timeout, 30.0),
-        )
+        key = b64encode(os.urandom(16)).decode("ascii")
+        asked = (*headers, *_UPGRADE, ("Sec-WebSocket-Key", key))
+        answer = transport.switch(sock, target, asked, min(timeout, 30.0))
+        if answer.status != 101:
+            return Response(answer.status, answer.fields, answer.read_all())
+        _check_upgrade(answer, key)
+        channel.sock, channel.connected = sock, True
         return _read(channel, end, max_bytes)
-    except websocket.WebSocketBadStatusException as error:
-        fields = [(name.encode(), str(value).encode()) for name, value in (error.resp_headers or {}).items()]
-        return Response(error.status_code, fields, error.resp_body or b"")
-    except (websocket.WebSocketException, OSError) as error:
+    except (websocket.WebSocketException, *BROKEN) as error:
         raise TransportError(f"the command's connection broke: {error}") from error
     finally:
         watchdog.cancel()
         watchdog.join()
         transport.close_socket(sock)
+
+
+def _check_upgrade(answer: Answer, key: str) -> None:
+    """Raise TransportError unless the server has understood that a WebSocket of one of the protocols is wanted."""
+    told = {name: header_of(answer.fields, name) for name in ("upgrade", "connection", "sec-websocket-protocol")}
+    accept = b64encode(hashlib.sha1(key.encode() + _GUID, usedforsecurity=False).digest()).decode("ascii")
+    if (
+        told["upgrade"].lower() != "websocket"
+        or "upgrade" not in map(str.strip, told["connection"].lower().split(","))
+        or told["sec-websocket-protocol"] not in PROTOCOLS
+        or header_of(answer.fields, "sec-websocket-accept") != accept
+    ):
+        raise TransportError(f"the server does not switch to a WebSocket: {told}")
 
 
 def _read(channel: websocket.WebSocket, end: float, max_bytes: int) -> Executed:

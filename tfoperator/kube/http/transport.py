@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
 from tfoperator.kube.errors import ClientClosed, TransportError
-from tfoperator.kube.http.answer import Answer, Response
+from tfoperator.kube.http.answer import MAX_HEAD_BYTES, Answer, Response
 from tfoperator.kube.http.exchange import TIMEOUTS_IN_ALL, Exchange
 from tfoperator.kube.http.pool import Connection, Pool
 from tfoperator.kube.http.proxy import choose_proxy
@@ -54,6 +54,16 @@ def _header_lines(headers: tuple[tuple[str, str], ...]) -> str:
     if not text.isascii() or text.count("\n") != len(lines) - 1:
         raise ValueError(_NOT_ASCII)
     return text
+
+
+class _Bytewise:
+    """A source that reads nothing beyond the byte that is asked for: what follows is another protocol's."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._sock = sock
+
+    def recv(self, _: int, /) -> bytes:
+        return self._sock.recv(1)
 
 
 class Transport:
@@ -183,6 +193,21 @@ class Transport:
     def open_socket(self, certificate: ClientCertificate | None = None) -> socket.socket:
         """Return a new connection for another protocol, to be passed to `close_socket`; `close()` ends it, too."""
         return self._pool.connect(certificate).sock
+
+    def switch(self, sock: socket.socket, target: str, headers: Headers, timeout: float) -> Answer:
+        """GET on a connection of `open_socket`, to switch protocols; return the response up to the end of its headers.
+
+        No byte after them is read unless the response asks for it. `timeout` is in seconds without a byte.
+        """
+        message = self._render("GET", target, headers, None)
+        sock.settimeout(timeout)
+        try:
+            sock.sendall(message)
+            answer = Answer(_Bytewise(sock), MAX_HEAD_BYTES, switches=True)
+            answer.begin()
+        except BROKEN as error:
+            raise self._broken(error) from error
+        return answer
 
     def close_socket(self, sock: socket.socket) -> None:
         """Close a connection of `open_socket`. Idempotent."""

@@ -78,7 +78,7 @@ def test_what_came_before_nonsense_is_returned_before_it_is_refused() -> None:
                 answer.read()
 
 
-@pytest.mark.parametrize("size", [b"zz", b"-5", b"0x2", b"1_0", b"", b"1" * 17, b"2 ", b"2\n"])
+@pytest.mark.parametrize("size", [b"zz", b"-5", b"0x2", b"1_0", b"", b"1" * 17, b"2 ", b" 2", b"2\n"])
 def test_a_chunk_without_a_proper_size_is_refused(size: bytes) -> None:
     with answer_to(CHUNKED + size + b"\r\nab\r\n0\r\n\r\n") as answer:
         answer.begin()
@@ -179,12 +179,21 @@ def test_a_status_line_that_makes_no_sense_is_refused(line: str) -> None:
         answer.begin()
 
 
+CODINGS = (b"", b"gzip", b"identity", b"xchunked", b"chunked, identity", b"gzip, chunked", b"chunked, chunked")
+
+
 @pytest.mark.parametrize(
     "lines",
     [
         b"Content-Length: 2\r\nTransfer-Encoding: chunked",
         b"Transfer-Encoding: chunked\r\nContent-Length: 2",
-        b"Content-Length: 2\r\nTransfer-Encoding: identity",
+        *(b"Content-Length: 2\r\nTransfer-Encoding: " + coding for coding in CODINGS),
+        *(b"Transfer-Encoding: " + coding + b"\r\nContent-Length: 2" for coding in CODINGS),
+        *(b"Transfer-Encoding: " + coding for coding in CODINGS),
+        b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        b"Transfer-Encoding : chunked",
+        b"Content-Length : 2",
+        b"Content-Length: 2\r\nContent-Length: 2",
         b"Content-Length: 2\r\nContent-Length: 3",
         b"Content-Length: 2, 3",
         b"Content-Length: -1",

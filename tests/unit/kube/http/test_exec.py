@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import threading
+from base64 import b64encode
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 import pytest
 from aiohttp import WSMsgType, web
 
 from tests.support.threads import no_threads_left
 from tests.unit.kube.conftest import MakeClient, Serve
-from tests.unit.kube.server import drips
+from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials
 from tfoperator.kube.errors import ForbiddenError, TransportError
 
+GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -129,6 +132,43 @@ def test_a_server_that_never_comes_to_an_end_is_given_up(serve: Serve, client_fo
     client = client_for(serve(drips(sent)).url)
     with no_threads_left(), pytest.raises(TransportError, match="run a command in pods"):
         client.pod_exec("ns", "p", "tensorflow", ("echo",), timeout=0.5)
+
+
+UPGRADE = b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+PROTOCOL = b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"
+
+
+@pytest.mark.parametrize(
+    ("spoil", "is_taken"),
+    [
+        (lambda head: head, True),
+        (lambda head: head.replace(b"HTTP/1.1", b"HTTP/1.1x"), False),
+        (lambda head: head.replace(b"HTTP/1.1", b"ICY"), False),
+        (lambda head: head.replace(b"\r\n", b"\n"), False),
+        (lambda head: head.replace(b"Upgrade:", b"Upgrade :"), False),
+        (lambda head: head.replace(b"\r\nUpgrade", b"\r\n Upgrade"), False),
+        (lambda head: head.replace(b"\r\nUpgrade", b"\r\nno header\r\nUpgrade"), False),
+        (lambda head: head.replace(b"websocket", b"web\0socket"), False),
+        (lambda head: head.replace(b"websocket", b"h2c, websocket"), False),
+        (lambda head: head.replace(b"Connection: Upgrade", b"Connection: close"), False),
+        (lambda head: head.replace(b"Accept: ", b"Accept: x"), False),
+        (lambda head: head.replace(b"v5", b"v9"), False),
+        (lambda head: head.replace(PROTOCOL, PROTOCOL * 2), False),
+        (lambda head: b"HTTP/1.1 100 Continue\r\n\r\n" + head, True),
+    ],
+)
+def test_only_an_exact_handshake_is_taken(
+    serve: Serve, client_for: MakeClient, spoil: Callable[[bytes], bytes], is_taken: bool
+) -> None:
+    def handle(exchange: Exchange) -> None:
+        digest = hashlib.sha1(exchange.headers["sec-websocket-key"].encode() + GUID).digest()
+        head = UPGRADE + PROTOCOL + b"Sec-WebSocket-Accept: " + b64encode(digest) + b"\r\n\r\n"
+        exchange.send(spoil(head) + b"\x82" + bytes([len(SUCCESS)]) + SUCCESS)
+        exchange.hang_up()
+
+    client = client_for(serve(handle).url)
+    with nullcontext() if is_taken else pytest.raises(TransportError, match="run a command in pods"):
+        assert client.pod_exec("ns", "p", "tensorflow", ("echo",), timeout=5.0).exit_code == 0
 
 
 def test_who_may_not_is_told_by_the_servers_own_words() -> None:
