@@ -6,8 +6,6 @@ The server can't read v1alpha2 without them, and they listen on loopback, where 
 from __future__ import annotations
 
 import base64
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,7 +14,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from hack.controlplane import ControlPlane, control_plane
@@ -26,7 +23,7 @@ from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
-from tests.support.operator_process import OperatorProcess, ask, free_port
+from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
@@ -43,7 +40,6 @@ NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 ELECT = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
 EXPIRY = "tfoperator_webhook_certificate_expiry_timestamp_seconds"
 REGISTRATIONS = "tfoperator_webhook_registrations_total"
-FLOOD_SECONDS = "5"
 
 
 class Deployed:
@@ -233,30 +229,6 @@ def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed:
     assert new is not None
     assert new["data"]["tls.crt"] != secret["data"]["tls.crt"]
     assert (new["type"], set(new["data"])) == ("kubernetes.io/tls", {"tls.crt", "tls.key", "ca.crt", "next-ca.key"})
-
-
-def test_two_thousand_connections_of_a_stranger_keep_nobody_out(deployed: Deployed) -> None:
-    operator = deployed.serve("flooded", Worker=1)
-    assert operator.process is not None
-    process = psutil.Process(operator.process.pid)
-    resident, slowest = process.memory_info().rss, 0.0
-    ports = [str(port) for port in (deployed.port, operator.health_port, operator.metrics_port)]
-    command = [sys.executable, "-m", "tests.support.flood", "127.0.0.2", "2000", FLOOD_SECONDS, *ports]
-    with Requests(deployed, "flooded") as requests, subprocess.Popen(command, stdout=subprocess.PIPE) as flood:
-        before = requests.answered
-        while flood.poll() is None:
-            began = time.monotonic()
-            assert ask(operator.health_port, "/healthz") == (200, "ok\n")
-            slowest = max(slowest, time.monotonic() - began)
-        assert flood.stdout is not None
-        opened = int(flood.stdout.read())
-        assert requests.answered > before
-    grown = (process.memory_info().rss - resident) >> 20
-    print(f"{opened} connections; the slowest probe took {slowest:.3f} s; {grown} MiB more")
-    assert opened > 2000, "some were closed, and opened again"
-    assert requests.failures == []
-    assert ask(operator.metrics_port, "/metrics")[0] == 200
-    assert grown < 64
 
 
 def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deployed) -> None:

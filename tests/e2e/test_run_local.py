@@ -215,7 +215,7 @@ def test_a_flood_of_connections_costs_little_memory(cli: Cli) -> None:
     told = status(cli)
     process, port = psutil.Process(int(str(told["pid"]))), str(told["url"]).rpartition(":")[2]
     resident, most = process.memory_info().rss, 0
-    command = [sys.executable, "-m", "tests.support.flood", "127.0.0.2", "2000", "8", port]
+    command = [sys.executable, "-m", "tests.support.crowd", "mixed", "1", "2000", "8", port, "--"]
     with open_files(4096), subprocess.Popen(command, stdout=subprocess.PIPE) as flood:
         while flood.poll() is None:
             most = max(most, process.memory_info().rss)

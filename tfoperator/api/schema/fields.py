@@ -162,8 +162,7 @@ _SPEC: dict[type, dict[str, Field]] = {
         "serviceAccountName": Field("Service account of its pod, which gets none of its tokens."),
         "resources": Field("Resources of its container."),
         "serviceType": Field(
-            "How it can be reached at port 80: ClusterIP (the default); NodePort or LoadBalancer where administrators "
-            "allow it (--exposed-tensorboards), and ClusterIP elsewhere.",
+            "How it can be reached, at port 80: ClusterIP, or NodePort or LoadBalancer where administrators allow it.",
             {"enum": _enum(types.TensorBoardServiceType)},
         ),
     },

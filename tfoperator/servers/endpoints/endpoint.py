@@ -9,7 +9,7 @@ from http import HTTPStatus
 
 from tfoperator.servers.http import Address, Answer, HttpServer, Limits, Refusal, Request
 
-LIMITS = Limits(connections=128, per_source=16, request_seconds=5.0)
+LIMITS = Limits(connections=512, per_source=16, request_seconds=5.0)
 """A kubelet has two concurrent probes at most, and a Prometheus one request."""
 
 

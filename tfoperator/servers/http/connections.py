@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from tfoperator.servers.http.limits import Limits
 
 _FLEETING_SECONDS = 1.0
+_MAX_KNOWN = 1024
 
 
 class Connection:
@@ -43,6 +44,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._all: list[Connection] = []
+        self._known: dict[str, None] = {}  # the sources that had an answer, the latest last
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(tuple(self._all))
@@ -62,12 +64,21 @@ class Connections:
         if connection.task is not None:
             connection.task.cancel()
 
+    def answered(self, connection: Connection) -> None:
+        """Take a note that this source asked for what is served here."""
+        self._known.pop(connection.source, None)
+        self._known[connection.source] = None
+        if len(self._known) > _MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have one more connection, after ending one that waits for its client.
 
         Only a complete request whose response is computed, or a stream, holds its place in a full server. A connection
         that rests, that still sends a request, or that does not read its response is ended, the oldest first: who asks
-        at once is served before it is the oldest, however many others come.
+        at once is served before it is the oldest, however many others come. While sources that had an answer have half
+        of the places or less, others end each other: a handshake takes time, and API servers begin one for each review
+        whose connection was ended.
         """
         own = [one for one in self._all if one.source == source]
         if len(own) >= self._limits.per_source:
@@ -77,7 +88,10 @@ class Connections:
 
     def _end_oldest(self, connections: Sequence[Connection], since: float) -> bool:
         """End the connection that has waited longest for its client, if it has since then."""
-        waiting = min((one for one in connections if not one.busy), key=lambda one: one.idle_since, default=None)
+        idle = [one for one in connections if not one.busy]
+        strangers = [one for one in idle if one.source not in self._known]
+        few_known = 2 * (len(idle) - len(strangers)) <= self._limits.connections
+        waiting = min(strangers if strangers and few_known else idle, key=lambda one: one.idle_since, default=None)
         if waiting is None or waiting.idle_since > since:
             return False
         self.end(waiting)

@@ -14,7 +14,9 @@ import socket
 import ssl
 import threading
 from abc import ABC, abstractmethod
+from asyncio.sslproto import SSLProtocol
 from functools import partial
+from http import HTTPStatus
 
 import msgspec
 
@@ -27,6 +29,9 @@ from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stre
 logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS = 5.0
+
+# asyncio gives each TLS connection a buffer of 256 KiB: 160 MiB where both TLS servers are full. A TLS record has 16.
+SSLProtocol.max_size = 32 << 10
 
 
 class HttpServer(ABC):
@@ -232,6 +237,8 @@ class HttpServer(ABC):
                 )
             connection.busy = True
             answer = await self.respond(msgspec.structs.replace(request, source=connection.source))
+            if isinstance(answer, StreamedAnswer) or answer.status < HTTPStatus.BAD_REQUEST:
+                self._connections.answered(connection)
             return answer, self.draining or not limits.idle_seconds or request.last, False
         except Refusal as refusal:
             self.refused(refusal.reason)

@@ -74,6 +74,32 @@ def test_sources_with_one_connection_each_keep_no_place_from_who_asks(sent: byte
         assert server.turned_away == 0
 
 
+def test_a_source_that_had_an_answer_keeps_its_place_before_those_that_had_none() -> None:
+    with served(connections=64, body=1024, received=1 << 20) as server:
+        assert server.ask()
+        with socket.create_connection(("127.0.0.1", server.port), timeout=60) as known:
+            known.sendall(PROBE[:-2])
+            for number in range(256):
+                server.stranger(number, b"G")
+            # The last one is let in after all others, which had none but each other to end.
+            assert server.ask().endswith(b"\r\n\r\nxx")
+            known.sendall(PROBE[-2:])
+            assert known.recv(1 << 16).endswith(b"\r\n\r\nxx")
+
+
+def test_many_sources_that_had_an_answer_keep_no_place_from_newcomers() -> None:
+    with served(connections=16, idle_seconds=300) as server:
+        for number in range(32):
+            asks = server.stranger(number, PROBE.replace(b"Connection: close\r\n", b""))
+            assert asks.recv(1 << 16).endswith(b"xx")
+        for number in range(32, 40):
+            # Each is let in; of two strangers that came one after the other the first is not ended by the second.
+            asks = server.stranger(number)
+            server.stranger(number + 100)
+            asks.sendall(PROBE)
+            assert asks.recv(1 << 16).endswith(b"xx")
+
+
 def test_who_asks_is_answered_amid_a_burst_of_newcomers() -> None:
     server = Served(Limits(connections=64))
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as probe:
