@@ -25,8 +25,11 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
+from tfoperator.api.conversion.preserved import OMITTED, V1_ONLY
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import ConflictError, KubeError
@@ -252,6 +255,30 @@ def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deploy
     eventually(lambda: operator.metrics()[REGISTRATIONS] >= 2, what="it is counted")
     config = deployed.crd()["spec"]["conversion"]["webhook"]["clientConfig"]
     assert set(config) == {"url", "caBundle"}
+
+
+def test_a_job_whose_fields_fit_into_no_annotation_keeps_nobody_from_reading_older_versions(deployed: Deployed) -> None:
+    deployed.serve("innocent", Worker=1)
+    client, namespace = deployed.client, deployed.cluster.namespace
+    since = client.list(V1ALPHA2, namespace, decode).resource_version
+    poisoned, many = {}, {f"example.com/{number}-{'x' * 50}": "1" for number in range(5000)}
+    for name, own in (("many-fields", 0), ("full", 255 << 10), ("full-exactly", (256 << 10) - len("own"))):
+        job = tfjob(name, Worker=1)
+        job["metadata"]["annotations"] = {"own": "x" * own}
+        # Each value is of what the schema allows; together they are more than annotations may be.
+        job["spec"]["runPolicy"] = {"schedulingPolicy": {"minResources": many}}
+        poisoned[name] = client.create(TFJOBS, namespace, job, decode)
+    listed = {one["metadata"]["name"]: one for one in client.list(V1ALPHA2, namespace, decode).items}
+    assert set(listed) == {"innocent", *poisoned}
+    watched = client.watch(V1ALPHA2, namespace, decode, WatchOptions(resource_version=since, timeout_seconds=2))
+    assert {event.object["metadata"]["name"] for event in watched if event.object} >= set(poisoned)
+    for name in poisoned:
+        older = listed[name]
+        assert older["metadata"]["annotations"][V1_ONLY] == OMITTED
+        older["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
+        with pytest.raises(KubeError, match="change it as"):
+            client.replace(V1ALPHA2, namespace, name, older, decode)
+        assert client.get(TFJOBS, namespace, name, decode)["spec"] == poisoned[name]["spec"]
 
 
 def test_operators_that_start_together_agree_on_one_certificate(deployed: Deployed) -> None:
