@@ -1,0 +1,133 @@
+"""Objects by URL: on an S3 server on loopback, with it away, and what is refused without any."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from hack.s3_server import BUCKET
+from tests.support.fixtures import s3, s3_variables
+from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError, is_object_url
+
+__all__ = ["s3", "s3_variables"]
+
+on_server = pytest.mark.full  # it takes longer to start than all other tests of a folder
+
+
+@pytest.fixture
+def objects(s3: dict[str, str], tmp_path: Path) -> Objects:
+    return Objects(f"s3://{BUCKET}/{tmp_path.name}")
+
+
+@on_server
+def test_objects_are_written_read_listed_and_removed(objects: Objects) -> None:
+    assert (objects.get("a/none"), objects.find("a/none"), list(objects.all()), objects.folders()) == (
+        None,
+        None,
+        [],
+        [],
+    )
+    for key in ("a/2 ü", "a/1", "b/1", "a/b/1", "ab"):
+        objects.put(key, f"content of {key}".encode())
+    assert [one.key for one in objects.all("a")] == ["a/1", "a/2 ü", "a/b/1"]
+    assert [one.key for one in objects.below("a").all()] == ["1", "2 ü", "b/1"]
+    assert (objects.folders(), objects.folders("a")) == (["a", "b"], ["b"])
+    for last, content in ((0, b"content of a/1"), (3, b"a/1"), (99, b"content of a/1")):
+        found = objects.get("a/1", last=last)
+        assert found is not None
+        assert (found[0], found[1].size) == (content, 14)
+    objects.put("empty", b"")
+    assert (objects.get("empty", last=5) or ("", ""))[0] == b""
+    objects.delete(["a/1", "never there"])
+    objects.below("a").remove()
+    assert [one.key for one in objects.all()] == ["ab", "b/1", "empty"]
+
+
+@on_server
+def test_a_write_over_another_version_changes_nothing(objects: Objects) -> None:
+    objects.put("x", b"1", "create")
+    first = objects.find("x")
+    assert first is not None
+    objects.put("x", b"2", first)
+    for over in ("create", first):
+        with pytest.raises(ObjectChanged, match="written by somebody else"):
+            objects.put("x", b"3", over)  # type: ignore[arg-type]
+    found = objects.get("x")
+    assert found is not None
+    assert (found[0], found[1].version != first.version) == (b"2", True)
+
+
+@on_server
+def test_a_folder_is_copied_with_all_below_it_and_a_large_file_in_parts(objects: Objects, tmp_path: Path) -> None:
+    (tmp_path / "model" / "variables").mkdir(parents=True)
+    (tmp_path / "model" / "variables" / "data").write_bytes(bytes(range(256)) * (1 << 15))
+    (tmp_path / "model" / "graph").write_bytes(b"graph")
+    (tmp_path / "model" / "link").symlink_to("/etc/passwd")
+    there = objects.below("model")
+    there.upload(tmp_path / "model")
+    assert [(one.key, one.size) for one in there.here()] == [("graph", 5), ("variables/data", 8 << 20)]
+    single = objects.below("one")
+    single.upload(tmp_path / "model" / "graph")
+    assert [(one.key, one.size) for one in single.here()] == [("", 5)]
+    with pytest.raises(FileNotFoundError):
+        single.upload(tmp_path / "none")
+
+
+@on_server
+def test_what_is_wrong_is_said_in_a_sentence_without_what_the_server_answered(s3: dict[str, str]) -> None:
+    nowhere = Objects("s3://nobucket/a")
+    for work in (
+        lambda: nowhere.get("x"),
+        lambda: nowhere.delete(["x"]),
+        lambda: nowhere.put("x", b"1"),
+        lambda: list(nowhere.all()),
+    ):
+        with pytest.raises(ObjectStoreError) as caught:
+            work()
+        assert str(caught.value) == "s3://nobucket/a: there is no such bucket (NoSuchBucket)"
+        assert not caught.value.passing
+
+
+def test_a_store_that_does_not_answer_is_told_as_one_that_may_do_so_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (
+        ("ENDPOINT_URL", "http://127.0.0.1:1"),
+        ("ACCESS_KEY_ID", "known"),
+        ("SECRET_ACCESS_KEY", "SECRET"),
+    ):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    with pytest.raises(ObjectStoreError, match=r"s3://there/a: .*127.0.0.1:1") as caught:
+        list(Objects("s3://there/a").all())
+    assert caught.value.passing
+    assert not {"?", "\n", "SECRET"} & {part for part in ("?", "\n", "SECRET") if part in str(caught.value)}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "s3://",
+        "s3://a/b/../c",
+        "s3://a//b",
+        "s3://a/b\nc",
+        "ftp://bucket/x",
+        "file:///tmp",
+        "/tmp",
+        "s3://k:SECRET@bucket/x",
+        "s3://bucket/x?sig=SECRET",
+        "az://bucket/x#SECRET",
+    ],
+)
+def test_other_urls_are_refused_and_none_is_repeated_that_may_have_a_secret(url: str) -> None:
+    with pytest.raises(ObjectStoreError) as caught:
+        Objects(url)
+    assert "SECRET" not in str(caught.value)
+
+
+def test_what_has_objects_is_told_by_its_scheme_and_needs_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [is_object_url(one) for one in ("s3://a", "gs://a", "az://a", "s3:/a", "file:///a", "a", "x://")] == [
+        True
+    ] * 3 + [False] * 4
+    monkeypatch.setitem(sys.modules, "obstore.store", None)
+    with pytest.raises(ObjectStoreError, match=r"pip install 'tfoperator\[objects\]'"):
+        Objects("gs://never-seen/x")

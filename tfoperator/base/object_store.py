@@ -1,0 +1,229 @@
+"""Objects in S3, Google Cloud Storage and Azure Blob Storage, by URL. The only module that knows the library, obstore.
+
+A URL is `s3://BUCKET/PATH`, `gs://BUCKET/PATH` or `az://CONTAINER/PATH`, without credentials: these come from the
+environment, or from the identity of the machine or pod. Requests are repeated for a while; their bodies and answers
+are bounded in time. An error's text has neither queries, where signatures are, nor the bodies of answers.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import lru_cache
+from itertools import chain
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, Self
+from urllib.parse import urlsplit
+
+SCHEMES = ("s3", "gs", "az")
+_BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,253}[A-Za-z0-9]")
+_NO_PART = re.compile(r"/\.{1,2}/|[^/]//|[\0-\x1f]")
+
+_REQUEST_TIME, _CONNECT_TIME = "30s", "5s"
+_RETRIES, _RETRY_TIME = 4, timedelta(seconds=15)
+"""A request that fails is not begun again after this time, so an outage is told within a minute at most."""
+_PART_BYTES, _PARTS = 5 << 20, 2
+"""Of an upload in memory: its largest part, and how many at once."""
+
+_STATUS = re.compile(r"status code: (\d+)")
+_CODE = re.compile(r"<Code>(\w{1,80})</Code>")
+_NO_BUCKET = re.compile("NoSuchBucket|ContainerNotFound|bucket does not exist")
+_QUERY = re.compile(r"\?\S*")
+_MAX_TEXT = 300
+_LASTING = ("400", "401", "403", "404", "501")
+_ADVICE = {
+    "NoSuchBucket": "there is no such bucket",
+    "InvalidAccessKeyId": "it does not know this access key",
+    "SignatureDoesNotMatch": "the secret key is not that of the access key",
+    "ExpiredToken": "the credentials have expired",
+    "AccessDenied": "access is denied: the credentials must allow to list, read, write and delete below it",
+    "401": "the credentials are not accepted",
+    "403": "access is denied: the credentials must allow to list, read, write and delete below it",
+}
+
+
+class ObjectStoreError(OSError):
+    """`strerror` names the URL and the reason. `passing`: the store does not answer, and may do so later."""
+
+    def __init__(self, message: str, *, passing: bool = False) -> None:
+        super().__init__(5, message)
+        self.passing = passing
+
+    def __str__(self) -> str:
+        return str(self.strerror)
+
+
+class ObjectChanged(ObjectStoreError):
+    """The object is not at the version that a write expects, and was not written."""
+
+
+class ObjectInfo(NamedTuple):
+    """An object: its key below the URL, its size in bytes, and its version (`e_tag`), which each write changes."""
+
+    key: str
+    size: int
+    modified: datetime
+    version: dict[str, str]
+
+
+def is_object_url(place: str | os.PathLike[str]) -> bool:
+    """Return whether it is the URL of objects, and no path or other URL."""
+    scheme, separator, _ = str(place).partition("://")
+    return bool(separator) and scheme in SCHEMES
+
+
+class Objects:
+    """The objects below a URL, by key. Thread-safe. Each method raises ObjectStoreError."""
+
+    def __init__(self, url: str) -> None:
+        """Makes no request. Raises ObjectStoreError for an invalid URL, or if obstore is not installed."""
+        parts = urlsplit(url)
+        path = parts.path.strip("/")
+        if "@" in parts.netloc or parts.query or parts.fragment:
+            raise ObjectStoreError("a URL of objects has no credentials, query or fragment: it is shown and logged")
+        if not is_object_url(url) or not _BUCKET.fullmatch(parts.netloc) or _NO_PART.search(f"/{path}/"):
+            raise ObjectStoreError(f"{url}: objects are at s3://BUCKET/PATH, gs://BUCKET/PATH or az://CONTAINER/PATH")
+        self.url = f"{parts.scheme}://{parts.netloc}{'/' if path else ''}{path}"
+        self._path = path
+        self._store = _bucket(f"{parts.scheme}://{parts.netloc}", _endpoint())
+
+    def __str__(self) -> str:
+        return self.url
+
+    def below(self, key: str) -> Self:
+        """Return the objects below a key."""
+        return type(self)(f"{self.url}/{key}")
+
+    def find(self, key: str = "") -> ObjectInfo | None:
+        """Return an object, None if there is none. Without a key it is the one at the URL itself."""
+        with self._in_words():
+            try:
+                return self._info(self._store.head(self._full(key)))
+            except FileNotFoundError:
+                return None
+
+    def get(self, key: str, last: int = 0) -> tuple[bytes, ObjectInfo] | None:
+        """Return an object's content, or only its `last` bytes; None if there is no object."""
+        with self._in_words():
+            try:
+                known = self._store.head(self._full(key)) if last else None
+                cut = known is not None and known["size"] > last
+                found = self._store.get(self._full(key), options={"range": {"suffix": last}} if cut else None)
+                return bytes(found.bytes()), self._info(found.meta)
+            except FileNotFoundError as error:
+                if _NO_BUCKET.search(str(error)):
+                    raise
+                return None
+
+    def put(
+        self, key: str, content: bytes | Path, over: ObjectInfo | Literal["create", "overwrite"] = "overwrite"
+    ) -> None:
+        """Write an object: in place of the version `over`, or as a new one, or anyhow. Raises OSError for a file.
+
+        A write is all or nothing. Raises ObjectChanged if the object is another one by now.
+        """
+        from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+
+        options: dict[str, Any] = {"chunk_size": _PART_BYTES, "max_concurrency": _PARTS}
+        with self._in_words():
+            try:
+                self._store.put(
+                    self._full(key), content, mode=over if isinstance(over, str) else over.version, **options
+                )
+            except (PreconditionError, AlreadyExistsError):
+                raise ObjectChanged(f"{self.url}/{key} was written by somebody else", passing=True) from None
+            except NotSupportedError:  # by the store, as it is set up
+                self._store.put(self._full(key), content, **options)
+
+    def all(self, under: str = "") -> Iterator[ObjectInfo]:
+        """Yield all objects below a key, sorted."""
+        with self._in_words():
+            for some in self._store.list(self._full(under) or None):
+                yield from map(self._info, some)
+
+    def folders(self, under: str = "") -> list[str]:
+        """Return the next parts of the keys below a key that have further parts, sorted."""
+        with self._in_words():
+            found = self._store.list_with_delimiter(self._full(under) or None)["common_prefixes"]
+        return sorted(one.rstrip("/").rpartition("/")[2] for one in found)
+
+    def delete(self, keys: Iterable[str]) -> None:
+        """Remove objects; those that are not there don't matter."""
+        with self._in_words():
+            if wanted := [self._full(key) for key in keys]:
+                self._store.delete(wanted)
+
+    # An artifact: the object at the URL, or those below it.
+
+    def here(self) -> Iterator[ObjectInfo]:
+        """Yield the object at the URL and those below it; none if there is nothing."""
+        one = self.find() if self._path else None
+        return chain(() if one is None else (one,), self.all())
+
+    def upload(self, path: Path) -> None:
+        """Copy a file, or all files of a directory, to the URL. Symbolic links are left out. Raises OSError."""
+        path.stat()
+        for folder, _, names in os.walk(path):
+            for one in (Path(folder, name) for name in sorted(names)):
+                if one.is_file() and not one.is_symlink():
+                    self.put(one.relative_to(path).as_posix(), one)
+        if not path.is_dir():
+            self.put("", path)
+
+    def remove(self) -> None:
+        """Remove the object at the URL and those below it."""
+        self.delete([one.key for one in self.here()])
+
+    # Names and errors.
+
+    def _full(self, key: str) -> str:
+        return "/".join(filter(None, (self._path, key)))
+
+    def _info(self, meta: Any) -> ObjectInfo:
+        version = {name: meta[name] for name in ("e_tag", "version") if meta.get(name)}
+        return ObjectInfo(
+            meta["path"].removeprefix(self._path).lstrip("/"), meta["size"], meta["last_modified"], version
+        )
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        from obstore.exceptions import BaseError
+
+        try:
+            yield
+        except (BaseError, FileNotFoundError, ValueError) as error:
+            raise self._error(error) from None
+
+    def _error(self, error: Exception) -> ObjectStoreError:
+        text = str(error).partition("\n\nDebug source")[0]
+        status = getattr(_STATUS.search(text), "group", lambda _: "")(1)
+        code = getattr(_CODE.search(text), "group", lambda _: "")(1) or status
+        reason = _ADVICE.get(code) or _ADVICE.get(status)
+        if reason is None:
+            reason = _QUERY.sub("", text.partition(" - Server returned")[0].partition("\n")[0])[:_MAX_TEXT]
+        lasting = isinstance(error, ValueError | FileNotFoundError) or status in _LASTING
+        return ObjectStoreError(f"{self.url}: {reason}{f' ({code})' if code else ''}", passing=not lasting)
+
+
+def _endpoint() -> str:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL", "")
+
+
+@lru_cache(maxsize=64)
+def _bucket(url: str, endpoint: str) -> Any:
+    """Return the library's store of a bucket, which keeps its connections, and renews its credentials."""
+    try:
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+    except ImportError:
+        raise ObjectStoreError(f"{url} needs obstore: pip install 'tfoperator[objects]'") from None
+    plain = endpoint.startswith("http://")
+    client: Any = {"timeout": _REQUEST_TIME, "connect_timeout": _CONNECT_TIME, "allow_http": plain}
+    retries: Any = {"max_retries": _RETRIES, "retry_timeout": _RETRY_TIME}
+    try:
+        return from_url(url, client_options=client, retry_config=retries)
+    except BaseError as error:
+        raise ObjectStoreError(f"{url}: {str(error).partition(chr(10))[0]}") from None
