@@ -1,0 +1,298 @@
+"""docs/tfjob.md names what differs between the first design documents and the code: the code is asked about each row.
+
+A check returns the words of its row that the code has, and fails where the code does something else than the row says.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
+from pathlib import Path
+from typing import Any, get_args, get_origin, get_type_hints
+
+import pytest
+
+from tests.unit.controller.builders import TEMPLATE, ReadablePlan, after, make_job, make_pod, planned, started, waiting
+from tests.unit.controller.builders import pods_by_letter as pods
+from tests.unit.pipeline.compiling.plans import graph as launch_graph
+from tests.unit.pipeline.compiling.plans import plan as launch_plan
+from tfoperator import launcher, pipeline
+from tfoperator.api.conversion.replica_names import v1_name
+from tfoperator.api.schema.crd import crd
+from tfoperator.api.v1.types import ConditionType as C
+from tfoperator.api.v1.types import RestartPolicy
+from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers, OwnedKind, PlanOptions
+from tfoperator.controller.observe.handlers import JobHandler
+from tfoperator.controller.plan.restart import Ending, is_permanent
+from tfoperator.informers import InformerGroup
+from tfoperator.launcher.container import ContainerComponentLauncher
+from tfoperator.launcher.core.output import MalformedOutput, parse_output
+from tfoperator.pipeline.compiling import airflow_file, argo_workflow
+from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES
+from tfoperator.reconciler import MAX_INTERVAL, Looker
+
+ROOT = Path(__file__).resolve().parents[3]
+TABLES = re.findall(r"^\|.*\bdocuments\b.*\|\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs/tfjob.md").read_text(), re.M)
+ROWS = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in "".join(TABLES).splitlines()]
+
+Check = Callable[[], Iterable[object]]
+ALONE, TWO = {"Worker": 1}, {"Worker": 2}
+VERSIONS = crd(all_versions=True)["spec"]["versions"]
+CONTAINER = launcher.ExecutorContainerSpec("i:1")
+
+
+def of(letters: str, now: float = 0, **spec: Any) -> ReadablePlan:
+    """The next plan of a job with two workers, whose pods are told by letters, and a parameter server."""
+    return planned(started(make_job({"Worker": 2, "PS": 1}, **spec)), *pods(letters, PS="R"), now=after(now))
+
+
+def body(replicas: Mapping[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, Any]:
+    """The manifest of a job's first pod."""
+    return planned(make_job(replicas, **spec), services=(), options=options or PlanOptions()).creations("pods")[0].body
+
+
+def told(replicas: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    """TF_CONFIG of a job's first pod; empty without."""
+    [container] = body(replicas, **spec)["spec"]["containers"]
+    return dict(json.loads({one["name"]: one["value"] for one in container.get("env", ())}.get("TF_CONFIG", "{}")))
+
+
+def fields(part: str, *wanted: str) -> list[str]:
+    """Those of the fields that the CRD has in the spec or the status."""
+    has = VERSIONS[0]["schema"]["openAPIV3Schema"]["properties"][part]["properties"]
+    return [name if name in has else f"no {name}" for name in wanted]
+
+
+def created() -> Iterable[object]:
+    assert planned(make_job(ALONE)).is_true(C.CREATED), "before there is a pod"
+    waits = make_pod("Worker-0", "Pending", containers=(waiting("ErrImagePull"),))
+    running = planned(started(make_job(ALONE)), waits).condition(C.RUNNING)
+    yield f"{running.type}={running.status}"
+
+
+def running() -> Iterable[object]:
+    assert of("RP").is_true(C.RUNNING)
+    with_chief = started(make_job({"Worker": 1, "Chief": 1}))
+    assert not planned(with_chief, *pods("R", Chief="P")).is_true(C.RUNNING)
+    assert planned(with_chief, *pods("P", Chief="R")).is_true(C.RUNNING)
+    yield "or any worker where there is none"
+
+
+def ready() -> Iterable[object]:
+    assert of("NR").is_true(C.RUNNING)
+    assert not of("NR").is_true(C.READY)
+    yield C.READY
+
+
+def restarting() -> Iterable[object]:
+    job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "ExitCode"}}))
+    dead = make_pod("Worker-1", "Failed", exit_code=137)
+    plan = planned(job, make_pod("Worker-0"), dead)
+    assert plan.is_true(C.RESTARTING)
+    assert not plan.is_true(C.RUNNING)
+    yield f"The phase stays {plan.status.phase} while another replica runs"
+
+
+def succeeded() -> Iterable[object]:
+    assert of("SR").is_true(C.SUCCEEDED)
+    assert not of("RS").is_true(C.SUCCEEDED)
+    assert not of("SR", successPolicy="AllWorkers").is_true(C.SUCCEEDED)
+    assert of("RS", minSucceededWorkers=1).is_true(C.SUCCEEDED)
+    yield from fields("spec", "minSucceededWorkers")
+
+
+def failed() -> Iterable[object]:
+    assert of("RF").status.phase == "Failed"
+    assert not of("RF", maxFailedWorkers=1).is_true(C.FAILED)
+    assert of("RR", 6, runPolicy={"activeDeadlineSeconds": 5}).is_true(C.FAILED)
+    assert planned(make_job(ALONE), problems=("spec: it",)).is_true(C.FAILED)
+    yield from fields("spec", "maxFailedWorkers")
+
+
+def suspended() -> Iterable[object]:
+    plan = of("RR", runPolicy={"suspend": True})
+    assert plan.is_true(C.SUSPENDED)
+    yield from (C.SUSPENDED, f"The phase is {plan.status.phase}")
+
+
+def unknown() -> Iterable[object]:
+    ran = planned(started(make_job(ALONE)), *pods("R")).status
+    plan = planned(make_job(ALONE, status=ran), *pods("R"), problems=("spec: it",))
+    assert (plan.status.phase, plan.changes_objects) == ("Unknown", False)
+    yield from (one.type for one in plan.status.conditions if one.status == "Unknown")
+
+
+def counts() -> Iterable[object]:
+    workers = of("SR").status.replica_statuses["Worker"]
+    assert (workers.active, workers.succeeded, workers.failed) == (0, 2, 0)
+    yield "after a success what still ran counts as succeeded"
+
+
+def resumed() -> Iterable[object]:
+    held = make_job(ALONE, status=of("RR", runPolicy={"suspend": True}).status)
+    assert planned(held, now=after(60)).status.start_time == after(60)
+    yield "again when it is resumed"
+
+
+def stays() -> Iterable[object]:
+    job = make_job(ALONE, status=planned(started(make_job(ALONE)), *pods("S")).status)
+    assert not planned(job, *pods("S"), now=after(10**7)).deletes_job
+    yield "ttlSecondsAfterFinished"
+
+
+def from_template() -> Iterable[object]:
+    plan = planned(make_job({"Worker": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}}}))
+    assert plan.creations("pods")[0].body["spec"]["restartPolicy"] == "Never"
+    assert "SetPodTemplateRestartPolicy" in plan.reasons
+    yield "with an event"
+
+
+def permanent() -> Iterable[object]:
+    policies = {one for one in RestartPolicy if is_permanent(Ending(1, "", infrastructure=False), one)}
+    assert policies == {RestartPolicy.EXIT_CODE, RestartPolicy.NEVER}
+    yield f"under `{RestartPolicy.EXIT_CODE}`"
+
+
+def taken() -> Iterable[object]:
+    job = make_job(TWO, status=planned(started(make_job(TWO)), *pods("RR")).status)
+    assert planned(job, *pods("R-")).created_pods == ["Worker-1"]
+    assert not is_permanent(Ending(1, "", infrastructure=True), RestartPolicy.NEVER)
+    yield "by Kubernetes or a person"
+
+
+def arguments() -> Iterable[object]:
+    containers = [body(TWO, clusterArguments=one)["spec"]["containers"][0] for one in (False, True)]
+    assert ["args" in one for one in containers] == [False, True]
+    yield from fields("spec", "clusterArguments")
+
+
+def members() -> Iterable[object]:
+    assert "environment" not in told(TWO, enableDynamicWorker=True)
+    yield f"`environment: {told(TWO)['environment']}`"
+
+
+def network() -> Iterable[object]:
+    numbers = [len(planned(make_job(TWO, network=one), services=()).creations("services")) for one in (None, "PerJob")]
+    assert numbers == [2, 1]
+    yield "`network: PerJob`"
+
+
+def stopped() -> Iterable[object]:
+    plan = of("FR")
+    assert (plan.stopped_pods, plan.deleted_pods) == (["Worker-1", "PS-0"], [])
+    job = started(make_job({"Worker": {"restartPolicy": "ExitCode"}}))
+    assert planned(job, make_pod("Worker-0", "Failed", exit_code=137), now=after(60)).deleted_pods == ["Worker-0"]
+    yield "stopped"
+
+
+def no_launcher() -> Iterable[object]:
+    with pytest.raises(launcher.NoLauncherError) as caught:
+        launcher.LocalComponentRunner([]).run([launcher.Component("step", CONTAINER)])
+    yield "an error before anything runs" if caught else "?"
+
+
+def refused() -> Iterable[object]:
+    for name in launcher.DockerPlatformConfig.OURS:
+        with pytest.raises(launcher.PlatformConfigError):
+            launcher.DockerPlatformConfig(**{name: "x"})
+    yield from {"image", "command", "name"} & launcher.DockerPlatformConfig.OURS
+
+
+def outputs() -> Iterable[object]:
+    for wrong in ({"known": 1}, {"other": {"uri": "u"}}):
+        with pytest.raises(MalformedOutput):
+            parse_output(json.dumps({"outputs": wrong}).encode(), frozenset({"known"}))
+    yield from (f"`{name}`" for name in launcher.Artifact.__struct_fields__)
+
+
+def unique() -> Iterable[object]:
+    names = [body(ALONE, PlanOptions(naming=one))["metadata"]["name"] for one in (UNIQUE_NAMES, PLAIN_NAMES)]
+    assert [name.startswith("mnist-worker-0-") for name in names] == [True, False]
+    yield "`--unique-names`"
+
+
+def generic() -> Iterable[object]:
+    hints = get_type_hints(ControllerInformers)
+    assert {get_origin(hints[kind]) for kind in ("jobs", "pods", "services", "deployments")} == {InformerGroup}
+    yield "one generic class"
+
+
+def accepts() -> Iterable[object]:
+    configs = (launcher.DockerPlatformConfig(), launcher.KubernetesPodPlatformConfig())
+    assert [launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, one) for one in configs] == [False, True]
+    yield "its own"
+
+
+def alike() -> Iterable[object]:
+    both = (launcher.DockerComponentLauncher, launcher.KubernetesPodComponentLauncher)
+    assert all(issubclass(one, ContainerComponentLauncher) and "launch" not in vars(one) for one in both)
+    yield "as on Kubernetes"
+
+
+def words(said: str, *facts: object) -> Check:
+    """A check that a row says these words, and that they are true."""
+    return lambda: [said if all(facts) else f"not: {said}"]
+
+
+CHECKS: dict[str, Check] = {
+    "`Created`": created,
+    "`Running`, also as a phase": running,
+    "(the same)": ready,
+    "`Restarting`": restarting,
+    "`Succeeded`, also as a phase": succeeded,
+    "`Failed`": failed,
+    "(not there)": suspended,
+    "(nor this)": lambda: [C.STALLED, "progressDeadlineSeconds"],
+    "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
+    "phase `Unknown`": unknown,
+    "`active`, `succeeded`, `failed`": counts,
+    "`startTime`": resumed,
+    "`lastReconcileTime`": lambda: [f"{MAX_INTERVAL / 60:.0f} minutes old", f"{5 * MAX_INTERVAL:,.0f} active jobs"],
+    "the job is deleted once every pod has completed, or stays": stays,
+    "versions": lambda: [one["name"] for one in VERSIONS],
+    "`Eval`, in the draft `Local`": lambda: [f"`{v1_name('Eval')}`", f"becomes `{v1_name('Local')}`"],
+    "`tfReplicaStatuses`": lambda: fields("status", "replicaStatuses"),
+    "`Always`": lambda: [f"`{body(ALONE)['spec']['restartPolicy']}`"],
+    "the template's `restartPolicy`": from_template,
+    "exit codes from 1 to 127": permanent,
+    "`Never`, or a permanent exit code": taken,
+    "`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`": arguments,
+    "`TF_CONFIG`": words("the only replica", not told(ALONE), set(told(TWO)) >= {"cluster", "task"}),
+    "`TF_CONFIG`'s members": members,
+    "indexes in names begin at 1": lambda: [body({"PS": 1})["metadata"]["name"].removeprefix("mnist-")],
+    "names end in the job's UID": unique,
+    "each pod has a service": network,
+    "`tensorboard`": lambda: fields("spec", "tensorBoard"),
+    "a parameter server without template": words("empty at first", not PlanOptions().default_ps_image),
+    "pods stay until the job is deleted (v1alpha1)": stopped,
+    "a Job controller": lambda: [f"{body(ALONE)['metadata']['ownerReferences'][0]['kind']}'s own"],
+    "the CreateHandler": words("queue", {*signature(JobHandler).parameters} == {"enqueue", "enqueue_soon", "gone"}),
+    "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
+    "`informer-gen`": generic,
+    "the reconciler lists a job's pods and services": words("one look", "owned" in signature(Looker.look).parameters),
+    "Prow": lambda: re.findall(r"^test(?:-all)?(?=:)", (ROOT / "Makefile").read_text(), re.M),
+    "`BeamRunner`": words("PipelineRunner", hasattr(pipeline, "PipelineRunner")),
+    "`KubeflowDagRunner`": lambda: [argo_workflow(launch_plan())["kind"]],
+    "Airflow": words("in a pod", "KubernetesPodOperator(" in airflow_file(launch_plan())),
+    "Argo repeats a launcher after any error (RFC)": lambda: ["exit codes {} and {}".format(*FINAL_EXIT_CODES)],
+    "MLMD": words("a database of our own", "ml-metadata" not in (ROOT / "setup.cfg").read_text()),
+    "the launcher's directory": words("with the run's records", launch_graph({}).root not in launch_plan().pods.home),
+    "`can_launch`": accepts,
+    "no launcher accepts": no_launcher,
+    "Docker": alike,
+    "`DockerPlatformConfig`": refused,
+    "`outputs`": outputs,
+}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][:40])
+def test_the_code_does_what_the_row_of_a_difference_says(row: list[str]) -> None:
+    first, here, _ = row
+    found = [str(word) for word in CHECKS[first.partition(":")[0]]()]
+    assert [word for word in found if word not in here] == []
+
+
+def test_each_check_is_of_one_row() -> None:
+    assert sorted(row[0].partition(":")[0] for row in ROWS) == sorted(CHECKS)
