@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=1, help="how many plans at a time, each on a server of its own")
     parser.add_argument("--patience", type=float, default=60.0, help="seconds in which a plan has to come to rest")
     parser.add_argument(
-        "--plain", action="store_true", help="no TensorBoards, gangs and stalls: what older seeds meant"
+        "--plain", action="store_true", help="no TensorBoards, gangs, sidecars and stalls: what older seeds meant"
     )
     parser.add_argument("--stripe", type=int, default=1, help=argparse.SUPPRESS)
     parser.add_argument("--json", action="store_true", help="a JSON object per plan")

@@ -53,6 +53,8 @@ class PodHistory:
     ended_well: bool = False
     stopped: bool = False
     """Whether it was given a deadline."""
+    runs_on: bool = False
+    """Whether its program has ended, and a sidecar runs on; `phase` is that of the program then, and later."""
     reasons: set[str] = field(default_factory=set)
     """Why the operator may delete it."""
 

@@ -100,6 +100,8 @@ class _End:
         for pod in job.living():
             if pod.deleting:
                 self._say("stuck", f"pod {pod.name} is terminating and does not go")
+            elif pod.runs_on:
+                self._say("stuck", f"pod {pod.name} has ended but for its sidecar, which runs on")
         if not job.holds("Created"):
             self._say("lost", "it has no condition Created")
         for what, text in check_record(job):

@@ -37,11 +37,21 @@ def number_in(obj: Json, annotation: str) -> int:
 def note_status(pod: PodHistory, obj: Json) -> None:
     """Add what the status of a pod says to its history."""
     status = obj.get("status") or {}
-    pod.phase = str(status.get("phase") or "Pending")
+    phase = str(status.get("phase") or "Pending")
     containers = status.get("containerStatuses") or ()
     pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
+    programs = [one for one in containers if one["name"] == "tensorflow"]
+    ends = [ended for one in programs if (ended := (one.get("state") or {}).get("terminated"))]
+    if pod.runs_on and ends and phase == "Failed":
+        pod.runs_on = False  # stopped: what its program has done is known
+        return
+    policy = (obj.get("spec") or {}).get("restartPolicy")
+    restarts = policy == "Always" or (policy == "OnFailure" and bool(ends) and ends[0]["exitCode"] != 0)
+    pod.runs_on = phase == "Running" and len(containers) > 1 and bool(ends) and not restarts
+    if pod.runs_on:
+        phase = "Failed" if ends[0]["exitCode"] else "Succeeded"
+    pod.phase = phase
     pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
-    ends = [ended for one in containers if (ended := (one.get("state") or {}).get("terminated"))]
     pod.exit_code = ends[0]["exitCode"] if ends else None
     pod.infrastructure |= bool(ends) and (ends[0].get("reason"), pod.exit_code) in _UNSEEN_ENDS
     if pod.phase == "Succeeded" and not pod.deleting:

@@ -251,6 +251,8 @@ class _Reader:
         if pod.stopped or not (obj.get("spec") or {}).get("activeDeadlineSeconds"):
             return
         pod.stopped = True
+        if pod.runs_on:
+            return  # an accelerator is not held for a sidecar
         if not (job.verdict and job.stops_programs):
             self._complain("wrong", job, f"pod {pod.name} ({pod.phase}) was stopped without a reason")
         elif job.verdict == "Succeeded" and pod.phase == "Running" and pod.replica[0] != "PS" and not pod.in_place:

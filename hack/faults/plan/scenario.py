@@ -54,7 +54,7 @@ class Scenario:
 
 
 def make_scenario(seed: int, profile: Profile, *, plain: bool = False) -> Scenario:
-    """The scenario of a seed; a `plain` one has no attachments and no stalls, and its replicas restart one by one."""
+    """The scenario of a seed; a `plain` one has no attachments, sidecars or stalls, its replicas restart one by one."""
     rng = random.Random(f"scenario {seed}")
     jobs = tuple(_shape(rng, number, profile) for number in range(rng.choice((1, 2, 2, 3, 4))))
     # What was added later has a generator of its own, so that older seeds keep their steps.
@@ -79,6 +79,8 @@ def make_scenario(seed: int, profile: Profile, *, plain: bool = False) -> Scenar
         jobs = tuple(_with_network(networks, shape) for shape in jobs)
         steps = _with_taken_names(networks, jobs, steps)
         jobs, steps = with_stalls(seed, profile, jobs, steps)
+        sidecars = random.Random(f"sidecars {seed}")
+        jobs = tuple(replace(shape, sidecar=sidecars.random() < 0.3) for shape in jobs)
     return Scenario(
         seed=seed,
         jobs=jobs,

@@ -51,7 +51,8 @@ class Act(StrEnum):
 @dataclass(frozen=True)
 class JobShape:
     """A TFJob to be made. `tensorboard` is its `spec.tensorBoard`, `scheduling` its `schedulingPolicy`; each replica
-    asks for so much `cpu`. With `reports` its programs say how far they are, when a step says so and at the end.
+    asks for so much `cpu`. With `reports` its programs say how far they are, when a step says so and at the end. With
+    `sidecar` each pod has a second container, which never ends by itself.
     """
 
     name: str
@@ -69,13 +70,15 @@ class JobShape:
     cpu: str = ""
     network: str = ""
     reports: bool = False
+    sidecar: bool = False
 
     def manifest(self) -> Json:
         """The TFJob, ready to be posted."""
         container: Json = {"name": "tensorflow", "image": "example.invalid/train:1", "command": ["train"]}
         if self.cpu:
             container["resources"] = {"requests": {"cpu": self.cpu}}
-        template = {"spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+        beside = [{"name": "sidecar", "image": "example.invalid/proxy:1"}] if self.sidecar else []
+        template = {"spec": {"containers": [*beside, container], "terminationGracePeriodSeconds": 1}}
         specs = {
             kind: {"replicas": count, "restartPolicy": self.restart_policy, "template": template}
             for kind, count in self.replicas.items()

@@ -17,7 +17,14 @@ from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, AttachmentSimulator
 from hack.faults.simulation.namespace import Json, Namespace, uid_of
-from hack.faults.simulation.pod_status import phase_of, pod_status, restarts_of
+from hack.faults.simulation.pod_status import (
+    phase_of,
+    pod_status,
+    program_end,
+    restarts_of,
+    runs_on_after,
+    with_sidecar,
+)
 from hack.faults.simulation.programs import Programs
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
@@ -39,6 +46,8 @@ _ON_PODS: dict[Act, tuple[str, ...]] = {
     Act.END_TERMINATING: (),
 }
 """The acts that pick a pod, and the phases that it may be in; none for pods that terminate, in any phase."""
+_ON_ENDED_PROGRAMS = (Act.DELETE_POD, Act.DELETE_BOUND_POD, Act.END_TERMINATING)
+"""The acts that may pick a pod of which only a sidecar runs on."""
 _ANY_PHASE = (*_LIVING, "Failed", "Succeeded", "Unknown")
 _BINDINGS = Resource("", "v1", "Binding", "bindings")
 
@@ -151,6 +160,8 @@ class ClusterSimulator:
     def _act_on_pod(self, step: Step, job: str) -> str:
         phases = _ON_PODS[step.act]
         candidates = self._pods(job, phases) if phases else self._ending(job)
+        if step.act not in _ON_ENDED_PROGRAMS:
+            candidates = [pod for pod in candidates if program_end(pod) is None]
         if step.act is Act.RESTART_IN_PLACE:
             candidates = [pod for pod in candidates if pod["spec"].get("restartPolicy") != "Never"]
         if not candidates:
@@ -204,7 +215,14 @@ class ClusterSimulator:
     ) -> str:
         """What a kubelet says of a pod; refused if the pod has changed since we looked."""
         meta = pod["metadata"]
-        status = pod_status(phase, code, reason, restarts_of(pod) if restarts is None else restarts, self._now())
+        restarts = restarts_of(pod) if restarts is None else restarts
+        status = pod_status(phase, code, reason, restarts, self._now())
+        if len(pod["spec"]["containers"]) > 1:
+            ended = program_end(pod)
+            if ended is None and code is not None and not reason and runs_on_after(pod, code):
+                ended = program_end({"status": status})
+                status = pod_status("Running", None, "", restarts, self._now())
+            status = with_sidecar(status, ended, self._now())
         change = {"metadata": {"resourceVersion": meta["resourceVersion"]}, "status": status}
         self._namespace.patch(PODS, meta["name"], change, "status")
         return f"{meta['name']} {phase}{'' if code is None else f' ({code})'}{reason and f' ({reason})'}"
@@ -270,7 +288,8 @@ class ClusterSimulator:
             self._try(self._end, pod)
         if succeed:
             for pod in self._pods("", ("Running",)):
-                self._try(lambda one: self._report(one, "Succeeded", code=0), pod)
+                if program_end(pod) is None:
+                    self._try(lambda one: self._report(one, "Succeeded", code=0), pod)
 
     def resume_all(self) -> None:
         """No job is to be suspended any more."""

@@ -19,6 +19,32 @@ def restarts_of(pod: Json) -> int:
     return max((int(one.get("restartCount", 0)) for one in containers), default=0)
 
 
+def program_end(pod: Json) -> Json | None:
+    """How the program of a pod has ended, also if its sidecar runs on; None before."""
+    containers = (pod.get("status") or {}).get("containerStatuses") or ()
+    states = [one.get("state") or {} for one in containers if one["name"] == "tensorflow"]
+    return next((state["terminated"] for state in states if "terminated" in state), None)
+
+
+def runs_on_after(pod: Json, code: int) -> bool:
+    """Whether a sidecar of the pod runs on when the program ends so, and the kubelet does not start that again."""
+    policy = pod["spec"].get("restartPolicy")
+    return len(pod["spec"]["containers"]) > 1 and (policy == "Never" or (policy == "OnFailure" and not code))
+
+
+def with_sidecar(status: Json, ended: Json | None, now: datetime) -> Json:
+    """The status of a pod that has a sidecar beside its program, which has ended so if it has."""
+    if not status["containerStatuses"]:
+        return status
+    [program] = status["containerStatuses"]
+    sidecar: Json = {**program, "name": "sidecar", "restartCount": 0}
+    if ended is not None:
+        program = {**program, "ready": False, "state": {"terminated": ended}}
+    if status["phase"] == "Running":
+        sidecar |= {"ready": True, "state": {"running": {"startedAt": f"{now:%Y-%m-%dT%H:%M:%SZ}"}}}
+    return {**status, "containerStatuses": [sidecar, program]}
+
+
 def pod_status(phase: str, code: int | None, reason: str, restarts: int, now: datetime) -> Json:
     """The status of a pod in this phase; `code` is what its program ended with, `reason` why it is as it is."""
     moment = now.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -150,6 +150,18 @@ class Story:
         container = {"name": "tensorflow", "restartCount": restarts, "state": state}
         return self._change(uid, status={"phase": phase, "reason": reason, "containerStatuses": [container]})
 
+    def program_ends(self, uid: str, code: int) -> Story:
+        """The program of a pod ends, and its sidecar runs on."""
+        ended = {"name": "tensorflow", "state": {"terminated": {"exitCode": code}}}
+        beside = {"name": "sidecar", "state": {"running": {}}}
+        self._change(uid, spec={"restartPolicy": "Never"})
+        return self._change(uid, status={"phase": "Running", "containerStatuses": [beside, ended]})
+
+    def sidecar_ends(self, uid: str) -> Story:
+        """The kubelet has stopped what was left of a pod."""
+        status = self._objects[uid]["status"]
+        return self._change(uid, status={**status, "phase": "Failed", "reason": "DeadlineExceeded"})
+
     def take(self, uid: str) -> Story:
         """The plan deletes a pod or service."""
         self.journal.deleted_by_plan.add(uid)

@@ -27,6 +27,21 @@ def test_a_counted_restart_is_in_order() -> None:
     assert restarted().end() == []
 
 
+@pytest.mark.parametrize(("code", "verdict"), [(0, "Succeeded"), (3, "Failed")])
+def test_a_sidecar_is_stopped_when_its_program_has_ended_and_holds_no_machine(code: int, verdict: str) -> None:
+    story = healthy("Never").program_ends("worker-0", code)
+    told = {"succeeded": 1, "completedIndexes": "0"} if code == 0 else {"failed": 1}
+    story.status("-Running", verdict, Worker=told)
+    assert {str(one) for one in story.end()} == {
+        "stuck: job: pod job-worker-0 has ended but for its sidecar, which runs on"
+    }
+    assert story.stop("worker-0").sidecar_ends("worker-0").end() == []
+
+
+def test_a_sidecar_whose_program_runs_is_not_stopped() -> None:
+    assert healthy("Never").stop("worker-0").never()
+
+
 # Lost.
 
 

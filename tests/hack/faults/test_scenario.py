@@ -66,6 +66,7 @@ def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
         ("PerReplica", "PerJob"),
         ("PerJob", "PerReplica"),
     }
+    assert {job.sidecar for one in scenarios for job in one.jobs} == {False, True}
     assert JOB_SERVICE in {step.value for one in scenarios for step in one.steps if step.act is Act.CREATE_FOREIGN}
 
 
@@ -83,7 +84,8 @@ def test_attachments_and_stalls_leave_the_jobs_and_steps_of_a_seed_as_they_were(
 def without_additions(job: JobShape) -> JobShape:
     added = ("restartScope", "progressDeadlineSeconds", "onStall")
     policy = {name: value for name, value in job.run_policy.items() if name not in added}
-    return replace(job, tensorboard=None, scheduling=None, cpu="", network="", run_policy=policy, reports=False)
+    plain = replace(job, run_policy=policy, reports=False, sidecar=False)
+    return replace(plain, tensorboard=None, scheduling=None, cpu="", network="")
 
 
 @pytest.mark.parametrize("profile", [EMBEDDED, REAL])
