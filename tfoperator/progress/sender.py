@@ -114,8 +114,7 @@ class Sender:
             token = Path(self._token_file).read_text(encoding="ascii").strip()
             headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
             request = urllib.request.Request(self._url, data=body, headers=headers, method="POST")
-            with _opener(self._ca_file).open(request, timeout=TIMEOUT) as answer:
-                answer.read()
+            _opener(self._ca_file).open(request, timeout=TIMEOUT).close()  # its body is not read: it may have no end
         except urllib.error.HTTPError as error:
             with error:
                 raise _NotSent(f"{error.code} {_message(error)}", may_pass=error.code >= 500) from None

@@ -32,6 +32,7 @@ class Server:
         self.reports: list[dict[str, Any]] = []
         self.tokens: list[str] = []
         self.answers: list[int] = []
+        self.owed = 0  # bytes of an answer that never come
         keyring = new_keyring(["127.0.0.1"], datetime.now(UTC), timedelta(days=1))
         (folder / "ca.crt").write_bytes(authority or keyring.bundle)
         self.token = folder / "token"
@@ -63,7 +64,7 @@ class Server:
                 self.send_response(code)
                 if code == 302:
                     self.send_header("Location", outer.url + "/elsewhere")
-                self.send_header("Content-Length", str(len(answer)))
+                self.send_header("Content-Length", str(len(answer) + outer.owed))
                 self.end_headers()
                 self.wfile.write(answer)
 
@@ -98,6 +99,12 @@ def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:
     assert metrics(status) == expected
     assert datetime.fromisoformat(status["lastUpdatedTime"]).tzinfo is not None
     assert server.tokens == ["Bearer first"]
+
+
+def test_of_an_answer_only_the_status_counts_however_much_it_promises(server: Server) -> None:
+    server.owed = 1 << 40
+    assert report(step=1)
+    assert flush()
 
 
 def test_without_a_server_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:

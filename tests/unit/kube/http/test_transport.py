@@ -213,6 +213,9 @@ def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, c
     stream.close()
 
 
+CODINGS = (b"chunked", b"gzip", b"xchunked", b"chunked, identity", b"chunked, chunked")
+
+
 @pytest.mark.parametrize(
     ("answer", "error"),
     [
@@ -222,6 +225,28 @@ def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, c
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", MalformedResponse),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n", MalformedResponse),
         (b"HTTP/1.1 200 O\0K\r\nContent-Length: 0\r\n\r\n", MalformedResponse),
+        (b"HTTP/1.1x 200 OK\r\nContent-Length: 0\r\n\r\n", MalformedResponse),
+        *(
+            (b"HTTP/1.1 200 OK\r\n" + lines + b"\r\n\r\n2\r\n{}\r\n0\r\n\r\n", MalformedResponse)
+            for lines in (
+                *(b"Content-Length: 2\r\nTransfer-Encoding: " + coding for coding in CODINGS),
+                b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+                b"Content-Length: 2\r\nTransfer-Encoding : chunked",
+                b"Content-Length : 2",
+                b"Content-Length: 2\r\nno header",
+                b"Content-Length: 2\nX-A: a",
+                b"Content-Length: 2\r\nX-A: a\0",
+                b" Content-Length: 2",
+                b"X-A: a\r\n Content-Length: 2",
+            )
+        ),
+        *(
+            (
+                b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + size + b"\r\n{}\r\n0\r\n\r\n",
+                MalformedResponse,
+            )
+            for size in (b" 2", b"2 ", b"2\t", b"2\n")
+        ),
     ],
 )
 def test_an_answer_that_is_cut_or_no_http_is_an_error(serve: Serve, connect, answer: bytes, error: type) -> None:
