@@ -40,6 +40,7 @@ from tfoperator.local.apiserver.objects import CustomResource, builtin_strategie
 from tfoperator.local.apiserver.registry import GarbageCollector, Registry, TokenIssuer, WriteOptions
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
 from tfoperator.local.apiserver.storage import Store
+from tfoperator.servers.http import StrangersLog
 
 logger = logging.getLogger(__name__)
 
@@ -208,6 +209,7 @@ class EmbeddedApiServer:
         runner = web.AppRunner(
             app,
             access_log=None,
+            logger=StrangersLog(logger),
             handle_signals=False,
             handler_cancellation=True,  # a watch must not wait for its next event when its client has disconnected
             shutdown_timeout=_SHUTDOWN_SECONDS,

@@ -3,6 +3,7 @@
 from tfoperator.servers.http.limits import Address, Limits, ListenError, source_of
 from tfoperator.servers.http.messages import Answer, Refusal, Request, StreamedAnswer
 from tfoperator.servers.http.server import HttpServer
+from tfoperator.servers.http.strangers_log import StrangersLog
 
 __all__ = [
     "Address",
@@ -12,6 +13,7 @@ __all__ = [
     "ListenError",
     "Refusal",
     "Request",
+    "StrangersLog",
     "StreamedAnswer",
     "source_of",
 ]

@@ -24,6 +24,7 @@ from tfoperator.servers.http.accepting import Acceptor
 from tfoperator.servers.http.connections import Connection, Connections
 from tfoperator.servers.http.limits import Limits, listen, source_of
 from tfoperator.servers.http.messages import MAX_HEAD, Answer, Refusal, Request, StreamedAnswer, encode_head
+from tfoperator.servers.http.strangers_log import StrangersLog
 from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stream
 
 logger = logging.getLogger(__name__)
@@ -43,6 +44,8 @@ class HttpServer(ABC):
     def __init__(self, host: str, port: int, *, name: str, limits: Limits) -> None:
         """Listens at once, so that a taken port is detected early. Raises ListenError. Port 0 selects a free one."""
         self.draining = False
+        self.log = StrangersLog(logger)
+        """For what clients cause."""
         self._limits = limits
         listening = listen(host, port, name)
         self._port = int(listening.getsockname()[1])
@@ -181,10 +184,10 @@ class HttpServer(ABC):
             writer = asyncio.StreamWriter(connection.transport, protocol, reader, self._loop)
             await self._converse(connection, reader, writer)
         except ENDED as error:
-            logger.debug("connection from %s: %s", connection.source, error)
+            self.log.debug("connection from %s: %s", connection.source, error)
         except Exception:
             self.refused("error")
-            logger.exception("a request from %s failed", connection.source)
+            self.log.exception("a request from %s failed", connection.source, source=connection.source)
         finally:
             connection.close()
 

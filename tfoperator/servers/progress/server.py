@@ -8,7 +8,6 @@ the path is refused before the server looks up the job.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import ssl
 from collections.abc import Callable
@@ -35,8 +34,6 @@ from tfoperator.servers.progress.reports import (
     parse_report,
 )
 from tfoperator.servers.progress.tokens import KeysUnavailable, PodIdentity, TokenRefused, TokenVerifier
-
-logger = logging.getLogger(__name__)
 
 LIMITS = Limits(
     connections=512,

@@ -8,7 +8,6 @@ only, for the same reason.
 from __future__ import annotations
 
 import asyncio
-import logging
 import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -19,8 +18,6 @@ from tfoperator.servers.certificates import KeyPair, server_context
 from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
-
-logger = logging.getLogger(__name__)
 
 MAX_BODY = 8 << 20
 """Bytes of a review. A stored object has at most 1.5 MiB as JSON, and an API server sends objects one by one."""
@@ -89,7 +86,7 @@ class ReviewServer(HttpServer):
             raise Refusal(HTTPStatus.BAD_REQUEST, "malformed", str(error)) from None
         if reviewed.failure:
             self._metrics.review_failed("conversion")
-            logger.warning("a conversion failed: %s", reviewed.failure)
+            self.log.warning("a conversion failed: %s", reviewed.failure, source=request.source)
         else:
             self._metrics.reviewed(reviewed.version, reviewed.objects, time.perf_counter() - began)
         return Answer(reviewed.body, content_type="application/json")

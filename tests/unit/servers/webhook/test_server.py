@@ -324,3 +324,12 @@ def test_a_pair_that_does_not_match_is_refused(serving: Serving) -> None:
         with pytest.raises(ValueError, match="can't be used together") as caught:
             serving.server.show(pair)
         assert "BEGIN" not in str(caught.value)
+
+
+def test_requests_that_fail_are_no_way_to_fill_a_log(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:
+    failing = review(older(), to="kubeflow.org/v9")
+    connection = serving.connect()
+    for _ in range(30):
+        assert ask(connection, failing)[0] == 200
+    assert 0 < len([one for one in caplog.records if "conversion failed" in one.getMessage()]) <= 10
+    assert serving.metrics.failures == ["conversion"] * 30

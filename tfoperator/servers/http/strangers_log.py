@@ -1,0 +1,48 @@
+"""A log for what clients cause: anybody may be one, and a flood of bad requests must not fill the disk."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+LINES_PER_SOURCE = 10
+"""In a minute: enough to see what a client does wrong."""
+LINES = 100
+"""In a minute, of all sources together."""
+
+
+class StrangersLog(logging.LoggerAdapter[logging.Logger]):
+    """Write at most `LINES_PER_SOURCE` lines of a source in a minute; the next line says how many were left out.
+
+    The keyword `source` of each method is the client's; without it, a line counts for a source of its own. Lines at
+    DEBUG are not bounded. Thread-safe.
+    """
+
+    def __init__(self, logger: logging.Logger, *, monotonic: Callable[[], float] = time.monotonic) -> None:
+        super().__init__(logger)
+        self._monotonic = monotonic
+        self._lock = threading.Lock()  # guards the three below
+        self._ends = 0.0  # of the minute
+        self._lines = Counter[str]()  # in this minute, by source
+        self._left_out = 0
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        """Write a line unless its source has had its share; every other method calls this."""
+        source = str(kwargs.pop("source", ""))
+        if level > logging.DEBUG:
+            with self._lock:
+                now, left_out = self._monotonic(), 0
+                if now >= self._ends:
+                    left_out, self._left_out, self._ends = self._left_out, 0, now + 60.0
+                    self._lines.clear()
+                if self._lines[source] >= LINES_PER_SOURCE or self._lines.total() >= LINES:
+                    self._left_out += 1
+                    return
+                self._lines[source] += 1
+            if left_out:
+                self.logger.warning("%d lines that clients caused in a minute were left out here", left_out)
+        super().log(level, msg, *args, **kwargs)
