@@ -46,6 +46,9 @@ ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
 ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
 """On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
 
+EMBEDDED_VERSION = "+tfoperator.embedded"
+"""The end of the version by which clients know the control plane of their own machine."""
+
 TENSORBOARD_SUFFIX = "-tensorboard"
 TENSORBOARD_CONTAINER = "tensorboard"
 TENSORBOARD_HOST_VARIABLE = "TENSORBOARD_HOST"

@@ -23,8 +23,24 @@ def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Pat
     from tfoperator.ui import UiServer
 
     return UiServer(
-        client, source="this machine", archive_dir=archive_dir, pipelines=DEFAULT_HOME.absolute(), on_link=on_link
+        client,
+        source="this machine",
+        archive_dir=archive_dir,
+        pipelines=DEFAULT_HOME.absolute(),
+        local=True,
+        on_link=on_link,
     )
+
+
+def is_local(client: Client) -> bool:
+    """Return whether the client's server is the control plane of this machine, by its version."""
+    from tfoperator.api.names import EMBEDDED_VERSION
+    from tfoperator.kube import KubeError
+
+    try:
+        return EMBEDDED_VERSION in client.get_raw("/version").decode("utf-8", "replace")
+    except KubeError:
+        return False
 
 
 def checked_home(place: str) -> Path | str:

@@ -15,15 +15,14 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 
-POLICY = "; ".join(
+_FRAMES = "frame-src http://127.0.0.1:* http://localhost:*"
+_POLICY = "; ".join(
     (
         "default-src 'none'",
         "script-src 'self'",
         "style-src 'self'",
         "img-src 'self'",
         "connect-src 'self'",
-        # For TensorBoards of this machine; one of a cluster is linked, not framed.
-        "frame-src http://127.0.0.1:* http://localhost:*",
         "frame-ancestors 'none'",
         "base-uri 'none'",
         "form-action 'none'",
@@ -33,23 +32,23 @@ POLICY = "; ".join(
 )
 """The content security policy: only files of this server, no inline script or style, and text never becomes markup."""
 
-SECURITY_HEADERS = (
-    ("Content-Security-Policy", POLICY),
+_HEADERS = (
     ("X-Content-Type-Options", "nosniff"),
     ("X-Frame-Options", "DENY"),
     ("Referrer-Policy", "no-referrer"),
     ("Cross-Origin-Opener-Policy", "same-origin"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
 )
-NOT_STORED = (*SECURITY_HEADERS, ("Cache-Control", "no-store"))
+NOT_STORED = (("Content-Security-Policy", _POLICY), *_HEADERS, ("Cache-Control", "no-store"))
 """Headers of responses with users' data."""
 
 
 @cache
-def assets() -> Mapping[str, Answer]:
-    """Return every file of the page by its path; `/` is the page."""
+def assets(*, frames: bool = False) -> Mapping[str, Answer]:
+    """Return every file of the page by its path; `/` is the page. `frames`: it may frame servers of this machine."""
     found: dict[str, Answer] = {}
-    headers = (*SECURITY_HEADERS, ("Cache-Control", "no-cache"))
+    policy = f"{_POLICY}; {_FRAMES}" if frames else _POLICY
+    headers = (("Content-Security-Policy", policy), *_HEADERS, ("Cache-Control", "no-cache"))
     for file in resources.files("tfoperator.ui").joinpath("static").iterdir():
         content_type = _TYPES.get(f".{file.name.rpartition('.')[2]}")
         if content_type is not None:

@@ -39,6 +39,7 @@ LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, re
 MAX_TAIL = 500_000
 """Maximum lines of a log per request."""
 _DEFAULT_TAIL = 10_000
+_MAX_FIELDS = 64  # of a query
 _CALL_THREADS = 4
 _MAX_WAITING_CALLS = 32
 _JSON = "application/json"
@@ -60,6 +61,8 @@ class UiServer(HttpServer):
 
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
+    `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
+    may edit a service says what a TensorBoard's address is.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -74,6 +77,7 @@ class UiServer(HttpServer):
         source: str = "",
         archive_dir: str | os.PathLike[str] | None = None,
         pipelines: Path | str | None = None,
+        local: bool = False,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
@@ -82,7 +86,8 @@ class UiServer(HttpServer):
         shown = tuple(name for name in namespaces if name)
         source = source or (client.server if client is not None else "this machine")
         self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
-        self._cluster = None if client is None else Cluster(client, namespaces)
+        self._local = local
+        self._cluster = None if client is None else Cluster(client, namespaces, local)
         self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
         self._readers = Readers()
         self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")
@@ -108,7 +113,8 @@ class UiServer(HttpServer):
         if request.method != "GET":
             return _refuse(HTTPStatus.METHOD_NOT_ALLOWED, "this server only reads")
         if not request.path.startswith("/api/"):
-            return assets().get(request.path) or _refuse(HTTPStatus.NOT_FOUND, "there is no such file")
+            file = assets(frames=self._local).get(request.path)
+            return file or _refuse(HTTPStatus.NOT_FOUND, "there is no such file")
         if not self._sessions.knows(request):
             return _refuse(HTTPStatus.UNAUTHORIZED, "open the link that the command has printed")
         return await self._data(request)
@@ -124,7 +130,10 @@ class UiServer(HttpServer):
         return _json({"key": session.key}, ("Set-Cookie", session.set_cookie))
 
     async def _data(self, request: Request) -> Answer | StreamedAnswer:
-        query = parse_qs(request.query, max_num_fields=64)
+        try:
+            query = parse_qs(request.query, max_num_fields=_MAX_FIELDS)
+        except ValueError:
+            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have {_MAX_FIELDS} fields here")
         if request.path == "/api/about":
             pages = await self._pipelines.pages(self._calls)
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
@@ -207,9 +216,9 @@ class UiServer(HttpServer):
 class Cluster:
     """The caches of a cluster's jobs, which are watched from the first page on."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str]) -> None:
+    def __init__(self, client: Client, namespaces: Sequence[str], local: bool) -> None:
         self.client = client
-        self.board = Board(client, namespaces=namespaces)
+        self.board = Board(client, namespaces=namespaces, local=local)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 

@@ -27,6 +27,14 @@ def shown(browser: Browser) -> Iterator[Shown]:
 
 
 @pytest.fixture
+def local(browser: Browser) -> Iterator[Shown]:
+    """The page of this machine's own control plane."""
+    made = Shown(browser, local=True)
+    yield made
+    made.server.stop()
+
+
+@pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
     """The command line, with a control plane of its own."""
     cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))

@@ -133,7 +133,8 @@ def test_a_failed_job_says_what_went_wrong(shown: Shown) -> None:
         assert line.inner_text().count("\n") <= 1
 
 
-def test_tensorboard_is_framed_on_this_machine_and_explained_elsewhere(shown: Shown) -> None:
+def test_tensorboard_is_framed_on_this_machine_and_explained_elsewhere(local: Shown) -> None:
+    shown = local
     train(shown.stage)
     with shown.by() as somebody:
         page = shown.open(somebody, "#/jobs/default/mnist")

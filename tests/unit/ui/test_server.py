@@ -13,7 +13,7 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.http_mistakes import check_server
-from tests.support.stage import moment
+from tests.support.stage import moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
@@ -53,6 +53,25 @@ def test_every_answer_has_the_headers_that_bind_a_browser(world: World) -> None:
         assert answer.headers["Referrer-Policy"] == "no-referrer"
         assert answer.headers["X-Content-Type-Options"] == "nosniff"
     assert world.visitor.ask("/api/about").headers["Cache-Control"] == "no-store"
+
+
+def test_a_page_frames_something_only_where_its_cluster_is_this_machine(world: World) -> None:
+    assert "frame-src" not in world.visitor.ask("/").headers["Content-Security-Policy"]
+    of_this_machine = World(local=True)
+    policy = of_this_machine.visitor.ask("/").headers["Content-Security-Policy"]
+    assert policy.endswith("; frame-src http://127.0.0.1:* http://localhost:*")
+    board = {"url": "http://127.0.0.1:6006", "ready": True}
+    for shown, framed in ((of_this_machine, True), (world, False)):
+        shown.stage.edit(TFJOBS, "default", train(shown.stage)["metadata"]["name"], {"status": {"tensorBoard": board}})
+        with shown.visitor.stream("/api/job?namespace=default&name=mnist") as lines:
+            assert until(lines, "job")["tensorBoard"]["framed"] is framed
+    of_this_machine.server.stop()
+
+
+def test_a_query_of_more_fields_than_anybody_needs_is_refused(world: World) -> None:
+    assert world.visitor.ask("/api/about?" + "&".join(["a=1"] * 64)).status == 200
+    refused = world.visitor.ask("/api/about?" + "&".join(["a=1"] * 65))
+    assert (refused.status, b"64 fields" in refused.body) == (400, True)
 
 
 @pytest.mark.parametrize(

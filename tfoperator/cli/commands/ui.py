@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, ClusterOptions
-from tfoperator.cli.page import DEFAULT_HOME, checked_home
+from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note, say
@@ -54,6 +54,7 @@ def ui(
                 source=client.api.server,
                 archive_dir=archive_dir,
                 pipelines=checked_home(str(pipelines or DEFAULT_HOME)),
+                local=is_local(client.api),
                 on_link=_tell,
             )
         except ListenError as error:

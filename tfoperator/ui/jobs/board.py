@@ -103,7 +103,11 @@ def _in_words(reasons: Mapping[str, Sequence[str]]) -> str:
 class Board:
     """The caches behind every page. `start()` any number of times, then `stop()`. Thread-safe."""
 
-    def __init__(self, client: ApiClient, *, namespaces: Sequence[str] = ("",), clock: Clock | None = None) -> None:
+    def __init__(
+        self, client: ApiClient, *, namespaces: Sequence[str] = ("",), local: bool = False, clock: Clock | None = None
+    ) -> None:
+        self.local = local
+        """Whether the cluster is this machine's own control plane."""
         self._clock = clock or SystemClock()
         self.history = History()
         self.health = Health(self.tell_all)

@@ -123,7 +123,7 @@ def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str
         return {"job": None} if board.synced else {}
     uid = seen.metadata.uid
     return {
-        "job": job_detail(seen, queues.get(uid)),
+        "job": job_detail(seen, queues.get(uid), local=board.local),
         "replicas": replica_rows(seen.job, board.pods(seen), board.history.pods(uid)),
         "events": event_rows(board.events(seen)),
         "curves": metric_curves(board.history.metrics(uid)),

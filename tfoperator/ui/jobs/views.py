@@ -59,8 +59,8 @@ def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
     }
 
 
-def job_detail(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """Return a job on its own page: the row, and further details."""
+def job_detail(seen: SeenJob, queue: JobQueue | None = None, *, local: bool = False) -> dict[str, Any]:
+    """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed."""
     job = seen.job
     policy = job.spec.run_policy
     scheduling = policy.scheduling_policy if policy is not None else None
@@ -82,7 +82,7 @@ def job_detail(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
             }
             for c in job.status.conditions
         ],
-        "tensorBoard": _tensorboard(job),
+        "tensorBoard": _tensorboard(job, local),
         "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS),
     }
 
@@ -202,8 +202,8 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
     return job.decode_error or "The operator has not looked at this job yet."
 
 
-def _tensorboard(job: TFJob) -> dict[str, Any] | None:
-    """Return its address. `url` is empty if a browser should not open it; `framed`: it is on this machine."""
+def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
+    """Return its address. `url` is empty if a browser should not open it; `framed`: it is of this machine."""
     status = job.status.tensor_board
     if status is None or not status.url:
         return None
@@ -216,7 +216,7 @@ def _tensorboard(job: TFJob) -> dict[str, Any] | None:
     return {
         "url": status.url if usable else "",
         "ready": status.ready,
-        "framed": usable and parts.scheme == "http" and host in ("127.0.0.1", "localhost"),
+        "framed": local and usable and parts.scheme == "http" and host in ("127.0.0.1", "localhost"),
         "service": tensorboard_name(job.metadata.name),
     }
 

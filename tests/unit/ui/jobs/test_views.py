@@ -71,7 +71,7 @@ def test_messages_are_cut() -> None:
     ],
 )
 def test_only_web_addresses_are_links_and_only_this_machine_is_framed(url: str, shown: bool, framed: bool) -> None:
-    board = job_detail(seen(status={"tensorBoard": {"url": url, "ready": True}}))["tensorBoard"]
+    board = job_detail(seen(status={"tensorBoard": {"url": url, "ready": True}}), local=True)["tensorBoard"]
     assert bool(board and board["url"]) == shown
     assert bool(board and board["framed"]) == framed
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from tfoperator.api.names import EMBEDDED_VERSION
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 _Dict = dict[str, Any]
@@ -38,7 +39,7 @@ _SUBRESOURCE_KINDS = {
 VERSION = {
     "major": "1",
     "minor": "34",
-    "gitVersion": "v1.34.0+tfoperator.embedded",
+    "gitVersion": f"v1.34.0{EMBEDDED_VERSION}",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",
