@@ -51,10 +51,16 @@ def record_age(job: TFJob, now: datetime) -> float | None:
 
 
 def has_changed(old: TFJob, new: TFJob) -> bool:
-    """Return whether the jobs differ in more than the record of our own comparison."""
+    """Return whether the jobs differ in more than the record of our own comparison, and the progress of the training.
+
+    Reports of progress come every few seconds, and are no sign that a cache has missed something.
+    """
     if old.metadata.generation != new.metadata.generation or old.spec != new.spec:
         return True
-    return old.status != msgspec.structs.replace(new.status, last_reconcile_time=old.status.last_reconcile_time)
+    before = old.status
+    return before != msgspec.structs.replace(
+        new.status, last_reconcile_time=before.last_reconcile_time, progress=before.progress
+    )
 
 
 def _last_change(job: TFJob) -> datetime | None:

@@ -285,6 +285,17 @@ def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_on
     assert len(synced) == before + 1
 
 
+def test_reports_of_progress_do_not_shorten_the_interval(world: World) -> None:
+    world.run_job(Worker=1)
+    assert world.look(after=15) == 1
+    looks = []
+    for percentage in range(6):
+        world.api.edit(TFJOBS, "ns", "job", {"status": {"progress": {"percentage": percentage}}})
+        world.catch_up()
+        looks.append(world.look(after=15))
+    assert looks == [0, 1, 0, 0, 0, 1]
+
+
 def test_a_job_whose_change_reached_the_cache_but_no_worker_is_synced(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
