@@ -45,10 +45,18 @@ Progress = Callable[[str], None]
 class Cluster:
     """A cluster in a folder, which also remembers it for another process. Not thread-safe; one on a machine."""
 
-    def __init__(self, folder: Path, *, audit_policy: str | None = None, progress: Progress = lambda _: None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        users: dict[str, str] | None = None,
+        audit_policy: str | None = None,
+        progress: Progress = lambda _: None,
+    ) -> None:
+        """`users` and `audit_policy` are the control plane's."""
         self.folder = folder
         self.plane = ControlPlane(
-            folder / "controlplane", audit_policy=audit_policy, network=NETWORK, outlives_maker=True
+            folder / "controlplane", users=users, audit_policy=audit_policy, network=NETWORK, outlives_maker=True
         )
         self._progress = progress
         self._machine: Machine | None = None

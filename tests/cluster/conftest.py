@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from hack.cluster import Cluster
+from tests.support.go_operator import USERS
 from tests.support.in_cluster import InCluster, prometheus_image, shell_image, training_image, volume_of
 from tests.support.operator_image import operator_image
 
@@ -34,7 +35,7 @@ def operator_archive(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def node_cluster(operator_archive: Path) -> Iterator[Cluster]:
     with tempfile.TemporaryDirectory(prefix="tfo-cluster-") as folder:
-        cluster = Cluster(Path(folder) / "cluster")
+        cluster = Cluster(Path(folder) / "cluster", users=USERS)
         cluster.start()
         try:
             cluster.load_image(operator_archive)

@@ -1,0 +1,145 @@
+"""docs/ends.md: what a job counts at its end, and what runs a minute later, on a node; the Go operator beside it.
+
+Each job is a worker, which has a second container, and a parameter server, which serves for ever. All end together.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.go_operator import GoOperator
+from tests.support.in_cluster import InCluster, shell_job
+
+pytestmark = pytest.mark.timeout(900)
+
+Json = dict[str, Any]
+Case = tuple[str, str, str]
+"""A policy, how the job ends, and the sort of its sidecar."""
+
+PAGE = Path(__file__).parents[2] / "docs/ends.md"
+MINUTE = 60.0
+"""Seconds from the end until everything has come to rest: a restart takes ten, a stop a few."""
+
+FOR_EVER = "trap 'exit 0' TERM; sleep 100000 & wait"
+ENDS = {"success": "exit 0", "failure": "exit 3", "deadline": FOR_EVER, "backoff limit": "exit 1"}
+SIDECARS = ("native", "plain", "failing")
+THEIR_POLICIES = ("None", "Running", "All")
+
+
+def expected() -> Iterable[tuple[Case, str, str]]:
+    """For each case of the page what becomes of it here, and with the Go operator, empty where that has none."""
+    for line in PAGE.read_text().splitlines():
+        if line.startswith(("| `", "| not set")):
+            policy, end, ours, *theirs = (cell.strip(" `") for cell in line.strip("|").split("|"))
+            for number, sidecar in enumerate(SIDECARS):
+                yield (policy, end, sidecar), ours, theirs[number] if policy in THEIR_POLICIES else ""
+
+
+def job_of(case: Case, gate: Path) -> Json:
+    """A job whose worker begins to end when there is a file `open` in the gate."""
+    policy, end, sidecar = case
+    limits = {"backoffLimit": 1} if end == "backoff limit" else {}
+    clean = {"cleanPodPolicy": policy} if policy in THEIR_POLICIES else {}
+    script = f"until [ -e {gate}/open ]; do sleep 0.3; done; {ENDS[end]}"
+    job = shell_job(
+        name_of(case), script, restart_policy="OnFailure" if limits else "Never", runPolicy={**clean, **limits}
+    )
+    replicas = job["spec"]["tfReplicaSpecs"]
+    replicas["PS"] = shell_job("ps", FOR_EVER)["spec"]["tfReplicaSpecs"]["Worker"]
+    pod = replicas["Worker"]["template"]["spec"]
+    [main] = pod["containers"]
+    beside = {**main, "name": "sidecar", "command": ["sh", "-c", "exit 2" if sidecar == "failing" else FOR_EVER]}
+    pod |= (
+        {"initContainers": [{**beside, "restartPolicy": "Always"}]}
+        if sidecar == "native"
+        else {"containers": [main, beside]}
+    )
+    main["volumeMounts"] = [{"name": "gate", "mountPath": str(gate)}]
+    pod["volumes"] = [{"name": "gate", "hostPath": {"path": str(gate)}}]
+    return job
+
+
+def name_of(case: Case) -> str:
+    return "-".join(case).replace(" ", "-").lower()
+
+
+def seen(namespace: InCluster) -> Mapping[str, str]:
+    """What has become of each job, in the words of the page."""
+    pods = {one["metadata"]["name"]: one["status"] for one in namespace.list("pods")}
+    found = {}
+    for job in namespace.list("tfjobs"):
+        name, status = job["metadata"]["name"], job.get("status", {})
+        true = {one["type"] for one in status.get("conditions", ()) if one["status"] == "True"}
+        replicas = (f"{counts(status, kind)} {rest(pods.get(f'{name}-{kind.lower()}-0'))}" for kind in ("Worker", "PS"))
+        found[name] = f"{next(iter(true & {'Succeeded', 'Failed'}), 'goes on')}: {', '.join(replicas)}"
+    return found
+
+
+def counts(status: Json, kind: str) -> str:
+    told = status.get("replicaStatuses", {}).get(kind, {})
+    return "/".join(str(told.get(name, 0)) for name in ("active", "succeeded", "failed"))
+
+
+def rest(pod: Json | None) -> str:
+    """What is left of a pod: its program runs, or only the other container does, or nothing."""
+    if pod is None:
+        return "deleted"
+    every = [*pod.get("containerStatuses", ()), *pod.get("initContainerStatuses", ())]
+    running = {one["name"] for one in every if "running" in one["state"]}
+    return "runs" if "tensorflow" in running else "sidecar runs" if running else "ended"
+
+
+def differences(namespace: InCluster, gate: Path, wanted: Mapping[Case, str]) -> Mapping[str, tuple[str, str]]:
+    """Let the jobs of these cases end, and return what a minute later is otherwise than wanted."""
+    jobs = [job_of(case, gate) for case in wanted]
+    namespace.apply(*jobs)
+
+    def all_run() -> bool:
+        # The Go operator counts the restarts of a sidecar, too, and may be through with the job before it begins.
+        waits = [name for name, is_now in seen(namespace).items() if is_now.startswith("goes on") and is_now != RUNS]
+        assert not waits, waits
+        return True
+
+    eventually(all_run, within=400, every=2, what="every program runs")
+    (gate / "open").touch()
+    for job in jobs:
+        if "deadline" in job["metadata"]["name"]:
+            job["spec"]["runPolicy"]["activeDeadlineSeconds"] = 1
+    namespace.apply(*jobs)
+    opened = time.monotonic()
+    eventually(lambda: time.monotonic() - opened >= MINUTE, within=2 * MINUTE, every=1, what="a minute is over")
+    found = seen(namespace)
+    return {
+        name_of(case): (text, found[name_of(case)]) for case, text in wanted.items() if found[name_of(case)] != text
+    }
+
+
+RUNS = "goes on: 1/0/0 runs, 1/0/0 runs"
+
+
+def test_every_case_of_the_page_is_tried() -> None:
+    cases = [case for case, _, _ in expected()]
+    assert cases == list(product(("None", "not set", "Running", "All"), ENDS, SIDECARS))
+
+
+def test_what_is_left_of_a_job_does_not_depend_on_its_sidecars(namespace: InCluster, tmp_path: Path) -> None:
+    assert differences(namespace, tmp_path, {case: ours for case, ours, _ in expected()}) == {}
+
+
+def test_what_the_go_operator_leaves(namespace: InCluster, deployed: InCluster, tmp_path: Path) -> None:
+    deployed.kubectl("scale", "deployment/tfoperator", "--replicas=0")
+    try:
+        eventually(lambda: not deployed.list("pods"), within=120, every=1, what="this operator is gone")
+        with GoOperator(namespace.cluster.plane) as peer:
+            peer.start()
+            assert differences(namespace, tmp_path, {case: theirs for case, _, theirs in expected() if theirs}) == {}
+    finally:
+        deployed.kubectl("scale", "deployment/tfoperator", "--replicas=2")
+        deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
