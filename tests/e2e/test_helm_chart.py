@@ -77,8 +77,6 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
             "progress",
             "monitoring",
             "network-policy",
-            "network-policy-webhook",
-            "network-policy-progress",
             "log-archive",
             "volcano",
         ],
@@ -86,7 +84,7 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
             "webhook": {"enabled": True},
             "progress": {"enabled": True},
             "monitoring": ALL_OF_MONITORING,
-            "networkPolicy": {"enabled": True},
+            "networkPolicy": {"egress": True},
             "logArchive": {"enabled": True},
             "gangSchedulerName": "volcano",
         },
@@ -243,7 +241,7 @@ def test_a_cluster_that_gives_out_user_ids_may_choose_one(render: Render) -> Non
 
 
 def test_two_releases_share_no_name_no_lease_and_no_selector(render: Render) -> None:
-    values = {"webhook": {"enabled": True}, "crds": {"install": False}, "networkPolicy": {"enabled": True}}
+    values = {"webhook": {"enabled": True}, "crds": {"install": False}}
     one, other = (render(values, name, "shared") for name in ("blue", "green"))
     assert not set(one) & set(other)
     arguments = []

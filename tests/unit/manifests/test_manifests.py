@@ -214,8 +214,8 @@ def test_the_progress_overlay_opens_a_port_behind_a_service_and_may_keep_its_cer
     check_bound(overlay, "tfoperator-progress", "Role", "ClusterRole")
 
 
-def test_the_pods_of_jobs_and_nobody_else_may_reach_the_progress_server(tmp_path: Path) -> None:
-    built = build_with_components(tmp_path, "progress", "network-policy", "network-policy-progress")
+def test_the_pods_of_jobs_and_nobody_else_may_reach_the_progress_server() -> None:
+    built = build("overlays/progress")
     (rule,) = built["NetworkPolicy", "tfoperator-progress"]["spec"]["ingress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": "progress"}]
     key, _, value = MANAGED_SELECTOR.partition("=")
@@ -361,6 +361,18 @@ def test_the_network_policy_lets_in_whoever_scrapes_and_out_to_the_api_server_on
     assert "metrics" in ports_of(base)
     (api_server,) = spec["egress"]
     assert {port["port"] for port in api_server["ports"]} == {443, 6443}
+
+
+@pytest.mark.parametrize("folder", ["base", "overlays/webhook", "overlays/progress"])
+def test_no_port_is_open_to_every_pod_but_the_webhooks(folder: str) -> None:
+    built = build(folder)
+    policies = [one["spec"] for (kind, _), one in built.items() if kind == "NetworkPolicy"]
+    labels = pod_of(built)["metadata"]["labels"].items()
+    assert all(one["podSelector"]["matchLabels"].items() <= labels for one in policies)
+    assert {name for one in policies for name in one["policyTypes"]} == {"Ingress"}
+    rules = [rule for one in policies for rule in one["ingress"]]
+    assert {port["port"] for rule in rules for port in rule["ports"]} == ports_of(built).keys() - {"health"}
+    assert {port["port"] for rule in rules if not rule.get("from") for port in rule["ports"]} <= {"webhook"}
 
 
 def test_the_log_archive_adds_a_volume_and_the_right_to_read_logs_and_nothing_else(base: Objects) -> None:
