@@ -110,6 +110,34 @@ def test_items_of_lists_are_merged_by_their_keys(space: Space) -> None:
     assert containers["one"]["ports"] == [{"containerPort": 80, "protocol": "TCP"}]
 
 
+def test_containers_of_a_job_are_merged_by_name_and_each_manager_owns_its_own(space: Space) -> None:
+    def with_containers(*containers: Json, **replica: Any) -> Json:
+        worker = {**replica, "template": {"spec": {"containers": list(containers)}}}
+        return {"metadata": {"name": "mnist"}, "spec": {"tfReplicaSpecs": {"Worker": worker}}}
+
+    main = {"name": "tensorflow", "image": "main:1", "env": [{"name": "A", "value": "1"}], "args": ["x"]}
+    proxy = {"name": "proxy", "image": "proxy:1"}
+    assert apply(space, TFJOBS, with_containers(main, replicas=2), "one").code == 201
+    assert apply(space, TFJOBS, with_containers({**proxy, "env": [{"name": "B"}]}), "two").code == 200
+    refused = apply(space, TFJOBS, with_containers({**main, "env": [{"name": "A", "value": "2"}]}), "two")
+    at = '.spec.tfReplicaSpecs.Worker.template.spec.containers[name="tensorflow"].env'
+    assert (refused.code, refused.body["details"]["causes"][0]["field"]) == (409, at)
+    both = apply(space, TFJOBS, with_containers(proxy), "two").body
+
+    [*containers] = both["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"]
+    assert containers == [main, proxy]
+    owned = {entry["manager"]: entry["fieldsV1"] for entry in both["metadata"]["managedFields"]}
+    parts = {"f:replicas": {}}, {}
+    for manager, container, more in zip(("one", "two"), (main, proxy), parts, strict=True):
+        item = {".": {}, **{f"f:{name}": {} for name in container}}
+        named = {"f:containers": {f'k:{{"name":"{container["name"]}"}}': item}}
+        worker = {".": {}, **more, "f:template": {"f:spec": named}}
+        assert owned[manager] == {"f:spec": {"f:tfReplicaSpecs": {"f:Worker": worker}}}
+
+    gone = apply(space, TFJOBS, {"metadata": {"name": "mnist"}}, "two").body
+    assert gone["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"] == [main]
+
+
 def test_a_dry_run_leaves_everything(space: Space) -> None:
     apply(space, CONFIG_MAPS, settings(a="1"))
 

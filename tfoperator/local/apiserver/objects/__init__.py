@@ -6,7 +6,7 @@ for random names and addresses.
 
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource
 from tfoperator.local.apiserver.objects.field_managers import Owned, Owner, after_update, apply, managed_fields
-from tfoperator.local.apiserver.objects.field_sets import list_keys
+from tfoperator.local.apiserver.objects.field_sets import Layout, builtin_layout
 from tfoperator.local.apiserver.objects.json_types import check_types
 from tfoperator.local.apiserver.objects.metadata import (
     carry_over,
@@ -20,18 +20,19 @@ from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 
 __all__ = [
     "CustomResource",
+    "Layout",
     "Owned",
     "Owner",
     "Strategy",
     "after_update",
     "apply",
+    "builtin_layout",
     "builtin_strategies",
     "carry_over",
     "check_identity",
     "check_types",
     "custom_resource",
     "generated_name",
-    "list_keys",
     "managed_fields",
     "tfjobs",
     "validate_metadata",

@@ -13,6 +13,7 @@ import msgspec
 
 from tfoperator.local.apiserver.errors import FieldProblem, invalid_value
 from tfoperator.local.apiserver.members import content_of, keep, member_at
+from tfoperator.local.apiserver.objects.field_sets import custom_layout
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
 from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
@@ -116,6 +117,7 @@ def _read_version(
     openapi = version["schema"]["openAPIV3Schema"]
     columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
     strategy = CustomStrategy(StructuralSchema(openapi), status, resource.scale, validator, convertible)
+    strategy.layout = custom_layout(openapi)
     return CustomResource(resource, openapi, columns, strategy)
 
 

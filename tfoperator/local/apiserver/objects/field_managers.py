@@ -16,7 +16,8 @@ from tfoperator.local.apiserver.errors import StatusError, details_of
 from tfoperator.local.apiserver.objects.field_sets import (
     MISSING,
     FieldSet,
-    ListKeys,
+    Layout,
+    differs,
     dotted_path,
     fields_of,
     from_json,
@@ -25,7 +26,6 @@ from tfoperator.local.apiserver.objects.field_sets import (
     item_elements,
     remove,
     to_json,
-    value_at,
     with_parents,
 )
 from tfoperator.local.apiserver.resource_types import ResourceType
@@ -87,26 +87,26 @@ def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now:
 
 
 def apply(
-    resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, keys: ListKeys, *, force: bool
+    resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, layout: Layout, *, force: bool
 ) -> AppliedObject:
     """Return the result of applying `wanted` to `current` (None: there is no object) as `owner`.
 
     Raises StatusError 409, which names each field with another owner whose value would change, unless `force`.
     """
-    fields = fields_of(wanted, keys)
+    fields = fields_of(wanted, layout)
     if current is None:
         return AppliedObject(copy.deepcopy(wanted), {owner: fields})
     owned = dict(owned_fields(current["metadata"].get("managedFields")))
     if not owned:
         applied_by_client = _LAST_APPLIED in (current["metadata"].get("annotations") or {})
         name = "kubectl-client-side-apply" if applied_by_client else BEFORE_FIRST_APPLY
-        owned[Owner(name)] = fields_of(current, keys)
+        owned[Owner(name)] = fields_of(current, layout)
     mine = owned.pop(owner, frozenset())
     lost = {other: _contested(current, wanted, theirs & fields) for other, theirs in owned.items()}
     if not force and any(lost.values()):
         raise _conflict(resource, current, lost)
     owned = {other: theirs - lost[other] for other, theirs in owned.items()}
-    obj = _merge(copy.deepcopy(current), wanted, "", keys)
+    obj = _merge(copy.deepcopy(current), wanted, "", layout)
     others = with_parents(path for theirs in owned.values() for path in theirs)
     # Items first, with all their fields: an item's keys must exist as long as the item.
     for path in sorted(mine - fields, key=lambda one: (not is_item(one), len(one))):
@@ -115,7 +115,7 @@ def apply(
     return AppliedObject(obj, {**owned, owner: fields})
 
 
-def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, keys: ListKeys) -> Owned:
+def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, layout: Layout) -> Owned:
     """Return the owners of fields after a write other than apply: the writer takes over the fields that it changes.
 
     `given` are the `managedFields` in the request, which are used unless they are absent or invalid: kubectl uses them
@@ -125,15 +125,15 @@ def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, keys: ListKey
         known = owned_fields(given or old["metadata"].get("managedFields"))
     except ValueError:  # includes msgspec's errors
         known = owned_fields(old["metadata"].get("managedFields"))
-    before, after = fields_of(old, keys), fields_of(new, keys)
-    changed = (after - before) | {p for p in after & before if not is_item(p) and value_at(old, p) != value_at(new, p)}
+    before, after = fields_of(old, layout), fields_of(new, layout)
+    changed = (after - before) | {path for path in after & before if differs(old, new, path)}
     owned = {other: (theirs & after) - changed for other, theirs in known.items()}
     mine = owned.pop(owner, frozenset()) | changed
     return {**owned, owner: mine} if mine else owned
 
 
 def _contested(current: _Dict, wanted: _Dict, shared: FieldSet) -> FieldSet:
-    return frozenset(p for p in shared if not is_item(p) and value_at(current, p) != value_at(wanted, p))
+    return frozenset(path for path in shared if differs(current, wanted, path))
 
 
 def _conflict(resource: ResourceType, current: _Dict, lost: Owned) -> StatusError:
@@ -155,23 +155,22 @@ def _name(owner: Owner, resource: ResourceType) -> str:
     return f'"{owner.manager}"{part}' + (f" using {resource.api_version}" if owner.operation == "Update" else "")
 
 
-def _merge(current: Any, wanted: Any, dotted: str, keys: ListKeys) -> Any:
+def _merge(current: Any, wanted: Any, dotted: str, layout: Layout) -> Any:
     """Return `current`, changed in place where possible, with all fields of `wanted`."""
     if isinstance(current, dict) and isinstance(wanted, dict):
         for name, value in wanted.items():
             if value is None:
                 current.pop(name, None)
             else:
-                path = f"{dotted}.{name}" if dotted else name
-                current[name] = _merge(current.get(name, MISSING), value, path, keys)
+                current[name] = _merge(current.get(name, MISSING), value, layout.below(dotted, name), layout)
         return current
     if isinstance(current, list) and isinstance(wanted, list):
-        here, there = item_elements(current, dotted, keys), item_elements(wanted, dotted, keys)
+        here, there = item_elements(current, dotted, layout), item_elements(wanted, dotted, layout)
         if here is not None and there is not None:
             places = {element: index for index, element in enumerate(here)}
             for element, item in zip(there, wanted, strict=True):
                 if element in places:
-                    current[places[element]] = _merge(current[places[element]], item, dotted, keys)
+                    current[places[element]] = _merge(current[places[element]], item, dotted, layout)
                 else:
                     current.append(copy.deepcopy(item))
             return current

@@ -1,15 +1,18 @@
 """Sets of field paths, as server-side apply uses them for ownership, and their JSON.
 
 A path is a tuple of elements as `FieldsV1` writes them: `f:NAME` a member, `k:{...}` the item of a list with these
-keys, `v:VALUE` a plain item of a set. A path ends at a value that is atomic, or at an item of a list: this is the
-item's presence. Lists without keys are atomic. Everything here is pure.
+keys, `v:VALUE` a plain item of a set. A path ends at a value that is atomic, or at an item of a list or of a map: this
+is the item's presence. Lists without keys are atomic. Everything here is pure.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any, Final
+
+import msgspec
 
 from tfoperator.kube.patches import merge_keys
 
@@ -17,10 +20,27 @@ _Dict = dict[str, Any]
 
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
-ListKeys = Mapping[str, tuple[str, ...]]
-"""By dotted path of members: the keys that identify the items of a list; no keys: a set of plain values."""
 
 MISSING: Final = object()
+
+
+class Layout(msgspec.Struct, frozen=True):
+    """What a kind's schema says. Paths are dotted; `*` stands for each member that the schema does not name."""
+
+    lists: Mapping[str, tuple[str, ...]]
+    """The keys that identify the items of a list; no keys: a set of plain values. All other lists are atomic."""
+    members: frozenset[str] | None = None
+    """The members that the schema names; None: all, as in built-in kinds, whose maps have only plain values."""
+
+    def below(self, dotted: str, name: str) -> str:
+        """Return the path of a member of what is at `dotted`."""
+        path = f"{dotted}.{name}" if dotted else name
+        return path if self.members is None or path in self.members else f"{dotted}.*"
+
+    def has_presence(self, dotted: str) -> bool:
+        """Return whether what is here is an item of a map, which is owned beside its fields."""
+        return self.members is not None and dotted not in self.members
+
 
 _SYSTEM_FIELDS = frozenset(
     {"name", "namespace", "uid", "resourceVersion", "generation", "generateName", "selfLink", "managedFields"}
@@ -33,36 +53,60 @@ _MORE_KEYS = {
     "topologyKey": ("topologyKey", "whenUnsatisfiable"),
 }
 _KEY_DEFAULTS = {"protocol": "TCP"}
+_METADATA = frozenset(f"metadata.{name}" for name in ("annotations", "finalizers", "labels", "ownerReferences"))
 
 
-def list_keys(kind: str) -> ListKeys:
-    """Return the keys of a built-in kind's lists; for any other kind, those of metadata alone."""
-    return {path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()}
+@cache
+def builtin_layout(kind: str) -> Layout:
+    """Return the layout of a built-in kind; for any other kind, that of metadata alone."""
+    return Layout({path: _MORE_KEYS.get(key, (key,)) if key else () for path, key in merge_keys(kind).items()})
 
 
-def fields_of(obj: Mapping[str, Any], keys: ListKeys) -> FieldSet:
+def custom_layout(schema: Mapping[str, Any]) -> Layout:
+    """Return the layout of a custom kind by the `openAPIV3Schema` of its CRD."""
+    lists, members = dict(builtin_layout("").lists), set(_METADATA)
+
+    def read(part: Mapping[str, Any], path: str) -> None:
+        kind = part.get("x-kubernetes-list-type")
+        if kind in ("map", "set"):
+            lists[path] = tuple(part.get("x-kubernetes-list-map-keys") or ())
+            read(part.get("items") or {}, path)
+        for name, member in (part.get("properties") or {}).items():
+            here = f"{path}.{name}" if path else name
+            members.add(here)
+            read(member, here)
+        if isinstance(others := part.get("additionalProperties"), Mapping):
+            read(others, f"{path}.*")
+
+    read(schema, "")
+    return Layout(lists, frozenset(members))
+
+
+def fields_of(obj: Mapping[str, Any], layout: Layout) -> FieldSet:
     """Return all fields of an object, except its identity and those that only the server sets."""
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
     said = {name: value for name, value in obj.items() if name not in ("apiVersion", "kind", "metadata")}
-    return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", keys))
+    return frozenset(_walk({**said, **({"metadata": metadata} if metadata else {})}, (), "", layout))
 
 
-def _walk(value: Any, path: Path, dotted: str, keys: ListKeys) -> Iterator[Path]:
+def _walk(value: Any, path: Path, dotted: str, layout: Layout) -> Iterator[Path]:
     if isinstance(value, dict) and (value or not path):
+        if path and path[-1].startswith("f:") and layout.has_presence(dotted):
+            yield path
         for name, member in value.items():
-            yield from _walk(member, (*path, f"f:{name}"), f"{dotted}.{name}" if dotted else name, keys)
-    elif isinstance(value, list) and value and (elements := item_elements(value, dotted, keys)) is not None:
+            yield from _walk(member, (*path, f"f:{name}"), layout.below(dotted, name), layout)
+    elif isinstance(value, list) and value and (elements := item_elements(value, dotted, layout)) is not None:
         for element, item in zip(elements, value, strict=True):
             yield (*path, element)
             if isinstance(item, dict):
-                yield from _walk(item, (*path, element), dotted, keys)
+                yield from _walk(item, (*path, element), dotted, layout)
     elif value is not None:
         yield path
 
 
-def item_elements(items: list[Any], dotted: str, keys: ListKeys) -> list[str] | None:
+def item_elements(items: list[Any], dotted: str, layout: Layout) -> list[str] | None:
     """Return the elements of a list's items; None if they can't be identified, so that the list is one value."""
-    named = keys.get(dotted)
+    named = layout.lists.get(dotted)
     if named is None:
         return None
     if not named:
@@ -88,6 +132,12 @@ def is_item(path: Path) -> bool:
 def is_key(path: Path) -> bool:
     """Return whether a path leads to a member that is a key of its list's item."""
     return len(path) > 1 and path[-2].startswith("k:") and path[-1][2:] in json.loads(path[-2][2:])
+
+
+def differs(old: Mapping[str, Any], new: Mapping[str, Any], path: Path) -> bool:
+    """Return whether two objects have different values at a path. The presence of an item is no value."""
+    before, after = value_at(old, path), value_at(new, path)
+    return not is_item(path) and not (isinstance(before, dict) and isinstance(after, dict)) and bool(before != after)
 
 
 def with_parents(fields: Iterable[Path]) -> FieldSet:
@@ -144,7 +194,11 @@ def to_json(fields: FieldSet) -> _Dict:
         node = tree
         for element in path:
             node = node.setdefault(element, {})
-        if path[-1].startswith("k:"):
+    for path in fields:
+        node = tree
+        for element in path:
+            node = node[element]
+        if node or path[-1].startswith("k:"):
             node["."] = {}
     return tree
 

@@ -20,6 +20,7 @@ from tfoperator.local.apiserver.objects.defaults import (
     default_service,
     initial_pod_status,
 )
+from tfoperator.local.apiserver.objects.field_sets import Layout
 from tfoperator.local.apiserver.objects.pod_validation import (
     validate_deployment,
     validate_deployment_update,
@@ -38,6 +39,8 @@ class Strategy:
 
     name_rule: Callable[[str], str] = staticmethod(name_rules.dns_subdomain)
     """Returns the problem of a name of this kind, or an empty string."""
+    layout: Layout | None = None
+    """What server-side apply has to know of a custom kind's schema; None for a built-in kind."""
 
     def prune(self, obj: _Dict) -> list[str]:  # noqa: ARG002 - a hook
         """Remove unknown fields, in place; return their paths. Built-in kinds keep all fields."""

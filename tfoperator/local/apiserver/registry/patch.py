@@ -21,7 +21,7 @@ from tfoperator.kube.patches import StrategicMergeError
 from tfoperator.kube.patches import strategic_merge as merge_strategically
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unprocessable, unsupported_media_type
-from tfoperator.local.apiserver.objects import Owner, apply, check_identity, check_types, list_keys
+from tfoperator.local.apiserver.objects import Owner, apply, check_identity, check_types
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
 from tfoperator.local.apiserver.resource_types import ResourceType
 
@@ -125,13 +125,13 @@ def apply_configuration(
     check_identity(resource, namespace, name, wanted)
     if "status" in resource.subresources:
         wanted.pop("status", None)  # the main endpoint ignores the status
-    owner, keys = Owner(options.manager, "Apply"), list_keys(resource.kind)
+    owner, layout = Owner(options.manager, "Apply"), registry.layout(resource)
     stored = registry.find(resource, namespace, name)
     if stored is None:
         if wanted["metadata"].get("uid") or wanted["metadata"].get("resourceVersion"):
             raise errors.conflict(resource, name, "the object that is to be changed does not exist")
-        applied = apply(resource, None, wanted, owner, keys, force=options.force)
+        applied = apply(resource, None, wanted, owner, layout, force=options.force)
         return registry.create(resource, namespace, applied.obj, options, owned=applied.owned), True
-    applied = apply(resource, stored.obj, wanted, owner, keys, force=options.force)
+    applied = apply(resource, stored.obj, wanted, owner, layout, force=options.force)
     new, owned = applied.obj, applied.owned
     return registry.update(resource, namespace, name, lambda _: new, options, patch=True, owned=owned), False

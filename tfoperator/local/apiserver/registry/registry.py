@@ -19,15 +19,16 @@ from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.members import content_of
 from tfoperator.local.apiserver.objects import (
+    Layout,
     Owned,
     Owner,
     Strategy,
     after_update,
+    builtin_layout,
     carry_over,
     check_identity,
     check_types,
     generated_name,
-    list_keys,
     managed_fields,
     validate_metadata,
     validate_metadata_update,
@@ -77,6 +78,10 @@ class Registry:
     def resources(self) -> tuple[ResourceType, ...]:
         """All resource types served."""
         return tuple(self._strategies)
+
+    def layout(self, resource: ResourceType) -> Layout:
+        """Return what server-side apply has to know of a kind's schema."""
+        return self._strategies[resource].layout or builtin_layout(resource.kind)
 
     def find(self, resource: ResourceType, namespace: str, name: str) -> StoredObject | None:
         """Return an object, or None."""
@@ -167,7 +172,7 @@ class Registry:
             new["metadata"]["generation"] = old["metadata"].get("generation", 0) + 1
         if owned is None and "managedFields" in old["metadata"]:
             writer = Owner(options.manager or "unknown", subresource=subresource)
-            owned = after_update(old, new, given, writer, list_keys(resource.kind))
+            owned = after_update(old, new, given, writer, self.layout(resource))
         if owned is not None:
             before, now = old["metadata"].get("managedFields") or (), timestamp(self._clock.now())
             new["metadata"]["managedFields"] = managed_fields(owned, before, resource.api_version, now)

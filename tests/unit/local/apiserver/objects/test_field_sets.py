@@ -10,18 +10,19 @@ from hypothesis import strategies as st
 from tfoperator.local.apiserver.objects.field_managers import Owner, after_update, apply, managed_fields, owned_fields
 from tfoperator.local.apiserver.objects.field_sets import (
     MISSING,
+    Layout,
+    builtin_layout,
     dotted_path,
     fields_of,
     from_json,
     is_item,
-    list_keys,
     remove,
     to_json,
     value_at,
 )
 from tfoperator.local.apiserver.resource_types import CONFIG_MAPS, PODS
 
-KEYS = list_keys("Pod")
+LAYOUT = builtin_layout("Pod")
 NOW = "2026-01-01T00:00:00Z"
 NAMES = st.sampled_from(["a", "b", "c"])
 ENV = st.lists(st.builds(lambda n, v: {"name": n, "value": v}, NAMES, NAMES), max_size=3, unique_by=lambda e: e["name"])
@@ -52,7 +53,7 @@ def stored(obj: dict[str, Any], owned: Any) -> dict[str, Any]:
 
 @given(PODS_OF_ALL_KINDS)
 def test_a_set_reads_as_it_was_written(pod: dict[str, Any]) -> None:
-    fields = fields_of(pod, KEYS)
+    fields = fields_of(pod, LAYOUT)
 
     assert from_json(to_json(fields)) == fields
     assert all(value_at(pod, path) is not MISSING for path in fields)
@@ -61,50 +62,50 @@ def test_a_set_reads_as_it_was_written(pod: dict[str, Any]) -> None:
 @given(PODS_OF_ALL_KINDS)
 def test_who_removes_every_field_leaves_nothing(pod: dict[str, Any]) -> None:
     left = copy.deepcopy(pod)
-    for path in sorted(fields_of(pod, KEYS), key=lambda one: (not is_item(one), len(one))):
+    for path in sorted(fields_of(pod, LAYOUT), key=lambda one: (not is_item(one), len(one))):
         remove(left, path)
 
-    assert fields_of(left, KEYS) == frozenset()
+    assert fields_of(left, LAYOUT) == frozenset()
 
 
 @given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
 def test_the_only_manager_gets_what_it_says_whatever_it_said_before(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    first = apply(PODS, None, before, ONE, KEYS, force=False)
-    second = apply(PODS, stored(first.obj, first.owned), after, ONE, KEYS, force=False)
+    first = apply(PODS, None, before, ONE, LAYOUT, force=False)
+    second = apply(PODS, stored(first.obj, first.owned), after, ONE, LAYOUT, force=False)
 
-    assert fields_of(second.obj, KEYS) == fields_of(after, KEYS) == second.owned[ONE]
-    assert all(is_item(p) or value_at(second.obj, p) == value_at(after, p) for p in fields_of(after, KEYS))
+    assert fields_of(second.obj, LAYOUT) == fields_of(after, LAYOUT) == second.owned[ONE]
+    assert all(is_item(p) or value_at(second.obj, p) == value_at(after, p) for p in fields_of(after, LAYOUT))
 
 
 @given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
 def test_force_gives_what_it_asks_for_and_takes_nothing_else(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
-    first = apply(PODS, None, theirs, TWO, KEYS, force=False)
-    second = apply(PODS, stored(first.obj, first.owned), mine, ONE, KEYS, force=True)
+    first = apply(PODS, None, theirs, TWO, LAYOUT, force=False)
+    second = apply(PODS, stored(first.obj, first.owned), mine, ONE, LAYOUT, force=True)
 
-    wanted = fields_of(mine, KEYS)
+    wanted = fields_of(mine, LAYOUT)
     assert all(is_item(path) or value_at(second.obj, path) == value_at(mine, path) for path in wanted)
-    assert fields_of(second.obj, KEYS) == wanted | fields_of(theirs, KEYS)
+    assert fields_of(second.obj, LAYOUT) == wanted | fields_of(theirs, LAYOUT)
 
 
 @given(PODS_OF_ALL_KINDS, PODS_OF_ALL_KINDS)
 def test_after_an_update_nobody_owns_what_is_not_there_or_what_another_has_changed(
     before: dict[str, Any], after: dict[str, Any]
 ) -> None:
-    first = apply(PODS, None, before, ONE, KEYS, force=False)
-    owned = after_update(stored(first.obj, first.owned), after, None, Owner("editor"), KEYS)
+    first = apply(PODS, None, before, ONE, LAYOUT, force=False)
+    owned = after_update(stored(first.obj, first.owned), after, None, Owner("editor"), LAYOUT)
 
-    there = fields_of(after, KEYS)
+    there = fields_of(after, LAYOUT)
     assert all(fields <= there for fields in owned.values())
     kept = owned.get(ONE, frozenset())
     assert all(is_item(path) or value_at(before, path) == value_at(after, path) for path in kept)
 
 
 def test_lists_without_keys_or_with_spoilt_ones_are_values() -> None:
-    assert fields_of({"spec": {"args": ["a"]}}, KEYS) == {("f:spec", "f:args")}
+    assert fields_of({"spec": {"args": ["a"]}}, LAYOUT) == {("f:spec", "f:args")}
     twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
-    assert fields_of(twice, KEYS) == {("f:spec", "f:containers")}
+    assert fields_of(twice, LAYOUT) == {("f:spec", "f:containers")}
 
 
 def test_paths_are_named_as_kubernetes_names_them() -> None:
@@ -124,9 +125,9 @@ def test_managed_fields_that_a_client_has_spoilt_do_not_count(entries: Any) -> N
     with pytest.raises(ValueError):
         owned_fields(entries)
     obj = {"metadata": {"name": "c"}, "data": {"a": "1"}}
-    first = apply(CONFIG_MAPS, None, obj, ONE, {}, force=False)
+    first = apply(CONFIG_MAPS, None, obj, ONE, Layout({}), force=False)
 
-    owned = after_update(stored(obj, first.owned), obj, entries, Owner("editor"), {})
+    owned = after_update(stored(obj, first.owned), obj, entries, Owner("editor"), Layout({}))
 
     assert owned == first.owned
 
