@@ -1,8 +1,15 @@
-"""What is read from files: manifests, configuration, and what the launcher and its components write."""
+"""What is read from files: manifests, configuration, what the launcher and its components write, and records.
+
+The records are those of pods in the archive, of processes and control planes on this machine, and of launches.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
+from shutil import rmtree
 
 import yaml
 
@@ -16,14 +23,20 @@ from tfoperator.launcher.component_file import load_component_file
 from tfoperator.launcher.container import Bindings, render_container
 from tfoperator.launcher.core import (
     Artifact,
+    Component,
     ComponentError,
     ExecutorContainerSpec,
+    LocalMetadata,
     MalformedOutput,
     TemplateError,
     WorkDirectory,
     WorkDirectoryError,
     parse_output,
 )
+from tfoperator.local.daemon.state_directory import StateDirectory
+from tfoperator.local.runtime.process.records import Group
+from tfoperator.local.runtime.process.records import read_record as read_process
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, encode_record, read_record
 from tfoperator.operator.options import OptionsError, read_config
 
 COMPONENT = b"""
@@ -41,7 +54,50 @@ platforms:
 
 def file_decoders(folder: Path) -> list[Decoder]:
     """They write what they read into `folder`."""
-    return [*_files(folder), *_launcher(folder)]
+    return [*_files(folder), *_launcher(folder), *_records(folder)]
+
+
+class Unreadable(Exception):
+    """The file is taken for none."""
+
+
+def _records(folder: Path) -> list[Decoder]:
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    kept = ArchivedContainer("tensorflow", exit_code=1, log="tensorflow.log", finished=at, size=3)
+    pod = ArchivedPod("ns", "job", "u", "job-worker-0", "v", at, {"a": "b"}, node="n", containers=(kept,))
+    identity = {"pid": 4_194_304_000, "started": "7"}
+    daemon = {"process": identity, "url": "https://127.0.0.1:6443", "since": str(at), "workDirectory": "/w"}
+    execution = {"id": 1, "component": "c", "state": "succeeded", "cache_key": "k", "outputs": {"o": [{"uri": "/o"}]}}
+    step = Component("c", ExecutorContainerSpec(image="i"))
+
+    def read(name: str, reader: Callable[[Path], object]) -> Callable[[bytes], None]:
+        def write_and_read(data: bytes) -> None:
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+            if reader(path) is None:
+                raise Unreadable
+
+        return write_and_read
+
+    def begun(path: Path) -> object:
+        try:
+            return LocalMetadata(path.parent.parent).begin(step, "", at)
+        finally:
+            rmtree(path.parent)
+
+    archived, process = lambda path: read_record(path.parent), partial(read_process, kind=Group)
+    return [
+        Decoder("pod.json", (encode_record(pod),), read("pod.json", archived), (Unreadable,)),
+        Decoder("process record", (as_json(identity | {"container": "x"}),), read("7.json", process), (Unreadable,)),
+        Decoder(
+            "control plane's state",
+            (as_json(daemon),),
+            read("state.json", lambda path: StateDirectory(path.parent).read()),
+            (Unreadable,),
+        ),
+        Decoder("execution", (as_json(execution),), read("known/c/1.json", begun), (WorkDirectoryError, OSError), 0.3),
+    ]
 
 
 def _kubeconfig() -> bytes:

@@ -1,8 +1,17 @@
-"""What our servers are sent: heads of requests, reviews (and the CRD that the webhook reads), and calls of the API."""
+"""What our servers are sent: heads of requests, reviews (and the CRD that the webhook reads), reports of progress with
+their tokens (and the keys to these), requests for the page, and calls of the API.
+"""
 
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64encode
+from datetime import UTC, datetime
+
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.utils import decode_dss_signature
+from cryptography.hazmat.primitives.hashes import SHA256
+from jwt.algorithms import ECAlgorithm
 
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import POD, as_json, jobs, manifests
@@ -17,8 +26,11 @@ from tfoperator.local.apiserver.registry import patcher
 from tfoperator.local.apiserver.storage import ListRequest, parse_selector
 from tfoperator.servers.http import Refusal
 from tfoperator.servers.http.messages import parse_head
+from tfoperator.servers.progress.reports import InvalidReport, MalformedReport, encode_report, parse_report
+from tfoperator.servers.progress.tokens import TokenRefused, parse_keys, verify
 from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch
 from tfoperator.servers.webhook.review import MalformedReview, answer
+from tfoperator.ui.guard import Sessions, complaint, fields_in, token_in
 
 PODS_OF_SERVER = next(resource for resource in BUILTIN if resource.plural == "pods")
 
@@ -29,7 +41,8 @@ def server_decoders() -> list[Decoder]:
         b"POST /convert?timeout=30s HTTP/1.1\r\nHost: webhook.ns.svc\r\nUser-Agent: kube-apiserver\r\n"
         b"Content-Length: 90\r\nConnection: keep-alive\r\nAccept-Encoding: gzip\r\nExpect: 100-continue\r\n\r\n"
     )
-    return [Decoder("http request", (head,), parse_head, (Refusal,)), *_webhook(), *_requests()]
+    mine = [*_webhook(), *_progress(), *_page(), *_requests()]
+    return [Decoder("http request", (head,), parse_head, (Refusal,)), *mine]
 
 
 def _webhook() -> list[Decoder]:
@@ -47,6 +60,62 @@ def _webhook() -> list[Decoder]:
     return [
         Decoder("conversion review", tuple(reviews), answer, (MalformedReview,)),
         Decoder("webhook crd", (as_json(crd(all_versions=True)),), registered, UNDECODABLE),
+    ]
+
+
+def _part(value: bytes) -> bytes:
+    return urlsafe_b64encode(value).rstrip(b"=")
+
+
+def _progress() -> list[Decoder]:
+    key = ec.derive_private_key(7, ec.SECP256R1())
+    public = {"kid": "k", "alg": "ES256", "use": "sig"} | ECAlgorithm.to_jwk(key.public_key(), as_dict=True)
+    discovery, keys = as_json({"issuer": "i"}), as_json({"keys": [public]})
+    known = parse_keys(discovery, keys)
+    pod = {"namespace": "ns", "pod": {"name": "a", "uid": "u"}}
+    claims = {"iss": "i", "aud": ["job"], "exp": 9_999_999_999, "kubernetes.io": pod}
+    header = as_json({"alg": "ES256", "kid": "k"})
+    signed = _part(header) + b"." + _part(as_json(claims))
+    pair = decode_dss_signature(key.sign(signed, ec.ECDSA(SHA256(), deterministic_signing=True)))
+    signature = _part(b"".join(number.to_bytes(32, "big") for number in pair))
+    metrics = [{"name": "current_step", "value": "4"}, {"name": "loss", "value": "0.1"}]
+    status = {"progressPercentage": 3, "estimatedRemainingSeconds": 9, "metrics": metrics}
+    report = as_json({"trainerStatus": status | {"lastUpdatedTime": "2026-01-01T00:00:00Z"}})
+
+    def reported(data: bytes) -> None:
+        encode_report(parse_report(data, "worker-0", datetime(2026, 1, 1, tzinfo=UTC)))
+
+    def verified(data: bytes) -> None:
+        verify(data.decode("latin-1"), known, "job")  # as it comes from a header
+
+    def named(data: bytes) -> None:
+        verify((_part(data) + signed[signed.index(b".") :] + b"." + signature).decode(), known, "job")
+
+    return [
+        Decoder("progress report", (report,), reported, (MalformedReport, InvalidReport)),
+        Decoder("token", (signed + b"." + signature,), verified, (TokenRefused,)),
+        Decoder("header of a token", (header,), named, (TokenRefused,)),
+        Decoder("token keys", (keys,), lambda data: parse_keys(discovery, data), (ValueError,)),
+        Decoder("token issuer", (discovery,), lambda data: parse_keys(data, keys), (ValueError,)),
+    ]
+
+
+def _page() -> list[Decoder]:
+    sessions = Sessions(1)
+    head = (
+        b"GET /api/job?namespace=a&name=b&tail=5 HTTP/1.1\r\nHost: 127.0.0.1:1\r\nOrigin: http://127.0.0.1:1\r\n"
+        b'Sec-Fetch-Site: same-origin\r\nCookie: a="b\\054"; tfoperator-1=c; Path=/\r\nX-Tfoperator-Key: k\r\n\r\n'
+    )
+
+    def asked(data: bytes) -> None:
+        request = parse_head(data)
+        complaint(request, 1)
+        sessions.knows(request)
+        fields_in(request.query)
+
+    return [
+        Decoder("page request", (head,), asked, (Refusal,)),
+        Decoder("page session", (b'{"token": "t"}',), token_in, ()),
     ]
 
 

@@ -14,14 +14,18 @@ import secrets
 import threading
 from collections.abc import Callable
 from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
 
 import msgspec
 from cachetools import FIFOCache
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.servers.http import Request
 
 MAX_SESSIONS = 64
 """Maximum number of browsers; beyond it, the oldest needs a new link."""
+MAX_FIELDS = 64
+"""Maximum number of fields in a query."""
 KEY_HEADER = "x-tfoperator-key"
 
 
@@ -78,6 +82,22 @@ class Sessions:
             return ""
         found = cookies.get(self._cookie_name)
         return found.value if found is not None else ""
+
+
+def token_in(body: bytes) -> str:
+    """Return the link's token in the body of an exchange; empty if there is none."""
+    try:
+        return msgspec.json.decode(body, type=dict[str, str]).get("token", "")
+    except UNDECODABLE:
+        return ""
+
+
+def fields_in(query: str) -> dict[str, list[str]] | None:
+    """Return the fields of a query; None if there are too many."""
+    try:
+        return parse_qs(query, max_num_fields=MAX_FIELDS)
+    except ValueError:
+        return None
 
 
 def _same(given: str, expected: str) -> bool:

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import parse_qs
 
 import msgspec
 
@@ -22,7 +21,7 @@ from tfoperator.kube.client import Client
 from tfoperator.sdk import TFJobError
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.ui.assets import NOT_STORED, assets
-from tfoperator.ui.guard import Sessions, complaint
+from tfoperator.ui.guard import MAX_FIELDS, Sessions, complaint, fields_in, token_in
 from tfoperator.ui.jobs import archived, streams
 from tfoperator.ui.jobs.board import Board
 from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
@@ -39,7 +38,6 @@ LIMITS = Limits(connections=128, per_source=64, body=4096, received=64 << 10, re
 MAX_TAIL = 500_000
 """Maximum lines of a log per request."""
 _DEFAULT_TAIL = 10_000
-_MAX_FIELDS = 64  # of a query
 _CALL_THREADS = 4
 _MAX_WAITING_CALLS = 32
 _JSON = "application/json"
@@ -120,20 +118,15 @@ class UiServer(HttpServer):
         return await self._data(request)
 
     def _exchange(self, request: Request) -> Answer:
-        try:
-            token = msgspec.json.decode(request.body, type=dict[str, str]).get("token", "")
-        except msgspec.DecodeError:
-            token = ""
-        session = self._sessions.exchange(token)
+        session = self._sessions.exchange(token_in(request.body))
         if session is None:
             return _refuse(HTTPStatus.UNAUTHORIZED, "this link was used already, or is not of this server")
         return _json({"key": session.key}, ("Set-Cookie", session.set_cookie))
 
     async def _data(self, request: Request) -> Answer | StreamedAnswer:
-        try:
-            query = parse_qs(request.query, max_num_fields=_MAX_FIELDS)
-        except ValueError:
-            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have {_MAX_FIELDS} fields here")
+        query = fields_in(request.query)
+        if query is None:
+            return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have {MAX_FIELDS} fields here")
         if request.path == "/api/about":
             pages = await self._pipelines.pages(self._calls)
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))

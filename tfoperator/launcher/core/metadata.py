@@ -17,6 +17,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component
 from tfoperator.launcher.core.errors import WorkDirectoryError
 from tfoperator.launcher.core.output import Output
@@ -119,7 +120,7 @@ class LocalMetadata:
                 continue  # another process is about to write it; its id is taken, which `_create` detects
             try:
                 yield msgspec.json.decode(data, type=Execution)
-            except msgspec.DecodeError as error:
+            except UNDECODABLE as error:
                 raise WorkDirectoryError(f"{path} can't be read: {error}; remove it") from error
 
     def _path(self, component: str, number: int) -> Path:

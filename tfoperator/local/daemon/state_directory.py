@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime import RuntimeName
@@ -76,7 +77,7 @@ class StateDirectory:
         """Return the recorded state of the control plane, None if it is missing or unreadable."""
         try:
             return msgspec.json.decode(self._state.read_bytes(), type=DaemonState)
-        except (OSError, msgspec.DecodeError):
+        except (OSError, *UNDECODABLE):
             return None
 
     def write(self, state: DaemonState) -> None:

@@ -18,6 +18,7 @@ import msgspec
 
 from tfoperator.api.names import LABEL_PREFIX
 from tfoperator.api.replica_pods import replica_phase, stopped_with_replica
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.objects import ObjectMeta, Pod
 
 logger = logging.getLogger(__name__)
@@ -144,7 +145,7 @@ def read_record(folder: Path) -> ArchivedPod | None:
     """Return the record in the folder of a pod; None if there is no readable one."""
     try:
         record = _decode_record((folder / RECORD).read_bytes())
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, *UNDECODABLE) as error:
         logger.debug("%s is not an archived pod: %s", folder, error)
         return None
     return msgspec.structs.replace(record, folder=str(folder))

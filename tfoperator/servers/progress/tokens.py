@@ -16,7 +16,7 @@ import jwt
 import msgspec
 
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.errors import UNDECODABLE, KubeError
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ def parse_keys(discovery: bytes, keys: bytes) -> PublicKeys:
     try:
         issuer = msgspec.json.decode(discovery, type=dict[str, Any]).get("issuer")
         listed = msgspec.json.decode(keys, type=dict[str, Any]).get("keys")
-    except msgspec.DecodeError as error:
+    except UNDECODABLE as error:
         raise ValueError(f"the API server's keys can't be read: {error}") from None
     if not isinstance(issuer, str) or not issuer or not isinstance(listed, list):
         raise ValueError("the API server's discovery document names no issuer or no keys")

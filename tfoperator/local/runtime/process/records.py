@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 from tfoperator.local.runtime.process.guardian import kill_stragglers
 from tfoperator.local.runtime.process.guardian_main import remove_links
@@ -32,13 +33,17 @@ _GUARDIAN_SECONDS = 8.0
 T = TypeVar("T")
 
 
-class _Group(msgspec.Struct, frozen=True):
+class Group(msgspec.Struct, frozen=True):
+    """A process group that runs, by its first process; `container` is its label."""
+
     pid: int
     started: str
     container: str = ""
 
 
-class _Owner(msgspec.Struct, frozen=True):
+class Owner(msgspec.Struct, frozen=True):
+    """Who made the records, its guardian, and the mark of its containers."""
+
     owner: ProcessIdentity
     guardian: ProcessIdentity | None = None
     mark: str = ""
@@ -48,7 +53,7 @@ def record_owner(records: Path, guardian: int | None, mark: str = "") -> None:
     """Record this process and its guardian as the owner of the other records, with the mark of its containers."""
     me = identify(os.getpid())
     if me is not None:
-        known = _Owner(me, None if guardian is None else identify(guardian), mark)
+        known = Owner(me, None if guardian is None else identify(guardian), mark)
         _write(records / _OWNER_FILE, known)
 
 
@@ -56,7 +61,7 @@ def record_group(records: Path, group: int, container: str) -> None:
     """Record a process group that was just started; `container` is its label."""
     identity = identify(group)
     if identity is not None:
-        _write(_file(records, group), _Group(identity.pid, identity.started, container))
+        _write(_file(records, group), Group(identity.pid, identity.started, container))
 
 
 def remove_record(records: Path, group: int) -> None:
@@ -81,14 +86,14 @@ def kill_recorded(records: Path) -> list[str]:
     """
     killed = []
     for file in sorted(records.glob("*.json")):
-        record = _read(file, _Group)
+        record = read_record(file, Group)
         if record is None:
             logger.warning("%s is not a process record, ignored", file)
             continue
         if signal_process(ProcessIdentity(record.pid, record.started), signal.SIGKILL, group=True):
             killed.append(record.container or str(record.pid))
         file.unlink(missing_ok=True)
-    known = _read(records / _OWNER_FILE, _Owner)
+    known = read_record(records / _OWNER_FILE, Owner)
     if known is not None and known.mark:
         kill_stragglers(known.mark)
     remove_links(str(records))
@@ -102,7 +107,7 @@ def kill_left_behind(runs: Path, *, patience: float = _GUARDIAN_SECONDS) -> list
     """
     killed = []
     for records in sorted(runs.glob(f"*/{RECORDS}")):
-        known = _read(records / _OWNER_FILE, _Owner) if _is_our_own(records) else None
+        known = read_record(records / _OWNER_FILE, Owner) if _is_our_own(records) else None
         if known is None or is_alive(known.owner):
             continue
         if known.guardian is not None:
@@ -126,10 +131,11 @@ def _is_our_own(folder: Path) -> bool:
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022
 
 
-def _read(file: Path, kind: type[T]) -> T | None:
+def read_record(file: Path, kind: type[T]) -> T | None:
+    """Return a record; None if there is no readable one."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=kind)
-    except (OSError, msgspec.MsgspecError):
+    except (OSError, *UNDECODABLE):
         return None
 
 
