@@ -12,6 +12,7 @@ import sys
 from datetime import UTC, datetime
 
 from tfoperator.base.controlchars import json_text, printable
+from tfoperator.workqueue import PROCESSING_ID
 
 
 def _time(record: logging.LogRecord) -> str:
@@ -33,7 +34,10 @@ class TextFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object per line: `time`, `level`, `logger`, `message`, and `job` and `error` if present."""
+    """One JSON object per line: `time`, `level`, `logger`, `message`, and what else there is.
+
+    `namespace` and `name` are the job's, `reconcileID` is the same in all lines of one sync, `error` is a traceback.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         """Return one line, whatever the message contains."""
@@ -43,9 +47,10 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        job = getattr(record, "job", "")
-        if job:
-            entry["job"] = job
+        if job := getattr(record, "job", ""):
+            entry["namespace"], _, entry["name"] = job.partition("/")
+        if sync := PROCESSING_ID.get():
+            entry["reconcileID"] = sync
         if record.exc_info:
             entry["error"] = self.formatException(record.exc_info)
         return json_text(entry)

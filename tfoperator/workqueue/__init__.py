@@ -2,11 +2,12 @@
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
-from tfoperator.workqueue.queue import Queue, ShutDown, Workers
+from tfoperator.workqueue.queue import PROCESSING_ID, Queue, ShutDown, Workers
 from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = [
     "DURATION_BUCKETS",
+    "PROCESSING_ID",
     "Counter",
     "DelayingQueue",
     "Histogram",

@@ -8,14 +8,19 @@ arrives during a sync causes exactly one more afterwards. An item is *dirty* fro
 from __future__ import annotations
 
 import threading
+import uuid
 from collections import deque
 from collections.abc import Callable, Hashable
-from typing import Generic, TypeVar
+from contextvars import ContextVar
+from typing import Final, Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.workqueue.metrics import MetricsProvider
 
 T = TypeVar("T", bound=Hashable)
+
+PROCESSING_ID: Final[ContextVar[str]] = ContextVar("processing_id", default="")
+"""In a worker's thread: an id of its own for each time that an item is processed, as log lines show it; else empty."""
 
 
 class ShutDown(Exception):
@@ -186,6 +191,7 @@ class Workers(Generic[T]):
                 return
             try:
                 if not self._stopping.is_set():
+                    PROCESSING_ID.set(str(uuid.uuid4()))
                     self._process(item)
             finally:
                 self._queue.done(item)

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
+from tests.support.eventually import eventually
 from tfoperator.operator.logging import JsonFormatter, TextFormatter
+from tfoperator.workqueue import Queue, Workers
 
 
 def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRecord:
@@ -58,6 +60,26 @@ def test_a_json_line_has_the_same_facts() -> None:
         "level": "info",
         "logger": "tfoperator.controller.execute.executor",
         "message": "is now Running",
-        "job": "ns/mnist",
+        "namespace": "ns",
+        "name": "mnist",
     }
     assert "broken" in json.loads(JsonFormatter().format(record("x", error=True)))["error"]
+
+
+def test_json_lines_of_one_sync_share_an_id_and_others_have_none() -> None:
+    def reconcile_ids() -> list[str | None]:
+        return [json.loads(JsonFormatter().format(record("created service"))).get("reconcileID") for _ in range(2)]
+
+    found: list[list[str | None]] = []
+    queue = Queue[str]()
+    for item in ("first", "second"):
+        queue.add(item)
+    workers = Workers(queue, lambda _: found.append(reconcile_ids()), 1, thread_name="w")
+    workers.start()
+    eventually(lambda: len(found) == 2)
+    assert workers.stop(60)
+
+    (one, same), (other, _) = found
+    assert one == same != other
+    assert None not in (one, other)
+    assert reconcile_ids() == [None, None]
