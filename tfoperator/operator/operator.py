@@ -84,7 +84,9 @@ class Operator:
             is_leader=lambda: self.is_leader,
         )
         self._elector = self._make_elector() if self._options.leader_elect else None
-        self.metrics.watch_leadership(lambda: self.is_leader)
+        self.metrics.watch_leadership(
+            lambda: self.is_leader, lease=self._options.leader_elect_id if self._elector is not None else ""
+        )
         self.metrics.watch_stalls(self._stalled_jobs)
 
     # For health checks.

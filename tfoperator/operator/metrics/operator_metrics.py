@@ -169,10 +169,18 @@ class OperatorMetrics:
         )
         build.labels(tfoperator.__version__).set(1)
         self._leader = Gauge("tfoperator_leader", "1 while this process leads, else 0.", registry=self.registry)
+        self._election = Gauge(
+            "leader_election_master_status",
+            "1 while this process holds the lease, else 0.",
+            ("name",),
+            registry=self.registry,
+        )
 
-    def watch_leadership(self, read: Callable[[], bool]) -> None:
-        """Call `read` at each scrape to learn whether this process leads."""
+    def watch_leadership(self, read: Callable[[], bool], lease: str = "") -> None:
+        """Call `read` at each scrape to learn whether this process leads; with a lease, say so as client-go does."""
         self._leader.set_function(lambda: 1.0 if read() else 0.0)
+        if lease:
+            self._election.labels(lease).set_function(lambda: 1.0 if read() else 0.0)
 
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""

@@ -115,10 +115,11 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
 def test_leadership_and_build_are_shown() -> None:
     metrics = OperatorMetrics()
     leading = [True]
-    metrics.watch_leadership(lambda: leading[0])
-    assert samples(metrics)["tfoperator_leader"] == 1
+    metrics.watch_leadership(lambda: leading[0], lease="of-mine")
+    names = ("tfoperator_leader", 'leader_election_master_status{name="of-mine"}')
+    assert [samples(metrics)[name] for name in names] == [1, 1]
     leading[0] = False
-    assert samples(metrics)["tfoperator_leader"] == 0
+    assert [samples(metrics)[name] for name in names] == [0, 0]
     assert any(name.startswith("tfoperator_build_info") for name in samples(metrics))
 
 
