@@ -52,6 +52,11 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
     "network-per-job": (["base"], ["network-per-job"], {"defaultNetwork": "PerJob"}),
     "hang-detection": (["overlays/hang-detection"], [], {"hangDetection": {"enabled": True}}),
     "log-archive": (["overlays/log-archive"], [], {"logArchive": {"enabled": True}}),
+    "log-archive-objects": (
+        ["base"],
+        ["log-archive-objects"],
+        {"logArchive": {"enabled": True, "objectsSecret": "tfoperator-log-archive"}},
+    ),
     "stall-stacks": (
         ["overlays/log-archive"],
         ["stall-stacks"],
@@ -225,6 +230,12 @@ def test_a_volume_that_one_node_may_mount_is_given_back_before_an_update_takes_i
     assert objects["PersistentVolumeClaim", NAMESPACE, "tfoperator-log-archive"]["spec"]["accessModes"] == [
         "ReadWriteOnce"
     ]
+
+
+def test_an_operator_that_keeps_logs_in_object_storage_may_resolve_its_name(render: Render) -> None:
+    objects = render({"logArchive": {"enabled": True, "objectsSecret": "s"}, "networkPolicy": {"egress": True}})
+    egress = objects["NetworkPolicy", NAMESPACE, "tfoperator"]["spec"]["egress"]
+    assert [[port["port"] for port in rule["ports"]] for rule in egress] == [[443, 6443], [53, 53]]
 
 
 def test_an_image_may_be_named_by_its_digest(render: Render) -> None:

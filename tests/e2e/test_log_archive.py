@@ -6,23 +6,30 @@ asks a node that the test plays, and one that doesn't answer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from hack.controlplane import ControlPlane
+from hack.s3_server import BUCKET
 from tests.support.cli import Cli, replica, tfjob
-from tests.support.cluster import decode
+from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tests.support.fake_kubelet import ContainerLog, FakeKubelet
+from tests.support.fixtures import s3, s3_variables
 from tests.support.operated import JobOnCluster, Operated
+from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import PODS
 from tfoperator.local.node import NODES
+from tfoperator.logs.archive import archived_pods
+from tfoperator.ui.jobs import archived
+
+__all__ = ["s3", "s3_variables"]
 
 TWICE = """
 if mkdir been-here 2>/dev/null; then echo first attempt; exit 137; fi
@@ -266,3 +273,42 @@ def test_each_run_of_a_container_that_is_restarted_in_place_is_kept_under_its_ow
     node.says(job, "second run\n")
     node.says(job, "first run\n", "--previous")
     assert len(first.asked) == 1
+
+
+@pytest.mark.controlplane
+@pytest.mark.full
+def test_in_object_storage_a_log_outlives_its_pod_and_its_node(
+    plane: ControlPlane,
+    cluster: Cluster,
+    start_operator: Callable[..., OperatorProcess],
+    s3: dict[str, str],
+    tmp_path: Path,
+) -> None:
+    url = f"s3://{BUCKET}/archive"
+    operated = Operated(cluster, start_operator(f"--archive-dir={url}"))
+    with FakeKubelet() as kubelet:
+        cluster.client.create(NODES, "", {"metadata": {"name": "leaves"}}, decode)
+        cluster.client.patch(NODES, "", "leaves", {"status": kubelet.node_status}, decode, subresource="status")
+        node = Node(plane, operated, kubelet, tmp_path)
+        node.name = "leaves"
+        job = operated.job("far", Worker=1)
+        log = node.log(job, "worker-0", "Traceback (most recent call last):", "ValueError: no data")
+        node.takes(job, "worker-0")
+        job.play("Failed", "worker-0", exit_code=1, leads_to="Failed")
+        eventually(lambda: archived_pods(url, cluster.namespace, job.name), what="the log is kept")
+    cluster.client.delete(NODES, "", node.name)
+    job.delete_pod("worker-0")
+    eventually(lambda: not job.pods(), what="the pod is gone")
+    cli = Cli(tmp_path, **s3, KUBECONFIG=str(plane.kubeconfig), TFOPERATOR_ARCHIVE_DIR=url)
+    report = cli.run("report", job.name, "--namespace", cluster.namespace, code=0).stdout
+    assert f"{url}/{cluster.namespace}/far-" in report
+    assert "ValueError: no data" in report
+    [kept] = archived.runs(url, cluster.namespace, job.name, job.uid)  # as the page lists them
+    wanted = archived.WantedLog(kept["podUid"], kept["container"], kept["previous"], job.uid)
+    assert archived.log(url, cluster.namespace, job.name, wanted, 1) == {"text": "ValueError: no data\n"}
+    job.delete()
+    eventually(job.is_gone, what="the job is gone")
+    logs_say(cli, "ValueError: no data\n", job.name, "-n", cluster.namespace, "--tail", "1", source="from the archive")
+    done = cli.run("logs", job.name, "-n", cluster.namespace, "--archive-dir", "s3://none/x")
+    assert (done.returncode, done.stdout, len(log.asked)) == (1, "", 1)
+    assert "the log archive s3://none/x can't be read: s3://none/x: there is no such bucket" in done.stderr

@@ -36,7 +36,7 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         typer.Option("--context", help="A context of the kubeconfig.", metavar="NAME", rich_help_panel=_PANEL),
     ] = None
 
-    def connect(self, archive_dir: Path | None = None) -> TFJobClient:
+    def connect(self, archive_dir: str | None = None) -> TFJobClient:
         """Return a client of jobs; use it as a context manager. Raises ConfigError."""
         # Imported here since other commands need no cluster.
         from tfoperator.sdk import TFJobClient
@@ -67,11 +67,11 @@ Replica = Annotated[
     typer.Option("--replica", "-r", help="Of this one (worker-1), or of this type (worker).", metavar="REPLICA"),
 ]
 ArchiveDir = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         "--archive-dir",
         envvar="TFOPERATOR_ARCHIVE_DIR",
-        help="The operator's log archive, for pods that were deleted.",
+        help="The operator's log archive, a directory or a URL, for pods that were deleted.",
         metavar="DIR",
     ),
 ]

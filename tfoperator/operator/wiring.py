@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -32,7 +31,7 @@ from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, ensure_writable
+from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, open_place
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
@@ -208,11 +207,11 @@ class Parts:
         options = self._options
         if not options.archive_dir or source is None:
             return None
-        root = Path(options.archive_dir)
-        ensure_writable(root)
+        place = open_place(options.archive_dir)
+        place.check()
         return LogArchive(
             source,
-            root,
+            place,
             ArchiveBounds(options.archive_max_bytes, options.archive_max_log_bytes, options.archive_timeout),
             report=self._log_was_lost,
             metrics=self._metrics.archive,

@@ -25,7 +25,7 @@ class TFJobClient(JobReader):
     `config_file` and `context` choose the cluster as kubectl's `--kubeconfig` and `--context` do; without them it is
     KUBECONFIG, `~/.kube/config`, or the cluster that this process runs in. `namespace` is for methods called without
     one (default: that of the context). `client` uses an existing connection, which `close()` leaves open.
-    `archive_dir` is where the operator's log archive is mounted, if it is (default: `$TFOPERATOR_ARCHIVE_DIR`).
+    `archive_dir` is the operator's log archive, a directory or URL (default: `$TFOPERATOR_ARCHIVE_DIR`).
 
     Errors about a job are `TFJobError`s that name it; others (no connection, no rights) are
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.

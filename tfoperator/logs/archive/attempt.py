@@ -3,28 +3,30 @@
 from __future__ import annotations
 
 import logging
-import os
 from collections.abc import Callable
-from pathlib import Path
+from datetime import datetime
+from pathlib import Path, PurePath
 
 import msgspec
 
 from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
 from tfoperator.kube.objects import ContainerStatus, Pod
-from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
-from tfoperator.logs.archive.log_file import SavedLog, link
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, is_file_name, path_component
+from tfoperator.logs.archive.log_file import SavedLog
+from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.runs import Run, RunKey, file_of, runs_of_container
 
 logger = logging.getLogger(__name__)
 
 
 class _SavedRun(msgspec.Struct, frozen=True):
-    """The file of one run (empty: none), the number of bytes left out before it, and its problem.
+    """The file of one run (empty: none), its bytes, the number of those left out before it, and its problem.
 
     A pod that has `gone` is not a failure, but is in the record.
     """
 
     file: str = ""
+    size: int = 0
     dropped: int = 0
     problem: str = ""
     gone: bool = False
@@ -37,15 +39,24 @@ class Attempt:
         self,
         fetch: Callable[[Run, Path], SavedLog],
         timeout: float,
+        now: datetime,
+        place: Place,
+        target: PurePath,
         pod: Pod,
         folder: Path,
         old: ArchivedPod | None,
         wanted: frozenset[RunKey],
         have: frozenset[RunKey],
     ) -> None:
-        """`fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError."""
+        """`fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError.
+
+        `target` is the pod's folder in the archive, and `folder` the new one.
+        """
         self._fetch = fetch
         self._timeout = timeout
+        self._now = now
+        self._place = place
+        self._target = target
         self._pod = pod
         self._folder = folder
         self._old = old
@@ -75,7 +86,7 @@ class Attempt:
             previous_exit_code=before.end.exit_code if before is not None and before.end is not None else None,
             previous_finished=before.end.finished_at if before is not None and before.end is not None else None,
             previous_log=saved[True].file if before is not None else "",
-            size=sum(_size(self._folder / one.file) for one in saved.values() if one.file),
+            size=sum(one.size for one in saved.values()),
             dropped=saved[False].dropped if newest is not None else 0,
             problem=problem,
         )
@@ -88,13 +99,17 @@ class Attempt:
             saved = self._fetch(run, path)
         except KubeError as error:
             return self._not_fetched(run, path, error)
-        path.chmod(0o640)
+        name = self._stored(run, path)
         self.fetched += saved.size
         self.kept |= {run.key}
         problem = "" if saved.complete else f"cut off after {self._timeout:.0f} s"
         if saved.full:
             problem = "the archive has no room for it; others' logs are not removed for a namespace that has more"
-        return _SavedRun(path.name, saved.dropped, problem)
+        return _SavedRun(name, saved.size, saved.dropped, problem)
+
+    def _stored(self, run: Run, path: Path) -> str:
+        ended = run.end.finished_at if run.end is not None else None
+        return self._place.store(self._target, path, min(ended or self._now, self._now))
 
     def _not_fetched(self, run: Run, path: Path, error: KubeError) -> _SavedRun:
         gone = _has_gone(error, self._pod)
@@ -104,10 +119,9 @@ class Attempt:
             problem = "the pod was gone before the rest could be fetched"
         elif not isinstance(error, BadRequestError):
             self.worth_another = True
-        if _size(path):
-            path.chmod(0o640)
-            self.fetched += _size(path)
-            return _SavedRun(path.name, problem=problem, gone=gone)
+        if size := _size(path):
+            self.fetched += size
+            return _SavedRun(self._stored(run, path), size, problem=problem, gone=gone)
         path.unlink(missing_ok=True)
         before = self._kept_before(run, path)
         return msgspec.structs.replace(before, problem=problem if before.file or not gone else "", gone=gone)
@@ -115,14 +129,14 @@ class Attempt:
     def _kept_before(self, run: Run, path: Path) -> _SavedRun:
         """Return the archive's log of the run, perhaps from before its end."""
         name = file_of(self._old, run)
-        if self._old is None or not name or os.sep in name:
+        if self._old is None or not is_file_name(name):
             return _SavedRun()
         try:
-            link(Path(self._old.folder) / name, path)
+            kept, size = self._place.take(self._target, name, path)
         except FileNotFoundError:  # removed meanwhile, to make room
             return _SavedRun()
         dropped = next((one.dropped for one in self._old.containers if one.log == name), 0)
-        return _SavedRun(path.name, dropped)
+        return _SavedRun(kept, size, dropped)
 
 
 class PodGone(KubeError):

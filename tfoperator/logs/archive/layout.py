@@ -12,7 +12,8 @@ import hashlib
 import logging
 import re
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 logger = logging.getLogger(__name__)
 
 RECORD = "pod.json"
+
+AnyPath = TypeVar("AnyPath", bound=PurePath)
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 200
@@ -92,17 +95,17 @@ def path_component(text: str) -> str:
     return f"_{safe[:_MAX_NAME]}-{digest}"
 
 
-def namespace_folder(root: Path, namespace: str) -> Path:
+def namespace_folder(root: AnyPath, namespace: str) -> AnyPath:
     """Return the folder of a namespace's jobs."""
     return root / path_component(namespace)
 
 
-def job_folder(root: Path, namespace: str, job: str, uid: str) -> Path:
+def job_folder(root: AnyPath, namespace: str, job: str, uid: str) -> AnyPath:
     """Return the folder of a job's pods."""
     return namespace_folder(root, namespace) / path_component(f"{job}-{uid}")
 
 
-def pod_folder(root: Path, namespace: str, job: str, job_uid: str, pod: ObjectMeta) -> Path:
+def pod_folder(root: AnyPath, namespace: str, job: str, job_uid: str, pod: ObjectMeta) -> AnyPath:
     """Return the folder of a pod's logs."""
     return job_folder(root, namespace, job, job_uid) / path_component(f"{pod.name}.{pod.uid[:8]}")
 
@@ -141,11 +144,30 @@ def encode_record(record: ArchivedPod) -> bytes:
 _decode_record = msgspec.json.Decoder(ArchivedPod).decode
 
 
+def decode_record(data: bytes, folder: str = "") -> ArchivedPod | None:
+    """Return the record in the content of a folder's `pod.json`; None if it is not readable."""
+    try:
+        return msgspec.structs.replace(_decode_record(data), folder=folder)
+    except UNDECODABLE as error:
+        logger.debug("%s is not an archived pod: %s", folder, error)
+        return None
+
+
 def read_record(folder: Path) -> ArchivedPod | None:
     """Return the record in the folder of a pod; None if there is no readable one."""
     try:
-        record = _decode_record((folder / RECORD).read_bytes())
-    except (OSError, *UNDECODABLE) as error:
+        return decode_record((folder / RECORD).read_bytes(), str(folder))
+    except OSError as error:
         logger.debug("%s is not an archived pod: %s", folder, error)
         return None
-    return msgspec.structs.replace(record, folder=str(folder))
+
+
+def file_names(record: ArchivedPod | None) -> frozenset[str]:
+    """Return the names of a record's files."""
+    found = [(one.log, one.previous_log, one.stacks) for one in record.containers] if record is not None else []
+    return frozenset(name for names in found for name in names if is_file_name(name))
+
+
+def is_file_name(name: str) -> bool:
+    """Return whether this is the name of a file beside a record, and leads nowhere else."""
+    return bool(name) and "/" not in name

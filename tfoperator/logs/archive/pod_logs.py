@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePath, PurePosixPath
 
 import msgspec
 
@@ -26,9 +26,9 @@ from tfoperator.logs.archive.layout import (
     encode_record,
     pod_folder,
     pod_record,
-    read_record,
 )
 from tfoperator.logs.archive.log_file import ArchiveSource, LogText, SavedLog, save_log
+from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.logs.archive.runs import (
     NO_RUNS,
@@ -77,11 +77,11 @@ class _Turns:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._changed = threading.Condition()  # guards the fields below
-        self._taken: set[Path] = set()
+        self._taken: set[PurePath] = set()
         self._closed = False
 
     @contextmanager
-    def one_of(self, folder: Path, deadline: float) -> Iterator[None]:
+    def one_of(self, folder: PurePath, deadline: float) -> Iterator[None]:
         """Lock the folder.
 
         Raises OSError if another thread still holds it at the deadline, on the monotonic clock, or when this is closed.
@@ -109,15 +109,15 @@ class PodLogs:
     """Thread-safe, for different pods at a time; `close()` ends current calls."""
 
     def __init__(
-        self, source: ArchiveSource, root: Path, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow
+        self, source: ArchiveSource, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow
     ) -> None:
         """The time limit of `bounds` starts with the call of `save`."""
         self._source = source
-        self._root = root
+        self._place = place
         self.bounds = bounds
         self._clock = clock
         self._pod_now = pod_now
-        self._retention = Retention(root, bounds.max_bytes, clock=clock)
+        self._retention = Retention(place, bounds.max_bytes, clock=clock)
         self._turns = _Turns(clock)
         self._lock = threading.Lock()  # guards the fields below
         self._streams: set[LogText] = set()
@@ -138,7 +138,7 @@ class PodLogs:
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is on the
         monotonic clock; the bytes read by then are kept.
         """
-        target = pod_folder(self._root, job.namespace, job.name, job.uid, pod.metadata)
+        target = pod_folder(PurePosixPath(), job.namespace, job.name, job.uid, pod.metadata)
         with self._turns.one_of(target, deadline):
             return self._save(job, pod, target, runs, known, deadline)
 
@@ -147,25 +147,32 @@ class PodLogs:
 
         Waits for another writer of the pod's folder, as long as the logs of a pod may take.
         """
-        target = pod_folder(self._root, job.namespace, job.name, job.uid, pod.metadata)
+        target = pod_folder(PurePosixPath(), job.namespace, job.name, job.uid, pod.metadata)
         with self._turns.one_of(target, self._clock.monotonic() + self.bounds.timeout):
             now = self._clock.now()
-            record = read_record(target) or pod_record(job, pod, now, ())
+            old = self._place.record(target)
+            record = old or pod_record(job, pod, now, ())
             folder = self._retention.new_folder(target)
             try:
                 if not self._retention.claim(folder, min(len(text), MAX_STACKS_BYTES)):
                     raise OSError("the archive has no room for it")
-                record = with_stacks(folder, record, container, now, text)
+                record = with_stacks(self._place, target, folder, record, container, now, text)
                 (folder / RECORD).write_bytes(encode_record(record))
-                self._retention.add(folder, target, now)
+                self._retention.add(folder, target, now, old)
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 self._retention.release(folder)
 
     def _save(
-        self, job: ObjectMeta, pod: Pod, target: Path, runs: Iterable[Run], known: frozenset[RunKey], deadline: float
+        self,
+        job: ObjectMeta,
+        pod: Pod,
+        target: PurePath,
+        runs: Iterable[Run],
+        known: frozenset[RunKey],
+        deadline: float,
     ) -> Saved:
-        old = read_record(target)
+        old = self._place.record(target)
         have = kept_runs(old) | known
         # The log of a current run is never complete.
         wanted = frozenset(run.key for run in runs if run.end is None or run.key not in have)
@@ -173,14 +180,17 @@ class PodLogs:
             return Saved(have)
         folder = self._retention.new_folder(target)
         try:
-            attempt = Attempt(partial(self._fetch, pod, deadline), self.bounds.timeout, pod, folder, old, wanted, have)
+            fetch = partial(self._fetch, pod, deadline)
+            attempt = Attempt(
+                fetch, self.bounds.timeout, self._clock.now(), self._place, target, pod, folder, old, wanted, have
+            )
             containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
             if self._closed or not any(one.log or one.previous_log for one in containers):
                 return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
-            containers = carry_stacks(folder, old, containers)
+            containers = carry_stacks(self._place, target, folder, old, containers)
             now = self._clock.now()
             (folder / RECORD).write_bytes(encode_record(pod_record(job, pod, now, containers)))
-            self._retention.add(folder, target, _end_of(pod, now))
+            self._retention.add(folder, target, _end_of(pod, now), old)
             return Saved(
                 attempt.kept, tuple(attempt.problems), attempt.worth_another, size=attempt.fetched, new=old is None
             )

@@ -4,23 +4,26 @@ from __future__ import annotations
 
 import logging
 import os
-from collections import deque
 from collections.abc import Iterable
-from pathlib import Path
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import PurePath, PurePosixPath
 
 from tfoperator.logs.archive.layout import (
     ArchivedContainer,
     ArchivedPod,
+    is_file_name,
     job_folder,
     namespace_folder,
-    read_record,
 )
-from tfoperator.logs.archive.retention import UNFINISHED
+from tfoperator.logs.archive.place import Place, open_place
 
 logger = logging.getLogger(__name__)
 
 ARCHIVE_VARIABLE = "TFOPERATOR_ARCHIVE_DIR"
-"""The environment variable with the archive's directory, for clients and the operator."""
+"""The environment variable with the archive's directory or URL, for clients and the operator."""
+
+_READS = 16
+"""Records that are read at once: a store of objects needs some milliseconds for each."""
 
 
 def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None = None) -> list[ArchivedPod]:
@@ -29,11 +32,13 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
     Without a `uid` it is the latest job of that name. Empty if there is nothing. Raises OSError if the archive
     itself can't be read.
     """
-    base = Path(root)
-    os.stat(base)
+    place = open_place(root)
     if uid is not None:
-        return _pods([job_folder(base, namespace, job, uid)], job)
-    found = _pods(_entries(namespace_folder(base, namespace)), job)
+        return _pods(place, [job_folder(PurePosixPath(), namespace, job, uid)], job)
+    folder = namespace_folder(PurePosixPath(), namespace)
+    # The folder of a name with other characters than Kubernetes allows does not begin with it.
+    jobs = [name for name in place.children(folder) if name.startswith((f"{job}-", "_"))]
+    found = _pods(place, [folder / name for name in jobs], job)
     return [pod for pod in found if pod.job_uid == found[-1].job_uid]
 
 
@@ -42,29 +47,20 @@ def read_archived(
 ) -> str | None:
     """Return the text of a container's log; None if there is none, or it was removed."""
     name = container.previous_log if previous else container.log
-    if not name or os.sep in name:
+    if not is_file_name(name):
         return None
     try:
-        with (Path(pod.folder) / name).open("rb") as stream:
-            data = stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
+        data = open_place(pod.folder).read(name, tail_lines=tail_lines)
     except OSError as error:  # the archive has removed it meanwhile
         logger.debug("no log of %s: %s", pod.pod, error)
         return None
     return data.decode(errors="replace")
 
 
-def _pods(folders: Iterable[Path], job: str) -> list[ArchivedPod]:
-    found = []
-    for folder in folders:
-        for entry in _entries(folder):
-            record = read_record(entry)
-            if record is not None and record.job == job:
-                found.append(record)
-    return sorted(found, key=lambda pod: (pod.created or pod.archived, pod.archived))
-
-
-def _entries(folder: Path) -> list[Path]:
-    try:
-        return [entry for entry in folder.iterdir() if not entry.name.startswith(UNFINISHED)]
-    except (FileNotFoundError, NotADirectoryError):
+def _pods(place: Place, folders: Iterable[PurePath], job: str) -> list[ArchivedPod]:
+    targets = [folder / name for folder in folders for name in place.children(folder)]
+    if not targets:
         return []
+    with ThreadPoolExecutor(min(_READS, len(targets)), thread_name_prefix="archive-reader") as pool:
+        found = [record for record in pool.map(place.record, targets) if record is not None and record.job == job]
+    return sorted(found, key=lambda pod: (pod.created or pod.archived, pod.archived))

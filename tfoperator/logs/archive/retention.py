@@ -9,73 +9,67 @@ their shares for ever.
 from __future__ import annotations
 
 import logging
-import os
 import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Iterator
 from datetime import datetime, timedelta
-from pathlib import Path
+from pathlib import Path, PurePath
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.logs.archive.layout import RECORD
+from tfoperator.logs.archive.layout import ArchivedPod
+from tfoperator.logs.archive.place import UNFINISHED, Place
 
 logger = logging.getLogger(__name__)
 
-UNFINISHED = ".unfinished-"
-"""The prefix of a folder while logs are being written to it; the owner's token follows."""
 _TARGET_SHARE = 0.9  # of the bound; with no room to spare, every later pod would cost another scan of all files
 
 
 _PROTECTED_AGE = timedelta(days=7)
 
-_Pods = dict[str, list[tuple[float, int, Path]]]
+_Pods = dict[str, list[tuple[float, int, PurePath]]]
 """By namespace: (time, bytes, folder) of every pod, the oldest last."""
 
 
 class Retention:
     """Thread-safe. The archive's size is measured once, at the first call, and then updated by each addition."""
 
-    def __init__(self, root: Path, max_bytes: int, *, clock: Clock | None = None) -> None:
-        self._root = root
+    def __init__(self, place: Place, max_bytes: int, *, clock: Clock | None = None) -> None:
+        self._place = place
         self._max = max_bytes
         self._clock = clock or SystemClock()
         self._mine = f"{UNFINISHED}{secrets.token_hex(4)}-"
-        self._lock = threading.Lock()  # guards the fields below, and the folders above those of pods
+        # Guards the fields below, and the folders above those of pods. Only threads that write to the archive take it:
+        # none can go on before its size is known, even if a store of objects takes a while to say.
+        self._lock = threading.Lock()
         self._measured = False
         self._kept: dict[str, int] = {}  # bytes of finished folders, by namespace
         self._claimed: dict[Path, int] = {}  # bytes of unfinished folders
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
-    def new_folder(self, target: Path) -> Path:
-        """Return a new folder to fill, beside its final place. Raises OSError."""
+    def new_folder(self, target: PurePath) -> Path:
+        """Return a new folder to fill. Raises OSError."""
         # Under the lock, because `_remove_oldest` also removes folders that have become empty.
         with self._lock:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            folder = Path(tempfile.mkdtemp(prefix=self._mine, dir=target.parent))
+            parent = (self._place.root / target).parent
+            parent.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix=self._mine, dir=parent))
         folder.chmod(0o750)  # mkdtemp's 0700 would shut out clients in the volume's group
         return folder
 
-    def add(self, folder: Path, target: Path, when: datetime) -> None:
-        """Move a finished folder to its path, and remove the oldest pods if the bound is exceeded. Raises OSError.
+    def add(self, folder: Path, target: PurePath, when: datetime, old: ArchivedPod | None = None) -> None:
+        """Put a finished folder, made from `old`, in place; remove the oldest pods above the bound. Raises OSError.
 
         `when` says how old the pod is: logs fetched again after a restart of the operator, because they did
         not fit in, must not replace younger ones whose pods are gone.
         """
-        size = _folder_size(folder)
-        os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
-        namespace = self._namespace(target)
+        target = (self._place.root / target).relative_to(self._place.root)
+        namespace = target.parts[0]
         with self._lock:
             self._measure()
-            if target.exists():  # earlier runs of the pod are archived
-                self._kept[namespace] -= _folder_size(target)
-                before = Path(tempfile.mkdtemp(prefix=self._mine, dir=target.parent))
-                target.rename(before)
-                folder.rename(target)
-                shutil.rmtree(before, ignore_errors=True)
-            else:
-                folder.rename(target)
+        # Not under the lock, for it may take requests. A scan meanwhile may count the folder twice, until the next one.
+        size = self._place.replace(target, folder, when, old)
+        with self._lock:
             self._claimed.pop(folder, None)
             self._kept[namespace] = self._kept.get(namespace, 0) + size
             self._oldest = min(self._oldest, when.timestamp())
@@ -98,8 +92,8 @@ class Retention:
         with self._lock:
             self._claimed.pop(folder, None)
 
-    def _namespace(self, folder: Path) -> str:
-        return folder.relative_to(self._root).parts[0]
+    def _namespace(self, folder: PurePath) -> str:
+        return (self._place.root / folder).relative_to(self._place.root).parts[0]
 
     def _uses(self) -> dict[str, int]:
         """Return the bytes by namespace, finished and unfinished."""
@@ -116,7 +110,7 @@ class Retention:
         """Measure the archive, and remove unfinished folders of a crash."""
         if self._measured:
             return
-        for half in self._root.glob(f"*/*/{UNFINISHED}*"):
+        for half in self._place.root.glob(f"*/*/{UNFINISHED}*"):
             if not half.name.startswith(self._mine):
                 shutil.rmtree(half, ignore_errors=True)
         self._sum_up(self._pods())
@@ -126,7 +120,7 @@ class Retention:
         self._kept = {namespace: sum(size for _, size, _ in found) for namespace, found in pods.items()}
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
 
-    def _make_room(self, namespace: str, size: int, spared: Path | None = None) -> bool:
+    def _make_room(self, namespace: str, size: int, spared: PurePath | None = None) -> bool:
         """Remove pods except `spared` until the namespace may have `size` bytes more; return false if it may not."""
         if self._total() + size <= self._max:
             return True
@@ -153,34 +147,21 @@ class Retention:
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
         return self._total() + size <= self._max
 
-    def _remove(self, _: float, size: int, folder: Path, namespace: str) -> int:
-        shutil.rmtree(folder, ignore_errors=True)
-        for parent in (folder.parent, folder.parent.parent):
-            try:
-                parent.rmdir()
-            except OSError:  # not empty
-                break
+    def _remove(self, _: float, size: int, folder: PurePath, namespace: str) -> int:
+        self._place.remove(folder)
         self._kept[namespace] -= size
         return size
 
     def _pods(self) -> _Pods:
         found: _Pods = {}
-        for time, size, folder in sorted(self._found(), reverse=True):
+        for time, size, folder in sorted(self._place.found(), reverse=True):
             found.setdefault(self._namespace(folder), []).append((time, size, folder))
         return found
 
-    def _found(self) -> Iterator[tuple[float, int, Path]]:
-        """Return (time, bytes, folder) of every pod."""
-        for record in self._root.glob(f"*/*/*/{RECORD}"):
-            if record.parent.name.startswith(UNFINISHED):
-                continue
-            try:
-                yield record.stat().st_mtime, _folder_size(record.parent), record.parent
-            except OSError as error:
-                logger.warning("%s in the log archive can't be read: %s", record, error)
 
-
-def _giver(pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: Path | None, old: float) -> str | None:
+def _giver(
+    pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: PurePath | None, old: float
+) -> str | None:
     """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
     wanted = uses.get(namespace, 0) + size
     oldest: dict[str, float] = {}
@@ -193,8 +174,3 @@ def _giver(pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared:
     if fair:
         return max(fair, key=lambda one: (uses[one], -oldest[one]))
     return min((one for one in oldest if oldest[one] < old), key=lambda one: oldest[one], default=None)
-
-
-def _folder_size(folder: Path) -> int:
-    with os.scandir(folder) as entries:
-        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)

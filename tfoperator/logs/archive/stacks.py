@@ -5,76 +5,66 @@ The record of the pod's logs stays unchanged: stacks are taken while it runs, an
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
-from pathlib import Path
+from pathlib import Path, PurePath
 
 import msgspec
 
-from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, stacks_name
-from tfoperator.logs.archive.log_file import link
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, is_file_name, stacks_name
+from tfoperator.logs.archive.place import Place
 
 MAX_STACKS_BYTES = 4 << 20
 """Limit of one container's file, of which the end is kept. A hundred threads of a hundred frames are about one MiB."""
 
-_FILE_MODE = 0o640  # as for logs: the archive's readers read them, too
+_FILES = ("log", "previous_log", "stacks")
 
 
-def with_stacks(folder: Path, record: ArchivedPod, container: str, when: datetime, text: str) -> ArchivedPod:
+def with_stacks(
+    place: Place, target: PurePath, folder: Path, record: ArchivedPod, container: str, when: datetime, text: str
+) -> ArchivedPod:
     """Fill a new folder with the files of the pod's `record` and these stacks; return the new record.
 
     Raises OSError.
     """
     known = next((one for one in record.containers if one.name == container), ArchivedContainer(name=container))
-    before = _read(Path(record.folder) / known.stacks) if _is_beside(known.stacks) else b""
     new = f"Stacks at {when:%Y-%m-%dT%H:%M:%SZ}\n{text.rstrip()}\n\n".encode(errors="replace")
     path = folder / stacks_name(container)
-    path.write_bytes((before + new)[-MAX_STACKS_BYTES:])
-    path.chmod(_FILE_MODE)
-    for one in record.containers:
-        others = (one.log, one.previous_log, one.stacks if one is not known else "")
-        for name in filter(_is_beside, others):
-            _take_over(Path(record.folder) / name, folder / name)
-    told = msgspec.structs.replace(known, stacks=path.name)
-    rest = (one for one in record.containers if one is not known)
+    path.write_bytes((_read(place, target, known.stacks) + new)[-MAX_STACKS_BYTES:])
+    told = _carried(place, target, folder, known, _FILES[:2])
+    told = msgspec.structs.replace(told, stacks=place.store(target, path, when))
+    rest = (_carried(place, target, folder, one, _FILES) for one in record.containers if one is not known)
     return msgspec.structs.replace(record, containers=(told, *rest))
 
 
 def carry_stacks(
-    folder: Path, old: ArchivedPod | None, containers: Iterable[ArchivedContainer]
+    place: Place, target: PurePath, folder: Path, old: ArchivedPod | None, containers: Iterable[ArchivedContainer]
 ) -> tuple[ArchivedContainer, ...]:
-    """Return the containers with their stacks files in `old`, which are linked into the new folder.
+    """Return the containers with their stacks files in `old`, which are in the new folder then, too.
 
     Raises OSError.
     """
-    kept = {one.name: one.stacks for one in old.containers if _is_beside(one.stacks)} if old is not None else {}
-    return tuple(
-        msgspec.structs.replace(one, stacks=kept[one.name])
-        if old is not None
-        and one.name in kept
-        and _take_over(Path(old.folder) / kept[one.name], folder / kept[one.name])
-        else one
-        for one in containers
-    )
+    kept = {one.name: one.stacks for one in old.containers} if old is not None else {}
+    with_names = (msgspec.structs.replace(one, stacks=kept.get(one.name, "")) for one in containers)
+    return tuple(_carried(place, target, folder, one, ("stacks",)) for one in with_names)
 
 
-def _take_over(source: Path, path: Path) -> bool:
-    """Return whether the file is in the new folder now; the archive may have removed it meanwhile, to make room."""
+def _carried(
+    place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
+) -> ArchivedContainer:
+    """Return a container with those of its files that could be taken over; some may be removed by now, to make room."""
+    names = dict.fromkeys(files, "")
+    for member in names:
+        name = getattr(one, member)
+        if is_file_name(name):
+            with suppress(FileNotFoundError):
+                names[member], _ = place.take(target, name, folder / name)
+    return msgspec.structs.replace(one, **names)
+
+
+def _read(place: Place, target: PurePath, name: str) -> bytes:
     try:
-        link(source, path)
-    except FileNotFoundError:
-        return False
-    return True
-
-
-def _is_beside(name: str) -> bool:
-    return bool(name) and os.sep not in name
-
-
-def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as stream:
-            return stream.read(MAX_STACKS_BYTES)
+        return place.read(str(target / name), last=MAX_STACKS_BYTES) if is_file_name(name) else b""
     except FileNotFoundError:
         return b""

@@ -13,17 +13,15 @@ restart; so an ended run is fetched once, and most deletions don't wait.
 from __future__ import annotations
 
 import logging
-import os
-import tempfile
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from pathlib import Path
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.log_file import ArchiveSource
+from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
 from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
 
@@ -63,10 +61,14 @@ class _Batch:
 
 @dataclass
 class _Known:
-    """The known runs of a pod: those that are kept, and those that no attempt will get."""
+    """The known runs of a pod: those that are kept, and those that no attempt will get.
+
+    `told`: it was reported that logs of the pod can't be kept for now.
+    """
 
     kept: frozenset[RunKey] = NO_RUNS
     lost: frozenset[RunKey] = NO_RUNS
+    told: bool = False
 
 
 class LogArchive:
@@ -79,7 +81,7 @@ class LogArchive:
     def __init__(
         self,
         source: ArchiveSource,
-        root: Path,
+        place: Place,
         bounds: ArchiveBounds,
         *,
         report: Callable[[ObjectMeta, str], object] = lambda _job, _message: None,
@@ -92,7 +94,7 @@ class LogArchive:
         self._metrics = metrics or ArchiveMetrics()
         self._clock = clock or SystemClock()
         self._pod_now = pod_now
-        self._logs = PodLogs(source, root, bounds, clock=self._clock, pod_now=pod_now)
+        self._logs = PodLogs(source, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
         self._changed = threading.Condition()  # guards the fields below, and batches; notified when a pod was taken
         self._entries: dict[str, _Entry] = {}  # by pod uid
@@ -100,6 +102,8 @@ class LogArchive:
         self._taking: set[str] = set()  # pod uids
         self._running: set[Future[None]] = set()
         self._closed = False
+        self._place = place
+        self._away = False  # whether the last folder could not be written
 
     # Stacks.
 
@@ -165,8 +169,9 @@ class LogArchive:
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
         """Keep the ended runs of the pod, and all of one that is being deleted; block for about `timeout` at most.
 
-        Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile,
-        unless this was the `last`. A pod whose deletion waits for its logs is left to the threads that fetch them.
+        Returns whether that is settled: kept, already there, or lost, which is reported. If not, a retry is worthwhile.
+        With `last` it is settled, unless it is the archive that can't be written. A pod whose deletion waits for its
+        logs is left to the threads that fetch them.
         """
         uid = pod.metadata.uid
         with self._changed:
@@ -203,6 +208,7 @@ class LogArchive:
         self._pool.shutdown(wait=False, cancel_futures=True)
         if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
             self._pool.shutdown(wait=True)
+        self._place.close()
 
     # In the archive's threads, or the thread that calls `take`.
 
@@ -227,40 +233,48 @@ class LogArchive:
         meta = pod.metadata
         with self._changed:
             known = self._known.get(meta.uid, _Known()).kept
+        problem = ""
         try:
             saved = self._logs.save(job, pod, runs, known, deadline)
         except OSError as error:
-            saved = Saved(known, (f"the archive can't be written: {error.strerror or error}",), worth_another=True)
+            problem = f"the archive can't be written: {error.strerror or error}"
+            saved = Saved(known, (problem,), worth_another=True)
         except Exception as error:
             logger.exception("archiving the logs of %s failed", meta.name, extra={"job": job.key})
             saved = Saved(known, (str(error),))
+        self._notice(problem)
         if saved.size is not None:
             self._metrics.archived(saved.size, new=saved.new)
-        again = saved.worth_another and not last
-        self._learn(pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs))
-        if saved.problems and not again and not self._closed:
+        again = saved.worth_another and (not last or bool(problem))
+        told = self._learn(pod, saved.kept, NO_RUNS if again else frozenset(run.key for run in runs), told=last)
+        if saved.problems and (last or not again) and not told and not self._closed:
             self._lost(job, pod, saved.problems)
         return not again
 
-    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey]) -> None:
+    def _notice(self, problem: str) -> None:
+        """Tell when the archive can't be written any more, and when it can again."""
+        with self._changed:
+            changed = self._away != bool(problem) and not self._closed
+            self._away = bool(problem)
+        if changed and problem:
+            logger.warning("%s; logs are kept once it can, of the pods that are there then", problem)
+        elif changed:
+            logger.info("the log archive can be written again")
+
+    def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
+        """Remember the result; return whether a problem of the pod was told before."""
         uid = pod.metadata.uid
         with self._changed:
             known = self._known.setdefault(uid, _Known())
             known.kept |= kept
             known.lost |= tried - known.kept
+            before, known.told = known.told, known.told or told
         if self._pod_now(pod) is None:  # and `forget` may have been called too early
             self.forget(pod)
+        return before
 
     def _lost(self, job: ObjectMeta, pod: Pod, problems: Sequence[str]) -> None:
         self._metrics.archive_failed()
         message = f"The log of pod {pod.metadata.name} was not archived: {'; '.join(problems)}"
         logger.warning("%s", message, extra={"job": job.key})
         self._report(job, message)
-
-
-def ensure_writable(root: Path) -> None:
-    """Make the directory if it isn't there. Raises OSError if nothing can be written to it."""
-    root.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(prefix=".writable-", dir=root)
-    os.close(handle)
-    Path(name).unlink()

@@ -151,7 +151,9 @@ SETTINGS = (
     Setting("default-tensorboard-image", parse.text, "IMAGE", "image for TensorBoards that name none of their own"),
     Setting("exposed-tensorboards", parse.boolean, "BOOL", "their serviceType may be NodePort or LoadBalancer"),
     Setting("unique-names", parse.boolean, "BOOL", "end the names of pods and services in a piece of the job's UID"),
-    Setting("archive-dir", parse.text, "DIR", "keep the logs of containers there when they end (default: don't)"),
+    Setting(
+        "archive-dir", parse.text, "DIR", "keep logs of ended containers there, a directory or s3://, gs://, az://"
+    ),
     Setting("archive-max-bytes", parse.size, "SIZE", "of the whole archive; the namespace with most loses first"),
     Setting("archive-max-log-bytes", parse.size, "SIZE", "of one container's log; its end is kept"),
     Setting("archive-timeout", parse.duration, "TIME", "how long a pod's logs may take, and its deletion waits"),

@@ -77,9 +77,16 @@ subjects:
 {{ include "tfoperator.subjects" .root }}
 {{- end }}
 
-{{/* Not empty if the log archive's volume can be mounted on one node only. */}}
+{{/* Not empty if the log archive is in a volume. */}}
+{{- define "tfoperator.archiveVolume" -}}
+{{- if and .Values.logArchive.enabled (not .Values.logArchive.objectsSecret) }}
+{{- "claimed" }}
+{{- end }}
+{{- end }}
+
+{{/* Not empty if that volume can be mounted on one node only. */}}
 {{- define "tfoperator.volumeForOne" -}}
-{{- if and .Values.logArchive.enabled (not (has "ReadWriteMany" .Values.logArchive.accessModes)) }}
+{{- if and (include "tfoperator.archiveVolume" .) (not (has "ReadWriteMany" .Values.logArchive.accessModes)) }}
 {{- if gt (int .Values.replicas) 1 }}
 {{- fail "logArchive.accessModes: without ReadWriteMany the volume is for one node, so set replicas to 1" }}
 {{- end }}
@@ -139,7 +146,9 @@ subjects:
 {{- end }}
 {{- end }}
 {{- if .Values.logArchive.enabled }}
+{{- if include "tfoperator.archiveVolume" . }}
 - --archive-dir=/archive
+{{- end }}
 - --archive-max-bytes={{ .Values.logArchive.maxBytes }}
 {{- end }}
 {{- if .Values.stallStacks.enabled }}
@@ -169,7 +178,7 @@ subjects:
 {{- end }}
 {{- if .Values.logArchive.enabled }}
 - name: archive
-  mountPath: /archive
+  mountPath: {{ ternary "/archive" "/tmp" (include "tfoperator.archiveVolume" . | not | not) }}
 {{- end }}
 {{- if .Values.config }}
 - name: config
@@ -194,8 +203,12 @@ subjects:
 {{- end }}
 {{- if .Values.logArchive.enabled }}
 - name: archive
+  {{- if include "tfoperator.archiveVolume" . }}
   persistentVolumeClaim:
     claimName: {{ default (printf "%s-log-archive" $fullname) .Values.logArchive.existingClaim }}
+  {{- else }}
+  emptyDir: {sizeLimit: 2Gi}  # for 12 logs while they are read
+  {{- end }}
 {{- end }}
 {{- if .Values.config }}
 - name: config

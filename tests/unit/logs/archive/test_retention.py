@@ -11,7 +11,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tfoperator.logs.archive.layout import RECORD
 from tfoperator.logs.archive.log_file import SavedLog, save_log
-from tfoperator.logs.archive.retention import UNFINISHED, Retention
+from tfoperator.logs.archive.place import UNFINISHED, open_place
+from tfoperator.logs.archive.retention import Retention
 
 
 def fill(folder: Path, size: int, *, age: int) -> Path:
@@ -36,7 +37,7 @@ def test_the_oldest_go_when_there_is_too_much_and_empty_folders_with_them(tmp_pa
     root = tmp_path / "archive"
     oldest = old(root, "ns/old-1/pod.1", 400, age=3)
     old(root, "ns/job-2/pod.1", 400, age=2)
-    retention = Retention(root, 1000)
+    retention = Retention(open_place(root), 1000)
     target = root / "ns/job-2/pod.2"
     add(retention, target, 300)
     assert (target / "tensorflow.log").stat().st_size == 290
@@ -48,7 +49,7 @@ def test_the_oldest_go_when_there_is_too_much_and_empty_folders_with_them(tmp_pa
 def test_a_pod_that_was_archived_before_is_replaced(tmp_path: Path) -> None:
     root = tmp_path / "archive"
     target = root / "ns/job/pod"
-    retention = Retention(root, 1000)
+    retention = Retention(open_place(root), 1000)
     for _ in range(5):
         add(retention, target, 500)
     assert sum(file.stat().st_size for file in root.rglob("*") if file.is_file()) == 500
@@ -56,7 +57,7 @@ def test_a_pod_that_was_archived_before_is_replaced(tmp_path: Path) -> None:
 
 def test_one_that_is_larger_than_the_archive_is_kept_alone(tmp_path: Path) -> None:
     root = tmp_path / "archive"
-    retention = Retention(root, 100)
+    retention = Retention(open_place(root), 100)
     add(retention, root / "ns/job/a", 90, age=9)
     add(retention, root / "ns/job/b", 500)
     assert [one.name for one in (root / "ns/job").iterdir()] == ["b"]
@@ -65,7 +66,7 @@ def test_one_that_is_larger_than_the_archive_is_kept_alone(tmp_path: Path) -> No
 def test_what_a_crash_left_half_done_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
     half = tmp_path / "ns/job" / f"{UNFINISHED}x"
     half.mkdir(parents=True)
-    retention = Retention(tmp_path, 1000)
+    retention = Retention(open_place(tmp_path), 1000)
     other = retention.new_folder(tmp_path / "ns/job/b")
     add(retention, tmp_path / "ns/job/a", 90)
     assert not half.exists()
@@ -79,7 +80,7 @@ class Tenants:
     def __init__(self, root: Path) -> None:
         self.root = root
         self.clock = FakeClock()
-        self.retention = Retention(root, 1000, clock=self.clock)
+        self.retention = Retention(open_place(root), 1000, clock=self.clock)
 
     def add(self, place: str, size: int, *, hours_ago: float = 0.0) -> None:
         target = self.root / place

@@ -8,20 +8,19 @@ from pathlib import Path
 import pytest
 
 from tests.support.eventually import eventually
+from tests.support.fixtures import s3, s3_variables
 from tests.support.threads import InThread, no_threads_left
 from tests.unit.logs.archive.samples import JOB, JOB_UID, ended, pod, running
-from tests.unit.logs.archive.test_writer import World
+from tests.unit.logs.archive.test_writer import World, in_directory, world
+from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.objects import ContainerStatus
-from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, archived_pods, read_archived
+from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, archived_pods, open_place, read_archived
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES
+
+__all__ = ["s3", "s3_variables", "world"]
 
 RUNNING = pod(0, running())
 TEXT = "Process 7:\n  File train.py, line 3 in step\n"
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> World:
-    return World(tmp_path)
 
 
 def kept(world: World) -> ArchivedPod:
@@ -31,9 +30,13 @@ def kept(world: World) -> ArchivedPod:
 
 def stacks(found: ArchivedPod) -> str:
     [container] = found.containers
-    path = Path(found.folder) / container.stacks
-    assert path.stat().st_mode & 0o777 == 0o640
-    return path.read_text()
+    if not is_object_url(found.folder):
+        assert (Path(found.folder) / container.stacks).stat().st_mode & 0o777 == 0o640
+    return text_of(found, container.stacks)
+
+
+def text_of(found: ArchivedPod, name: str) -> str:
+    return open_place(found.folder).read(name).decode()
 
 
 def test_they_are_kept_of_a_pod_that_runs_without_its_log(world: World) -> None:
@@ -83,7 +86,7 @@ def test_of_two_containers_each_has_its_own(world: World) -> None:
         world.archive.keep_stacks(JOB, two, container, f"of {container}")
     world.save(pod(0, *(ContainerStatus(name=name, state=ended()) for name in ("tensorflow", "sidecar"))))
     found = kept(world)
-    texts = {one.name: (Path(found.folder) / one.stacks).read_text() for one in found.containers}
+    texts = {one.name: text_of(found, one.stacks) for one in found.containers}
     assert [name for name, text in texts.items() if f"of {name}\n" in text] == ["tensorflow", "sidecar"]
 
 
@@ -91,7 +94,7 @@ def test_where_there_is_no_room_they_are_refused(world: World) -> None:
     world.archive = world.make(bounds=ArchiveBounds(max_bytes=100, max_log_bytes=50, timeout=30.0))
     with pytest.raises(OSError, match="no room"):
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 200)
-    assert not list(world.root.glob("*/*/*"))
+    assert world.found() == list(open_place(world.root).found()) == []
 
 
 def test_they_wait_for_a_log_that_is_being_written(world: World) -> None:
@@ -114,6 +117,7 @@ def test_a_closed_archive_keeps_none(world: World) -> None:
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
 
 
+@in_directory
 def test_a_record_that_leads_out_of_the_folder_is_not_followed(world: World, tmp_path: Path) -> None:
     world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
     found = kept(world)

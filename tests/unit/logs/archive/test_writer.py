@@ -11,9 +11,11 @@ from typing import Any
 import msgspec
 import pytest
 
+from hack.s3_server import BUCKET
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
+from tests.support.fixtures import s3, s3_variables
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
 from tfoperator.kube.client import Client
@@ -25,9 +27,11 @@ from tfoperator.logs.archive import (
     ArchivedPod,
     LogArchive,
     archived_pods,
-    ensure_writable,
+    open_place,
     read_archived,
 )
+
+__all__ = ["s3", "s3_variables"]
 
 BOUNDS = ArchiveBounds(max_bytes=1 << 20, max_log_bytes=1 << 16, timeout=30.0)
 
@@ -42,7 +46,7 @@ def prepare(archive: LogArchive, pods: Sequence[Pod], done: Callable[[], object]
 class World:
     """An archive with everything that it tells."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path | str) -> None:
         self.root = root
         self.clock = FakeClock()
         self.source = Source()
@@ -56,7 +60,7 @@ class World:
     def make(self, **options: Any) -> LogArchive:
         return LogArchive(
             self.source,
-            self.root,
+            open_place(self.root),
             options.pop("bounds", BOUNDS),
             report=lambda job, message: self.reports.append(f"{job.key}: {message}"),
             metrics=self,
@@ -102,10 +106,15 @@ class World:
         taking.result()
 
 
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[World]:
+in_directory = pytest.mark.parametrize("world", ["directory"], indirect=True)
+
+
+@pytest.fixture(params=["directory", pytest.param("bucket", marks=pytest.mark.full)])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    if request.param == "bucket":
+        request.getfixturevalue("s3")
     with no_threads_left():
-        made = World(tmp_path / "archive")
+        made = World(tmp_path / "archive" if request.param == "directory" else f"s3://{BUCKET}/{tmp_path.name}")
         yield made
         made.archive.close()
 
@@ -210,7 +219,9 @@ def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
     assert "cut" in record.containers[0].problem
 
 
+@in_directory
 def test_an_archive_that_can_not_be_written_is_told(world: World) -> None:
+    assert isinstance(world.root, Path)
     world.root.write_text("no directory")
     world.save(pod())
     (report,) = world.reports
@@ -254,7 +265,7 @@ def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) ->
     with no_threads_left(), socket.create_server(("127.0.0.1", 0)) as server:
         config = ClusterConfig(server=f"http://127.0.0.1:{server.getsockname()[1]}")
         with Client(config) as client:
-            archive = LogArchive(client, tmp_path, BOUNDS)
+            archive = LogArchive(client, open_place(tmp_path), BOUNDS)
             archive.keep(JOB, [pod()], lambda: None)
             request, _ = server.accept()
             run_at_once(lambda: archive.close(0.1))
@@ -262,6 +273,7 @@ def test_a_node_that_never_answers_does_not_hold_up_who_stops(tmp_path: Path) ->
         archive.close()
 
 
+@in_directory
 def test_files_are_readable_by_the_volumes_group_and_by_nobody_else(world: World) -> None:
     world.save(pod())
     (record,) = world.found()
@@ -271,11 +283,11 @@ def test_files_are_readable_by_the_volumes_group_and_by_nobody_else(world: World
 
 
 def test_a_directory_that_can_not_be_made_is_known_at_once(tmp_path: Path) -> None:
-    ensure_writable(tmp_path / "a" / "b")
+    open_place(tmp_path / "a" / "b").check()
     assert list((tmp_path / "a" / "b").iterdir()) == []
     (tmp_path / "file").write_text("")
     with pytest.raises(OSError, match="Not a directory"):
-        ensure_writable(tmp_path / "file" / "b")
+        open_place(tmp_path / "file" / "b").check()
 
 
 # When containers end.
@@ -376,12 +388,22 @@ def test_what_can_never_be_had_is_not_tried_again(world: World) -> None:
     assert len(world.reports) == 1
 
 
-def test_a_full_disk_is_tried_again(world: World) -> None:
+@in_directory
+def test_an_archive_that_can_not_be_written_is_told_once_and_tried_again_while_the_pod_is_there(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
+    assert isinstance(world.root, Path)
     world.root.write_text("no directory")
-    assert not world.take(pod())
+    assert [world.take(pod(), last=last) for last in (False, False, True, True)] == [False] * 4
+    assert world.failures == len(world.reports) == 1
     world.root.unlink()
-    assert world.take(pod())
-    assert (len(world.found()), world.reports) == (1, [])
+    assert world.take(pod(), last=True)
+    assert len(world.found()) == len(world.reports) == 1
+    said = [
+        one.getMessage() for one in caplog.records if "written" in one.getMessage() and "mnist" not in one.getMessage()
+    ]
+    assert [("can't be written" in one, "written again" in one) for one in said] == [(True, False), (False, True)]
 
 
 def test_a_deletion_waits_for_the_log_that_is_being_fetched_instead_of_fetching_it_again(world: World) -> None:
@@ -438,5 +460,5 @@ def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: W
 def test_the_archive_forgets_those_first_that_ended_first(world: World) -> None:
     end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2025, 12, 31, tzinfo=UTC))
     world.take(pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end))))
-    (record,) = world.found()
-    assert (Path(record.folder) / "pod.json").stat().st_mtime == datetime(2025, 12, 31, tzinfo=UTC).timestamp()
+    [(time, _, _)] = open_place(world.root).found()
+    assert time == datetime(2025, 12, 31, tzinfo=UTC).timestamp()

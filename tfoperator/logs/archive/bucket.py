@@ -1,0 +1,168 @@
+"""An archive below the URL of objects: logs that outlive pods and nodes, without a volume.
+
+The folder of a pod is a prefix. A log is written under a name of its own, with the time of its run's end, and the
+record, which names all of them, is the last: readers see the pod as it was before, or as it is after. What a killed
+writer has left is named by no record, counts as the pod's, and goes when the folder is written again, or with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import secrets
+import shutil
+import tempfile
+import threading
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path, PurePath, PurePosixPath
+
+from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
+from tfoperator.logs.archive.layout import RECORD, ArchivedPod, decode_record, file_names
+
+logger = logging.getLogger(__name__)
+
+_TIME = re.compile(r"\.(\d{1,12})-[0-9a-f]{8}\.\w+$")
+_MAX_RECORD_BYTES = 4 << 20
+_TAIL_BYTES = 1 << 20
+"""Read first where only the last lines are wanted."""
+_SCRATCH = "tfoperator-log-archive-"
+
+
+class Bucket:
+    """See `Place`."""
+
+    def __init__(self, url: str) -> None:
+        self._objects = Objects(url)
+        self._lock = threading.Lock()  # guards the making of the directory below
+        self._scratch: tuple[Path, int] | None = None
+
+    def __str__(self) -> str:
+        return self._objects.url
+
+    @property
+    def root(self) -> Path:
+        """See `Place`: a directory in the one for temporary files, locked while this process lives."""
+        with self._lock:
+            if self._scratch is None:
+                self._scratch = _new_scratch()
+            return self._scratch[0]
+
+    def close(self) -> None:
+        """See `Place`."""
+        with self._lock:
+            if self._scratch is not None:
+                shutil.rmtree(self._scratch[0], ignore_errors=True)
+                os.close(self._scratch[1])
+                self._scratch = None
+
+    def check(self) -> None:
+        """See `Place`. Of a store that does not answer it only warns: the operator has other work."""
+        probe = f".writable-{secrets.token_hex(4)}"
+        try:
+            self._objects.put(probe, b"")
+            self._objects.delete([probe])
+        except ObjectStoreError as error:
+            if not error.passing:
+                raise
+            logger.warning("the log archive does not answer; logs are kept once it does: %s", error)
+
+    def children(self, under: PurePath) -> list[str]:
+        """See `Place`."""
+        return self._objects.folders(_key(under))
+
+    def record(self, target: PurePath) -> ArchivedPod | None:
+        """See `Place`."""
+        found = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
+        return decode_record(found[0], f"{self}/{_key(target)}") if found is not None else None
+
+    def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
+        """See `Place`."""
+        some = last or (_TAIL_BYTES if tail_lines is not None else 0)
+        while True:
+            found = self._objects.get(name, last=some)
+            if found is None:
+                raise FileNotFoundError(f"{self}/{name}")
+            data, info = found
+            lines = data.splitlines(keepends=True) if tail_lines is not None else []
+            if tail_lines is None or len(lines) > tail_lines or len(data) >= info.size:
+                return data if tail_lines is None else b"".join(lines[len(lines) - min(tail_lines, len(lines)) :])
+            some = 0
+
+    def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
+        """See `Place`: it stays where it is."""
+        del path
+        found = self._objects.find(_key(target / name))
+        if found is None:
+            raise FileNotFoundError(name)
+        return name, found.size
+
+    def store(self, target: PurePath, path: Path, when: datetime) -> str:
+        """See `Place`."""
+        name = f"{path.stem}.{max(0, int(when.timestamp()))}-{secrets.token_hex(4)}{path.suffix}"
+        self._objects.put(_key(target / name), path)
+        path.unlink()
+        return name
+
+    def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
+        """See `Place`. Raises ObjectChanged if another process has written the record meanwhile."""
+        del when  # names of files have it
+        data = (folder / RECORD).read_bytes()
+        new, before = file_names(decode_record(data)), file_names(old)
+        sizes = {PurePosixPath(one.key).name: one.size for one in self._objects.all(_key(target))}
+        present = self._objects.get(_key(target / RECORD), limit=_MAX_RECORD_BYTES)
+        known = decode_record(present[0], f"{self}/{_key(target)}") if present is not None else None
+        if known is not None and known != old:
+            raise ObjectChanged(f"{self}/{_key(target)} was written by somebody else", passing=True)
+        self._objects.put(_key(target / RECORD), data, present[1] if present is not None else "create")
+        # Of whoever wrote more meanwhile the record is refused, so nothing of it will be needed.
+        self._objects.delete([_key(target / name) for name in sizes.keys() - new - {RECORD}])
+        grown = len(data) - sizes.get(RECORD, 0)
+        return grown + sum(sizes.get(one, 0) for one in new - before) - sum(sizes.get(one, 0) for one in before - new)
+
+    def found(self) -> Iterator[tuple[float, int, PurePath]]:
+        """See `Place`."""
+        pods: dict[PurePath, tuple[float, int]] = {}
+        for one in self._objects.all():
+            path = PurePosixPath(one.key)
+            if len(path.parts) != 4:  # not ours
+                continue
+            named = _TIME.search(path.name)
+            time, size = pods.get(path.parent, (0.0, 0))
+            pods[path.parent] = max(time, float(named[1]) if named is not None else 0.0), size + one.size
+        for folder, (time, size) in pods.items():
+            yield time, size, folder
+
+    def remove(self, target: PurePath) -> None:
+        """See `Place`."""
+        self._objects.delete([one.key for one in self._objects.all(_key(target))])
+
+
+def _key(path: PurePath) -> str:
+    return path.as_posix().removeprefix(".")
+
+
+def _new_scratch() -> tuple[Path, int]:
+    """Return a new directory, and the handle that keeps its lock; remove those of processes that were killed."""
+    for old in Path(tempfile.gettempdir()).glob(f"{_SCRATCH}*"):
+        try:
+            handle = os.open(old, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        except OSError:
+            continue
+        try:
+            if os.fstat(handle).st_uid == os.geteuid():
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(old, ignore_errors=True)
+        except BlockingIOError:
+            pass
+        finally:
+            os.close(handle)
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=_SCRATCH))
+        handle = os.open(made, os.O_RDONLY | os.O_CLOEXEC)
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        if made.exists():  # another process may have found it before it was locked
+            return made, handle
+        os.close(handle)

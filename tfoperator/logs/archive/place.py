@@ -1,0 +1,175 @@
+"""The place of an archive: a directory, or below the URL of objects. Its folders are named by paths relative to it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import shutil
+import tempfile
+from collections import deque
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path, PurePath
+from typing import Protocol
+from urllib.parse import unquote, urlsplit
+
+from tfoperator.base.object_store import is_object_url
+from tfoperator.logs.archive.layout import RECORD, ArchivedPod, read_record
+from tfoperator.logs.archive.log_file import link
+
+logger = logging.getLogger(__name__)
+
+UNFINISHED = ".unfinished-"
+"""The prefix of a folder while logs are being written to it; the owner's token follows."""
+
+
+class Place(Protocol):
+    """Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError."""
+
+    @property
+    def root(self) -> Path:
+        """The directory where folders are filled before `replace`: the archive itself, or one of this process."""
+        ...
+
+    def check(self) -> None:
+        """Raise OSError if nothing can be written to the archive, and that will not change by itself."""
+        ...
+
+    def children(self, under: PurePath) -> list[str]:
+        """Return the names of the folders in one; none if it does not exist."""
+        ...
+
+    def record(self, target: PurePath) -> ArchivedPod | None:
+        """Return the record in the folder of a pod; None if there is no readable one."""
+        ...
+
+    def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
+        """Return a file's content, its `last` bytes or lines. Raises FileNotFoundError."""
+        ...
+
+    def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
+        """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
+
+        Raises FileNotFoundError if it was removed, to make room.
+        """
+        ...
+
+    def store(self, target: PurePath, path: Path, when: datetime) -> str:
+        """Put a file of a run that ended `when` where it stays; return its name in the record."""
+        ...
+
+    def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
+        """Make a filled folder, with its record, that of a pod, instead of that of `old`; return the bytes more."""
+        ...
+
+    def found(self) -> Iterator[tuple[float, int, PurePath]]:
+        """Yield (time, bytes, folder) of every pod."""
+        ...
+
+    def remove(self, target: PurePath) -> None:
+        """Remove the folder of a pod."""
+        ...
+
+    def close(self) -> None:
+        """Remove what only this process needs. Idempotent."""
+        ...
+
+
+def open_place(place: str | os.PathLike[str]) -> Place:
+    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
+    if is_object_url(place):
+        from tfoperator.logs.archive.bucket import Bucket
+
+        return Bucket(str(place))
+    parts = urlsplit(str(place))
+    return Directory(Path(unquote(parts.path) if parts.scheme == "file" and not parts.netloc else place))
+
+
+class Directory:
+    """See `Place`. A folder is filled beside its final place, and renamed: readers never see a part."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def __str__(self) -> str:
+        return str(self.root)
+
+    def check(self) -> None:
+        """See `Place`."""
+        self.root.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=".writable-", dir=self.root)
+        os.close(handle)
+        Path(name).unlink()
+
+    def children(self, under: PurePath) -> list[str]:
+        """See `Place`."""
+        os.stat(self.root)
+        try:
+            return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+    def record(self, target: PurePath) -> ArchivedPod | None:
+        """See `Place`."""
+        return read_record(self.root / target)
+
+    def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
+        """See `Place`."""
+        with (self.root / name).open("rb") as stream:
+            if last:
+                stream.seek(max(0, os.fstat(stream.fileno()).st_size - last))
+            return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
+
+    def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
+        """See `Place`."""
+        link(self.root / target / name, path)
+        return path.name, path.stat().st_size
+
+    def store(self, target: PurePath, path: Path, when: datetime) -> str:
+        """See `Place`."""
+        del target, when
+        path.chmod(0o640)  # clients in the volume's group read it
+        return path.name
+
+    def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
+        """See `Place`."""
+        del old
+        os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
+        size, path = _size(folder), self.root / target
+        if not path.exists():
+            folder.rename(path)
+            return size
+        size -= _size(path)
+        before = Path(tempfile.mkdtemp(prefix=f"{UNFINISHED}old-", dir=path.parent))
+        path.rename(before)
+        folder.rename(path)
+        shutil.rmtree(before, ignore_errors=True)
+        return size
+
+    def found(self) -> Iterator[tuple[float, int, PurePath]]:
+        """See `Place`."""
+        for record in self.root.glob(f"*/*/*/{RECORD}"):
+            if record.parent.name.startswith(UNFINISHED):
+                continue
+            try:
+                yield record.stat().st_mtime, _size(record.parent), record.parent.relative_to(self.root)
+            except OSError as error:
+                logger.warning("%s in the log archive can't be read: %s", record, error)
+
+    def remove(self, target: PurePath) -> None:
+        """See `Place`."""
+        folder = self.root / target
+        shutil.rmtree(folder, ignore_errors=True)
+        for parent in (folder.parent, folder.parent.parent):
+            try:
+                parent.rmdir()
+            except OSError:  # not empty
+                break
+
+    def close(self) -> None:
+        """See `Place`."""
+
+
+def _size(folder: Path) -> int:
+    with os.scandir(folder) as entries:
+        return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
