@@ -165,7 +165,8 @@ def normalized(objects: Objects) -> Objects:
             continue
         one = without_helms_own(one)
         metadata = one["metadata"]
-        metadata.setdefault("labels", {}).pop("app.kubernetes.io/name", None)  # kustomize: on what the base has only
+        for name in ("name", "part-of", "component"):  # kustomize: on what the base has only
+            metadata.setdefault("labels", {}).pop(f"app.kubernetes.io/{name}", None)
         for empty in [name for name in ("labels", "annotations") if metadata.get(name) == {}]:
             del metadata[empty]
         if key[0] == "Deployment":

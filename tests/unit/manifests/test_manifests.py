@@ -155,6 +155,12 @@ def test_selectors_pick_the_operators_pods(base: Objects) -> None:
         assert selector.items() <= labels.items()
 
 
+def test_what_the_base_makes_tells_what_it_is_part_of_and_of_which_version(base: Objects) -> None:
+    said = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
+    labels = {f"app.kubernetes.io/{name}": value for name, value in said.items()}
+    assert all(labels.items() <= one["metadata"]["labels"].items() for one in [*base.values(), pod_of(base)])
+
+
 def test_the_image_is_of_this_version(container: dict[str, Any]) -> None:
     assert container["image"] == f"tfoperator:{tfoperator.__version__}"
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
@@ -323,14 +329,15 @@ def test_monitoring_scrapes_the_metrics_port_of_the_base_under_the_name_that_rul
     for group in watched["PrometheusRule", "tfoperator"]["spec"]["groups"]:
         for rule in group["rules"]:
             assert f'job="{job}"' in rule["expr"]
-            assert set(rule["annotations"]) == {"summary", "description"}
+            assert set(rule["annotations"]) == {"summary", "description", "runbook_url"}
 
 
 def test_every_alert_is_documented(watched: Objects) -> None:
     groups = watched["PrometheusRule", "tfoperator"]["spec"]["groups"]
-    alerts = [rule["alert"] for group in groups for rule in group["rules"]]
-    documented = re.findall(r"^\| `(TF\w+)` \|", (ROOT / "docs" / "monitoring.md").read_text(), re.MULTILINE)
-    assert documented == alerts
+    alerts = {rule["alert"]: rule["annotations"]["runbook_url"] for group in groups for rule in group["rules"]}
+    page = (ROOT / "docs" / "monitoring.md").read_text()
+    rows = re.findall(r'^\| <a id="(\w+)"></a>`(TF\w+)` \|', page, re.MULTILINE)
+    assert [(name, f"docs/monitoring.md#{anchor}") for anchor, name in rows] == [*alerts.items()]
 
 
 def test_grafana_finds_the_dashboard_and_its_panels_do_not_overlap(watched: Objects) -> None:

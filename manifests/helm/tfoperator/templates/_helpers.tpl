@@ -17,9 +17,16 @@ app.kubernetes.io/name: {{ include "tfoperator.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
-{{- define "tfoperator.labels" -}}
+{{/* What pods have, too. */}}
+{{- define "tfoperator.podLabels" -}}
 {{ include "tfoperator.selectorLabels" . }}
+app.kubernetes.io/part-of: tfoperator
+app.kubernetes.io/component: operator
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "tfoperator.labels" -}}
+{{ include "tfoperator.podLabels" . }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
