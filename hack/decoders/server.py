@@ -19,7 +19,7 @@ from tfoperator.api.schema import crd
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver import BUILTIN, StatusError
 from tfoperator.local.apiserver.http import decode_delete_options, decode_object, protobuf, write_options
-from tfoperator.local.apiserver.objects import Owner, after_update, list_keys, managed_fields
+from tfoperator.local.apiserver.objects import Owner, after_update, builtin_layout, managed_fields
 from tfoperator.local.apiserver.objects.field_managers import owned_fields
 from tfoperator.local.apiserver.objects.field_sets import fields_of
 from tfoperator.local.apiserver.registry import patcher
@@ -153,11 +153,12 @@ def _requests() -> list[Decoder]:
         parse_selector(PODS_OF_SERVER, text if labels else "", "" if labels else text).matches(POD)
 
     def applied(data: bytes) -> None:
-        keys = list_keys("Pod")
+        layout = builtin_layout("Pod")
         owned_fields(json.loads(data))
-        after_update(POD, POD, json.loads(data), Owner("x"), keys)
+        after_update(POD, POD, json.loads(data), Owner("x"), layout)
 
-    entries = managed_fields({Owner("x", "Apply"): fields_of(POD, list_keys("Pod"))}, (), "v1", "2026-01-01T00:00:00Z")
+    applied_fields = fields_of(POD, builtin_layout("Pod"))
+    entries = managed_fields({Owner("x", "Apply"): applied_fields}, (), "v1", "2026-01-01T00:00:00Z")
     types = ("application/merge-patch+json", "application/strategic-merge-patch+json")
     merge = as_json({"metadata": {"labels": {"x": None}}, "spec": {"containers": [{"name": "a", "$patch": "delete"}]}})
     return [
