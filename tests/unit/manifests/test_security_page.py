@@ -1,4 +1,4 @@
-"""SECURITY.md says of every right in the manifests why it is there, and of no other."""
+"""docs/security.md says of every right in the manifests why it is there, and of no other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ from tfoperator.kube.options import ListOptions
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ListPage
 
-PAGE = (Path(__file__).resolve().parents[3] / "SECURITY.md").read_text()
+ROOT = Path(__file__).resolve().parents[3]
+PAGE = (ROOT / "docs/security.md").read_text()
 
 SECTIONS = {
     "The operator": ["operator"],
@@ -115,8 +116,14 @@ def test_the_network_policy_for_replicas_picks_the_pods_that_the_operator_makes(
     assert [one["podSelector"]["matchLabels"] for one in rule["from"]] == [labels]
 
 
-def test_what_the_page_links_to_is_there() -> None:
-    root = Path(__file__).resolve().parents[3]
-    links = [link for link in re.findall(r"\]\(([^)#]+)", PAGE) if "://" not in link]
-    assert len(links) > 5
-    assert [link for link in links if not (root / link).exists()] == []
+def test_what_the_pages_link_to_is_there() -> None:
+    for page in ("SECURITY.md", "docs/security.md"):
+        links = [link for link in re.findall(r"\]\(([^)#]+)", (ROOT / page).read_text()) if "://" not in link]
+        assert len(links) > 3
+        assert [link for link in links if not (ROOT / page).parent.joinpath(link).exists()] == []
+
+
+def test_whoever_reports_a_vulnerability_reads_a_page_and_not_a_book() -> None:
+    lines = (ROOT / "SECURITY.md").read_text().splitlines()
+    assert len(lines) <= 65
+    assert "docs/security.md" in "".join(lines)
