@@ -98,6 +98,7 @@ def test_a_release_from_its_installation_to_its_end(system: InCluster, team: InC
     assert "looks after TFJobs in all namespaces" in said
     assert f"kubectl -n {system.namespace} rollout status deployment/{RELEASE}" in said
 
+    assert "Phase:          Succeeded" in helm("test", RELEASE, "--timeout=120s")
     trains(team, "after-install")
     team.apply(shell_job("long", "trap 'exit 0' TERM; sleep 1000 & wait"))
     status = eventually(lambda: running(team, "long"), within=LIMIT, every=0.3, what="its status is complete")

@@ -136,10 +136,12 @@ def kustomized(folder: Path, resources: list[str], components: list[str]) -> Obj
 def render(tmp_path: Path) -> Render:
     """What `helm template` makes of values."""
 
-    def rendered(values: Json | None = None, name: str = "tfoperator", namespace: str = NAMESPACE) -> Objects:
+    def rendered(
+        values: Json | None = None, name: str = "tfoperator", namespace: str = NAMESPACE, *, tests: bool = False
+    ) -> Objects:
         file = tmp_path / "values.yaml"
         file.write_text(yaml.safe_dump(values or {}))
-        release = ("--namespace", namespace, "--values", str(file))
+        release = ("--namespace", namespace, "--values", str(file), *(() if tests else ("--skip-tests",)))
         return keyed(run("helm", "template", name, str(CHART), *release))
 
     return rendered
@@ -334,8 +336,14 @@ def test_an_api_server_takes_every_object_of_the_chart(
     values: Json = {**VARIANTS["everything"][2], "namespaces": [cluster.namespace]}
     values |= {"monitoring": {"dashboard": {"enabled": True}}, "nodeSelector": {"a": "b"}, "podAnnotations": {"a": "b"}}
     values |= {"tolerations": [{"operator": "Exists"}], "imagePullSecrets": [{"name": "x"}], "priorityClassName": "x"}
-    objects = render(values, "dry-run", cluster.namespace)
-    assert {"Deployment", "NetworkPolicy", "PersistentVolumeClaim", "CustomResourceDefinition"} <= {
+    extra = {"volumes": {"emptyDir": {}}, "volumeMounts": {"mountPath": "/x"}, "env": {"value": "text"}}
+    values |= {f"extra{name[0].upper()}{name[1:]}": [{"name": "x", **one}] for name, one in extra.items()}
+    objects = render(values, "dry-run", cluster.namespace, tests=True)
+    pod = objects["Deployment", cluster.namespace, "dry-run-tfoperator"]["spec"]["template"]["spec"]
+    assert {"name": "x", "emptyDir": {}} in pod["volumes"]
+    assert {"name": "x", "mountPath": "/x"} in pod["containers"][0]["volumeMounts"]
+    assert pod["containers"][0]["env"] == [{"name": "x", "value": "text"}]
+    assert {"Pod", "Deployment", "NetworkPolicy", "PersistentVolumeClaim", "CustomResourceDefinition"} <= {
         k for k, *_ in objects
     }
     (tmp_path / "objects.yaml").write_text(yaml.safe_dump_all(list(objects.values())))

@@ -31,6 +31,10 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
+{{- define "tfoperator.image" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
 {{- define "tfoperator.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create }}
 {{- default (include "tfoperator.fullname" .) .Values.serviceAccount.name }}
@@ -192,6 +196,9 @@ subjects:
   mountPath: /etc/tfoperator/config
   readOnly: true
 {{- end }}
+{{- with .Values.extraVolumeMounts }}
+{{ toYaml . }}
+{{- end }}
 {{- end }}
 
 {{- define "tfoperator.volumes" -}}
@@ -221,5 +228,8 @@ subjects:
 - name: config
   configMap:
     name: {{ $fullname }}
+{{- end }}
+{{- with .Values.extraVolumes }}
+{{ toYaml . }}
 {{- end }}
 {{- end }}
