@@ -95,6 +95,8 @@ def test_a_release_has_all_its_parts_and_their_checksums(dist: Path) -> None:
 def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Path) -> None:
     with zipfile.ZipFile(named(dist, "-py3-none-any.whl")) as wheel:
         names = set(wheel.namelist())
+        scripts = wheel.read(next(name for name in names if name.endswith("/entry_points.txt"))).decode()
+    assert {"tfoperator", "kubectl-tfjob"} <= {line.partition(" = ")[0] for line in scripts.splitlines()}
     expected = subprocess.run(
         ["git", "ls-files", "tfoperator/*.py", "tfoperator/*.yaml", "tfoperator/*.html", "tfoperator/py.typed"],
         cwd=ROOT, capture_output=True, text=True, check=True,
