@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
+from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution
 from tfoperator.launcher.core import cache_key, fingerprint
 from tfoperator.pipeline.graph import FromOutside, Graph, Source, Step
 from tfoperator.pipeline.local_paths import exists, local_path, version
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, MetadataStore, RunRecord, StepOutcome
+
+logger = logging.getLogger(__name__)
 
 _STATES = {
     "running": "RUNNING",
@@ -82,11 +86,15 @@ class MetadataDriver:
         return live[0].type, live
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
-        """Return the cache key of executor and inputs. Files of this machine made by no step count by version."""
+        """Return the cache key of executor and inputs. Files and objects made by no step count by version."""
         if not identity:
             return ""
         outside = [source for source in step.inputs.values() if isinstance(source, FromOutside)]
-        versions = [version(one.uri) for source in outside for one in source.artifacts]
+        try:
+            versions = [version(one.uri) for source in outside for one in source.artifacts]
+        except ObjectStoreError as error:
+            logger.warning("step %s: caching is disabled: an input can't be looked at: %s", step.name, error)
+            return ""
         return fingerprint(step.name, cache_key(resolved, identity), versions)
 
     def _make_folders(self, uris: list[str]) -> None:
@@ -105,7 +113,7 @@ class MetadataDriver:
 def publish(store: MetadataStore, execution: Execution, run: RunRecord) -> None:
     """Record the outcome of an execution."""
     outputs = {
-        name: tuple([(one.uri, one.properties, exists(one.uri)) for one in artifacts])
+        name: tuple([(one.uri, one.properties, _is_made(one.uri)) for one in artifacts])
         for name, artifacts in execution.outputs.items()
     }
     state: Any = _STATES[execution.state]
@@ -141,7 +149,19 @@ def _execution(record: ExecutionRecord, state: str) -> Execution:
     )
 
 
+def _is_made(uri: str) -> bool:
+    try:
+        return exists(uri)
+    except ObjectStoreError as error:
+        logger.warning("%s can't be looked at; it has to be before it is used again: %s", uri, error)
+        return True
+
+
 def _still_there(earlier: ExecutionRecord) -> bool:
-    """Return whether its outputs are usable: not removed, and still present if they were made on this machine."""
+    """Return whether its outputs are usable: not removed, and still present if they were when it ended."""
     known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
-    return all(one.state == "LIVE" and (exists(one.uri) or not one.made) for one in known)
+    try:
+        return all(one.state == "LIVE" and (not one.made or exists(one.uri)) for one in known)
+    except ObjectStoreError as error:
+        logger.warning("the outputs of execution %d are not used, for they can't be looked at: %s", earlier.id, error)
+        return False

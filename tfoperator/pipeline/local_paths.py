@@ -1,11 +1,18 @@
-"""URIs that are paths of this machine: existence and version."""
+"""URIs of artifacts, paths of this machine or of objects: existence, version, removal.
+
+For objects each may raise ObjectStoreError.
+"""
 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
+
+from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
@@ -20,17 +27,37 @@ def local_path(uri: str) -> Path | None:
 
 
 def exists(uri: str) -> bool:
-    """Return whether a URI is an existing path of this machine."""
+    """Return whether a URI is an existing path of this machine, or one of objects that exist."""
     path = local_path(uri)
-    return path is not None and os.path.lexists(path)
+    if path is None:
+        return is_object_url(uri) and next(Objects(uri).here(), None) is not None
+    return os.path.lexists(path)
 
 
 def version(uri: str) -> str:
-    """Return a digest of the file, or the files below the directory: names, sizes and times; "" for other URIs."""
+    """Return names, sizes and times of a file, or of the files below a directory; of objects, ETags instead of times.
+
+    Empty for other URIs.
+    """
     path = local_path(uri)
+    if path is not None:
+        return ";".join(_described(path))
+    objects = islice(Objects(uri).here(), _MAX_FILES) if is_object_url(uri) else ()
+    return ";".join(f"{one.key},{one.size},{one.version.get('e_tag', one.modified)}" for one in objects)
+
+
+def remove(uri: str) -> bool:
+    """Remove a file, a directory or objects; return whether there was anything."""
+    path = local_path(uri)
+    if not exists(uri):
+        return False
     if path is None:
-        return ""
-    return ";".join(_described(path))
+        Objects(uri).remove()
+    elif path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+    return True
 
 
 def _described(path: Path) -> Iterator[str]:

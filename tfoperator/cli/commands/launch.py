@@ -74,7 +74,11 @@ def launch(
     ] = None,
     tmp_path: Annotated[
         str,
-        typer.Option("--tmp-path", help="A directory that the container sees under the same path.", metavar="DIR"),
+        typer.Option(
+            "--tmp-path",
+            help="A directory that the container sees under the same path, or a URL of objects.",
+            metavar="DIR|URL",
+        ),
     ] = "",
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:

@@ -120,7 +120,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         if record.state == "retryable":
             record = msgspec.structs.replace(record, attempt=record.attempt + 1, name="", uid="")
         if not record.name:
-            self.context.store.clear(self.tmp_path)
+            self._clear_output()
             self._record = record
             name = object_name(record.component, record.run, record.attempt)
             self.work.forget_logs()

@@ -53,6 +53,7 @@ from tfoperator.launcher.core.output import (
     OutputStore,
     VerdictKind,
     judge,
+    output_file,
     parse_output,
     read_output,
 )
@@ -113,6 +114,7 @@ __all__ = [
     "fingerprint",
     "judge",
     "merge_values",
+    "output_file",
     "parse_output",
     "read_output",
     "recorded_execution",

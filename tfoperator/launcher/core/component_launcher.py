@@ -14,6 +14,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from tfoperator.base.clock import StopSignal
+from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher.core.component import (
     TMP_PATH,
     ArtifactDict,
@@ -30,6 +31,7 @@ from tfoperator.launcher.core.errors import (
     LaunchCancelled,
     NoLauncherError,
     PermanentFailure,
+    PlatformUnavailable,
     RetryableFailure,
     WorkDirectoryError,
 )
@@ -156,7 +158,18 @@ class BaseComponentLauncher(abc.ABC):
 
     def _read_output(self, end: ContainerEnd | None = None) -> Output | MalformedOutput | None:
         """Return the component's output.json: the file if there is one, else the one in the container's end."""
-        return read_output(self.context.store, self.tmp_path, frozenset(self.component.outputs), end)
+        try:
+            return read_output(self.context.store, self.tmp_path, self.component.outputs, end)
+        except ObjectStoreError as error:  # the container's end is kept, for a launch that resumes
+            raise PlatformUnavailable(f"component {self.component.name}: {error}") from None
+
+    def _clear_output(self) -> None:
+        """Remove an output.json of an earlier attempt."""
+        try:
+            self.context.store.clear(self.tmp_path)
+        except ObjectStoreError as error:
+            kind = PlatformUnavailable if error.passing else PermanentFailure
+            raise kind(f"component {self.component.name}: {error}") from None
 
     def _place(self) -> dict[str, str]:
         """Return the future place of the container on the platform, for `LaunchRecord.place`."""

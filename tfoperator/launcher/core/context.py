@@ -22,7 +22,7 @@ from tfoperator.kube.config import SERVICE_ACCOUNT, ClusterConfig, load_config, 
 from tfoperator.kube.retry import failure_of
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
-from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
+from tfoperator.launcher.core.output import AnyOutputStore, OutputStore
 from tfoperator.launcher.core.record import RecordKeeper
 
 logger = logging.getLogger(__name__)
@@ -126,17 +126,17 @@ class LaunchContext:
     """Everything has a default that suits a program on one machine.
 
     `work_dir` belongs to one launch (by default `.tfoperator/launches/<component>`). `tmp_path` is a directory that the
-    container sees under the same path; without it, it lies in `work_dir`, and Kubernetes hands output.json back as the
-    termination message. `cache` uses the outputs of an earlier, equal execution. Without `resume`, a launch that has
-    ended is restarted, and any other is refused. `log` gets the component's lines, `tell` the launcher's
-    own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record instead of the
-    working directory, and `still_ours` raises OwnershipLost once another launcher has taken over; it is called before
-    anything is created or stopped.
+    container sees under the same path, or the URL of objects; without it, it lies in `work_dir`, and Kubernetes hands
+    output.json back as the termination message. `cache` uses the outputs of an earlier, equal execution. Without
+    `resume`, a launch that has ended is restarted, and any other is refused. `log` gets the component's lines, `tell`
+    the launcher's own messages; both are called from any thread, `log` from one at a time. `keeper` keeps the record
+    instead of the working directory, and `still_ours` raises OwnershipLost once another launcher has taken over; it is
+    called before anything is created or stopped.
     """
 
     work_dir: Path | None = None
     tmp_path: str = ""
-    store: OutputStore = dataclasses.field(default_factory=LocalOutputStore)
+    store: OutputStore = dataclasses.field(default_factory=AnyOutputStore)
     retry: RetryPolicy = DEFAULT_POLICY
     api_retry: RetryPolicy = API_POLICY
     clean_up: CleanUp = CleanUp.ALWAYS

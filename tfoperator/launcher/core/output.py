@@ -14,12 +14,15 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal, Protocol
+from urllib.parse import unquote
 
 import msgspec
 
+from tfoperator.base.object_store import Objects, is_object_url
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
 
@@ -124,6 +127,32 @@ class LocalOutputStore:
             return stream.read(MAX_OUTPUT_BYTES + 1)
 
 
+class AnyOutputStore(LocalOutputStore):
+    """A directory, or the URL of objects, to which the container writes output.json itself. Thread-safe."""
+
+    def clear(self, tmp_path: str) -> None:
+        """See `OutputStore`."""
+        if is_object_url(tmp_path):
+            Objects(tmp_path).delete([OUTPUT_FILE])
+        else:
+            super().clear(tmp_path)
+
+    def read(self, tmp_path: str) -> bytes | None:
+        """See `OutputStore`."""
+        if not is_object_url(tmp_path):
+            return super().read(tmp_path)
+        known = Objects(tmp_path).find(OUTPUT_FILE)
+        if known is not None and known.size > MAX_OUTPUT_BYTES:
+            raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
+        found = Objects(tmp_path).get(OUTPUT_FILE, limit=MAX_OUTPUT_BYTES)
+        return None if found is None else found[0]
+
+
+def output_file(tmp_path: str) -> str:
+    """Return the container's path of output.json; empty if it is an object."""
+    return "" if is_object_url(tmp_path) else f"{tmp_path}/{OUTPUT_FILE}"
+
+
 def _make_shared(directory: Path) -> None:
     """Make a directory that every user may write to, atomically with this mode. Raises OSError.
 
@@ -158,9 +187,13 @@ class ContainerEnd(msgspec.Struct, frozen=True):
 
 
 def read_output(
-    store: OutputStore, tmp_path: str, known_outputs: frozenset[str], end: ContainerEnd | None = None
+    store: OutputStore, tmp_path: str, planned: Mapping[str, Sequence[Artifact]], end: ContainerEnd | None = None
 ) -> Output | MalformedOutput | None:
-    """Return a component's output.json: the file if there is one, else that of its container's end. Raises OSError."""
+    """Return a component's output.json: the file if there is one, else that of its container's end. Raises OSError.
+
+    Of a success, outputs that are `planned` to be objects and lie below `tmp_path` are copied to where they are
+    planned, and returned so: a program that knows no object store may have its outputs there.
+    """
     try:
         data = store.read(tmp_path)
         if end is not None and end.by_message and not data:
@@ -173,9 +206,42 @@ def read_output(
                     "sees, too, and give its path as tmp_path (--tmp-path), or write less"
                 )
             data = end.output
-        return None if data is None else parse_output(data, known_outputs)
+        output = None if data is None else parse_output(data, frozenset(planned))
+        failed = output is None or output.error_status is not None or (end is not None and end.exit_code)
+        return output if output is None or failed else _copied(output, planned, tmp_path)
     except MalformedOutput as error:
         return error
+
+
+def _copied(output: Output, planned: Mapping[str, Sequence[Artifact]], tmp_path: str) -> Output:
+    outputs: dict[str, Artifact | list[Artifact]] = {}
+    for name, artifacts in output.artifacts().items():
+        place = planned[name][0].uri if planned[name] else ""
+        outputs[name] = copies = list(artifacts)
+        for number, one in enumerate(artifacts) if is_object_url(place) else ():
+            if (path := _below(one.uri, tmp_path)) is not None:
+                there = Objects(place if len(artifacts) == 1 else f"{place}/{number}")
+                there.remove()  # of an earlier try
+                there.upload(path)
+                copies[number] = msgspec.structs.replace(one, uri=there.url)
+    return msgspec.structs.replace(output, outputs=outputs)
+
+
+def _below(uri: str, tmp_path: str) -> Path | None:
+    """Return the file or directory, None if the URI is none below `tmp_path`. Raises MalformedOutput.
+
+    The container wrote it, so it must not lead elsewhere: it would be shown to all who may read outputs.
+    """
+    path = Path(unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri)
+    if is_object_url(tmp_path) or not path.is_relative_to(tmp_path):
+        return None
+    try:
+        real = path.resolve(strict=True)
+    except (OSError, RuntimeError):
+        raise MalformedOutput(f"{OUTPUT_FILE} names {uri}, which is not there for the launcher to copy") from None
+    if not real.is_relative_to(Path(tmp_path).resolve()) or not (real.is_file() or real.is_dir()):
+        raise MalformedOutput(f"{OUTPUT_FILE} names {uri}, which leads out of tmp_path, or is no file or directory")
+    return real
 
 
 class VerdictKind(StrEnum):

@@ -33,6 +33,7 @@ from tfoperator.launcher.core import (
     MalformedOutput,
     Output,
     PlatformConfig,
+    PlatformUnavailable,
     RetryableFailure,
     judge,
 )
@@ -215,13 +216,16 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             if self.cancelled.is_set():
                 raise LaunchCancelled(f"component {self.component.name}: cancelled")
             begun = self.record.state == "planned" and self.record.name == ""
-            self.context.store.clear(self.tmp_path)
+            self._clear_output()
             self.context.still_ours()
             self._advance("planned", attempt=self.record.attempt + (not begun), name=self._spec.path)
             return self._once(input_dict, output_dict, exec_properties)
 
         del execution_id
-        return self._repeated(attempt, lambda error: isinstance(error, RetryableFailure))
+        return self._repeated(
+            attempt,
+            lambda error: isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable),
+        )
 
     def _once(self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]) -> Output | None:
         end = ContainerEnd(exit_code=0)
@@ -240,7 +244,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             # Also BaseExceptions such as asyncio's CancelledError: no error of a class may end the whole process.
             logger.exception("component %s failed", self.component.name)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
-        output = self._read_output()
+        output = self._read_output(end)
         judge(end, output).raise_failure(f"component {self.component.name} failed")
         assert not isinstance(output, MalformedOutput)
         return output

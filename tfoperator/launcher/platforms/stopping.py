@@ -12,7 +12,6 @@ import msgspec
 from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container import Backend, Launch
 from tfoperator.launcher.core import (
-    OUTPUT_FILE,
     ContainerEnd,
     LaunchContext,
     LaunchRecord,
@@ -20,6 +19,7 @@ from tfoperator.launcher.core import (
     VerdictKind,
     WorkDirectory,
     judge,
+    output_file,
     read_output,
 )
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
@@ -60,8 +60,8 @@ def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecor
 
 
 def _concluded(record: LaunchRecord, end: ContainerEnd, context: LaunchContext) -> LaunchRecord:
-    known = frozenset(record.decided.outputs if record.decided is not None else ())
-    output = read_output(context.store, record.place.get("tmp_path", ""), known, end)
+    planned = record.decided.outputs if record.decided is not None else {}
+    output = read_output(context.store, record.place.get("tmp_path", ""), planned, end)
     verdict = judge(end, output)
     succeeded = verdict.kind is VerdictKind.SUCCEEDED
     plain = msgspec.to_builtins(output) if succeeded and isinstance(output, Output) else None
@@ -77,7 +77,7 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
         yield None  # there is nothing to stop
     elif record.kind == "docker":
         with closing(connect_docker(record.place.get("engine", ""))) as engine:
-            yield DockerBackend(launch, engine, {}, "never", f"{record.place.get('tmp_path', '')}/{OUTPUT_FILE}")
+            yield DockerBackend(launch, engine, {}, "never", output_file(record.place.get("tmp_path", "")))
     elif record.kind in ("kubernetes", "tfjob"):
         with context.kube() as client:
             namespace = record.place.get("namespace") or context.namespace or client.namespace or "default"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import shutil
 from collections import defaultdict
 from collections.abc import Callable
 
 import msgspec
 
+from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
@@ -17,7 +17,7 @@ from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.local_paths import local_path
+from tfoperator.pipeline.local_paths import remove
 from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState, StepOutcome
 
 _STOP_REASON = "its runner died, and it was stopped by a later command"
@@ -136,11 +136,12 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
 
 
 def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool) -> list[str]:
-    """Remove a run; return the URIs of removed outputs. Raises RunInProgress.
+    """Remove a run; return the URIs of removed outputs. Raises RunInProgress, and ObjectStoreError with the run kept.
 
     Only this run's outputs in `pipeline_root/step/output/run` are removed, and none that another
     run has reused.
     """
+    gone: list[str] = []
     removed: list[str] = []
     with home.lock(run.id):
         for execution in store.executions(run.id).values() if outputs else ():
@@ -150,15 +151,13 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                     users = {
                         one.run_id for direction in ("INPUT", "OUTPUT") for one in store.users_of(record.id, direction)
                     }
-                    path = local_path(record.uri)
-                    if record.uri != own or path is None or users - {run.id, ""}:
+                    place, _, number = record.uri.rpartition("/")
+                    one_of_own = is_object_url(own) and place == own and number.isdecimal()  # of several, copied there
+                    if not (record.uri == own or one_of_own) or users - {run.id, ""}:
                         continue
-                    if path.is_dir() and not path.is_symlink():
-                        shutil.rmtree(path, ignore_errors=True)
-                    else:
-                        path.unlink(missing_ok=True)
-                    removed.append(record.uri)
-        store.mark_deleted(removed)
+                    removed += [record.uri] if remove(record.uri) else []
+                    gone.append(record.uri)
+        store.mark_deleted(gone)
         store.forget_run(run.id)
     home.remove(run.id)
     return removed

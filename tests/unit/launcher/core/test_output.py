@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -21,6 +22,7 @@ from tfoperator.launcher.core.output import (
     VerdictKind,
     judge,
     parse_output,
+    read_output,
 )
 
 PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))
@@ -131,6 +133,29 @@ def test_no_more_is_read_than_can_be_used(tmp_path: Path) -> None:
     data = LocalOutputStore().read(str(tmp_path))
     assert data is not None
     assert len(data) == MAX_OUTPUT_BYTES + 1
+
+
+def test_of_a_program_s_outputs_only_what_lies_in_its_own_folder_would_be_copied(tmp_path: Path) -> None:
+    place, planned = tmp_path / "tmp", {"model": [Artifact("s3://bucket/root/model")]}
+    (tmp_path / "secret").write_text("of the launcher")
+    place.mkdir()
+    (place / "link").symlink_to(tmp_path / "secret")
+    (place / "loop").symlink_to(place / "loop")
+    os.mkfifo(place / "pipe")
+
+    def said(uri: object, end: ContainerEnd | None = None, **more: object) -> object:
+        (place / "output.json").write_text(json.dumps({"outputs": {"model": {"uri": uri}}, **more}))
+        return read_output(LocalOutputStore(), str(place), planned, end)
+
+    for name in ("link", "loop", "pipe", "none", "../secret", "link/x"):
+        for uri in (f"{place}/{name}", f"file://{place}/{name}"):
+            assert isinstance(said(uri), MalformedOutput), uri
+    failed = {"error_status": {"code": "PERMANENT_ERROR"}}
+    kept = [said(f"{tmp_path}/secret"), said("s3://other/x"), said(f"{place}/link", ContainerEnd(1))]
+    for output in [*kept, said(f"{place}/link", **failed)]:
+        assert isinstance(output, Output)
+    assert isinstance(kept[0], Output)
+    assert kept[0].artifacts() == {"model": (Artifact(f"{tmp_path}/secret"),)}
 
 
 def test_a_new_directory_is_for_every_user_of_a_container_and_a_file_in_it_for_its_owner(tmp_path: Path) -> None:

@@ -60,11 +60,13 @@ def test_dollars_of_values_are_escaped_where_the_platform_expands_them_and_nowhe
     assert docker["containers.create"]["command"] == ["$(HOME)"]
 
 
-def test_a_shared_directory_needs_no_termination_message() -> None:
-    (main,) = shown(KubernetesPodComponentLauncher, tmp_path="/shared")["spec"]["containers"]
+@pytest.mark.parametrize(("place", "volumes"), [("/shared", ["/shared"]), ("s3://bucket/tmp", [])])
+def test_a_shared_directory_and_objects_need_no_termination_message(place: str, volumes: list[str]) -> None:
+    (main,) = shown(KubernetesPodComponentLauncher, tmp_path=place)["spec"]["containers"]
 
-    assert main["args"] == ["/shared"]
+    assert main["args"] == [place]
     assert "terminationMessagePath" not in main
+    assert list(shown(DockerComponentLauncher, tmp_path=place)["containers.create"].get("volumes", ())) == volumes
 
 
 @pytest.mark.parametrize(

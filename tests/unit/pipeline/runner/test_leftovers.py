@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from hack.s3_server import BUCKET
+from tests.support.fixtures import s3, s3_variables
+from tfoperator.base.object_store import Objects, ObjectStoreError
 from tfoperator.launcher import Execution
 from tfoperator.launcher.core import Artifact
 from tfoperator.pipeline import Home, RunInProgress
@@ -12,10 +15,12 @@ from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.runner import clean_run, old_runs
 from tfoperator.pipeline.store import MetadataStore, RunRecord
 
+__all__ = ["s3", "s3_variables"]
+
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def over(store: MetadataStore, root: Path, name: str, *uris: str) -> RunRecord:
+def over(store: MetadataStore, root: Path | str, name: str, *uris: str) -> RunRecord:
     """A run whose only step has put out what is at these URIs."""
     run = RunRecord(name, "p", "succeeded", str(root), "f", NOW, steps={"a": ()})
     store.put_run(run)
@@ -45,6 +50,25 @@ def test_only_what_lies_where_the_runs_outputs_go_is_removed(tmp_path: Path) -> 
         assert store.artifacts(str(own))[0].state == "DELETED"
     assert (victim / "file").read_text() == "somebody else's"
     assert list(link.parent.iterdir()) == []
+
+
+@pytest.mark.full
+def test_of_objects_too_only_what_lies_there_is_removed(s3: dict[str, str], tmp_path: Path) -> None:
+    home, root = Home(tmp_path / "home"), f"s3://{BUCKET}/{tmp_path.name}"
+    objects = Objects(root)
+    keys = ["a/o/one", "a/o/many/0", "a/o/many/10", "a/o/many/x", "a/o/other/0", "elsewhere"]
+    for key in keys:
+        objects.put(key, b"x")
+    elsewhere = [f"{root}/a/o/many/{end}" for end in ("x", "../../../elsewhere", "..", "0?x")]
+    with home.store() as store:
+        many = [f"{root}/a/o/many/0", *elsewhere, f"{root}/elsewhere", f"{root}/a/o/many/10", f"{root}/a/o/many/11"]
+        assert clean_run(home, store, over(store, root, "many", *many), outputs=True) == [many[0], many[-2]]
+        assert clean_run(home, store, over(store, root, "one", f"{root}/a/o/one"), outputs=True)
+        lost = over(store, "s3://nobucket/x", "lost", "s3://nobucket/x/a/o/lost")
+        with pytest.raises(ObjectStoreError):
+            clean_run(home, store, lost, outputs=True)
+        assert [run.id for run in store.runs()] == ["lost"]
+    assert [one.key for one in objects.all()] == ["a/o/many/x", "a/o/other/0", "elsewhere"]
 
 
 def test_old_runs_are_those_beyond_the_newest_that_are_over(tmp_path: Path) -> None:

@@ -93,7 +93,12 @@ class Launching(msgspec.Struct, frozen=True):
         CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
     ] = CleanUpPolicy.ALWAYS
     tmp_path: Annotated[
-        str, typer.Option("--tmp-path", help="A directory that containers see under the same path.", metavar="DIR")
+        str,
+        typer.Option(
+            "--tmp-path",
+            help="A directory that containers see under the same path, or a URL of objects.",
+            metavar="DIR|URL",
+        ),
     ] = ""
 
     def context(self, cluster: ClusterOptions) -> LaunchContext:

@@ -147,7 +147,13 @@ def clean(
             if found.state in ("running", "interrupted"):
                 raise CliError(f"run {found.id} is {found.state}", f"End it first: tfoperator pipeline stop {found.id}")
         for found in wanted:
-            removed = clean_run(place, store, found, outputs=outputs)
+            try:
+                removed = clean_run(place, store, found, outputs=outputs)
+            except OSError as error:
+                hint = "The run is kept: clean it again when they can be."
+                raise CliError(
+                    f"outputs of run {found.id} can't be removed: {error}", hint, exit_code=EXIT_FAILED
+                ) from None
             say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
             note(f"there are no more than {keep} runs of a pipeline: nothing is removed")

@@ -14,13 +14,13 @@ import yaml
 
 from tfoperator.launcher.container import ContainerComponentLauncher, Launch, object_name
 from tfoperator.launcher.core import (
-    OUTPUT_FILE,
     ExecutorContainerSpec,
     ExecutorSpec,
     NoLauncherError,
     PlatformConfig,
     PlatformConfigError,
     merge_values,
+    output_file,
 )
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
@@ -113,7 +113,8 @@ class DockerComponentLauncher(ContainerComponentLauncher):
             call["entrypoint"] = list(container.command)
         if container.args:
             call["command"] = list(container.args)
-        call["volumes"] = volumes_with(call.get("volumes"), self.tmp_path)
+        if output_file(self.tmp_path):
+            call["volumes"] = volumes_with(call.get("volumes"), self.tmp_path)
         return call
 
     def check(self) -> None:
@@ -150,7 +151,7 @@ class DockerComponentLauncher(ContainerComponentLauncher):
     def _connect(self, launch: Launch) -> Iterator[DockerBackend]:
         with self._engine() as client:
             pull = self._run_kwargs.get("pull", "missing")
-            yield DockerBackend(launch, client, self.call, pull, f"{self.tmp_path}/{OUTPUT_FILE}")
+            yield DockerBackend(launch, client, self.call, pull, output_file(self.tmp_path))
 
     def _resolve_digest(self, image: str) -> str:
         """Return the current digest of the name: of the local image, or else the registry's."""
