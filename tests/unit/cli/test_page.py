@@ -21,7 +21,7 @@ def test_the_embedded_control_plane_is_known_by_its_version() -> None:
             assert is_local(client)
 
 
-@pytest.mark.parametrize(("status", "version"), [(200, "v1.34.0"), (403, "v1.34.0+tfoperator.embedded")])
+@pytest.mark.parametrize(("status", "version"), [(200, "v1.37.2"), (403, "v1.37.2+tfoperator.embedded")])
 def test_no_other_is(status: int, version: str) -> None:
     def handle(exchange: Exchange) -> None:
         exchange.respond(status, {"gitVersion": version})

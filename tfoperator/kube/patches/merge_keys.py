@@ -1,6 +1,6 @@
 """Which lists of the built-in kinds a strategic merge patch merges, and by which key: from the Go types' tags.
 
-From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.34. Every list
+From `patchStrategy:"merge"` and `patchMergeKey` in `core/v1`, `apps/v1` and `meta/v1` of Kubernetes 1.37. Every list
 not listed here is replaced as a whole, as Kubernetes does with "atomic" ones.
 """
 
@@ -26,6 +26,7 @@ _POD_SPEC = {
     "topologySpreadConstraints": "topologyKey",
     "schedulingGates": "name",
     "resourceClaims": "name",
+    "evictionResponders": "name",
     **{
         path: key
         for field in ("containers", "initContainers", "ephemeralContainers")
@@ -47,6 +48,9 @@ _KINDS: dict[str, dict[str, str]] = {
         "status.podIPs": "ip",
         "status.hostIPs": "ip",
         "status.resourceClaimStatuses": "name",
+        "status.nodeAllocatableResourceClaimStatuses": "resourceClaimName",
+        "status.nodeAllocatableResourceClaimStatuses.mapping": "name",
+        "status.nodeAllocatableResourceClaimStatuses.overhead": "name",
     },
     "Deployment": {**{f"spec.template.spec.{path}": key for path, key in _POD_SPEC.items()}, **_CONDITIONS},
     "Service": {"spec.ports": "port", **_CONDITIONS},

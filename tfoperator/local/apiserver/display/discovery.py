@@ -38,8 +38,8 @@ _SUBRESOURCE_KINDS = {
 
 VERSION = {
     "major": "1",
-    "minor": "34",
-    "gitVersion": f"v1.34.0{EMBEDDED_VERSION}",
+    "minor": "37",
+    "gitVersion": f"v1.37.2{EMBEDDED_VERSION}",
     "gitCommit": "",
     "gitTreeState": "clean",
     "buildDate": "2026-01-01T00:00:00Z",

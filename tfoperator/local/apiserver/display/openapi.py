@@ -147,7 +147,7 @@ _BUILTIN_TEXT = (
     "A {} of Kubernetes, with the fields and types that it has there. What each field means is told by "
     "`kubectl explain` against a cluster, and by the Kubernetes API reference."
 )
-_INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.34.0"}
+_INFO_OBJECT = {"title": "Kubernetes (tfoperator, embedded)", "version": "v1.37.2"}
 
 
 def _content(schema: str) -> _Dict:

@@ -73,6 +73,6 @@ def test_kubectl_learns_that_the_server_checks_fields_and_is_given_nothing_to_me
 
 def test_openapi_2_as_protobuf_is_a_document_of_no_kind() -> None:
     # Field 1 is the version of the format, 2 the information with title and version, 8 the paths.
-    title, version = b"Kubernetes (tfoperator, embedded)", b"v1.34.0"
+    title, version = b"Kubernetes (tfoperator, embedded)", b"v1.37.2"
     info = bytes((0x0A, len(title))) + title + bytes((0x12, len(version))) + version
     assert openapi_v2_protobuf() == b"\x0a\x032.0" + bytes((0x12, len(info))) + info + b"\x42\x00"
