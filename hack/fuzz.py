@@ -30,6 +30,7 @@ if __package__ in (None, ""):
 from hack.random_jobs import Case, random_case
 from hack.simulated_objects import SimulatedObjects
 from tfoperator.api import default, errors, validate, validate_manifest
+from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import MAX_REQUEUE, Create, Delete, Patch, plan
 from tfoperator.kube.objects import ObjectMeta
@@ -66,6 +67,8 @@ def check(case: Case) -> bool:
         return False
     for problem in validate_manifest(json.loads(case.data)):
         str(problem)
+    cached = decode_job_for_cache(case.data).spec
+    assert cached in (job.spec, without_templates(job.spec)), "a cache has another job"
     defaulted = default(job)
     assert default(defaulted) == defaulted, "defaulting twice is not defaulting once"
     problems = tuple(str(problem) for problem in errors(validate(defaulted)))

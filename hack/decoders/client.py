@@ -13,6 +13,7 @@ import msgspec
 
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import FAILED_WATCH, LEASE, LIST, POD, SERVICE, STATUS, WATCH, as_json, jobs
+from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
@@ -40,6 +41,7 @@ def client_decoders() -> Iterator[list[Decoder]]:
 def _objects() -> list[Decoder]:
     return [
         Decoder("tfjob", jobs(), decode_tfjob, UNDECODABLE),
+        Decoder("cached tfjob", jobs(), decode_job_for_cache, UNDECODABLE),
         Decoder("pod", (as_json(POD),), decode_pod, UNDECODABLE),
         Decoder("service", (as_json(SERVICE),), decode_service, UNDECODABLE),
         Decoder("metadata", (as_json(POD),), decode_partial, UNDECODABLE),

@@ -6,6 +6,7 @@ afterwards. The view describes the members that are read here; the CRD's schema 
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import msgspec
@@ -50,6 +51,20 @@ class PodTemplate(msgspec.Struct, frozen=True, gc=False):
 
     metadata: PodTemplateMetadata = msgspec.field(default_factory=PodTemplateMetadata)
     spec: PodTemplateSpec = msgspec.field(default_factory=PodTemplateSpec)
+
+
+class NotKept(Exception):
+    """A template is needed of which a cache keeps only a hash: read the job again."""
+
+
+def hash_of(raw: msgspec.Raw) -> msgspec.Raw:
+    """Return what a cache keeps instead of a template: equal for equal text. A hash, or no template, stays as it is."""
+    return raw if is_hash(raw) or is_absent(raw) else msgspec.Raw(b"\0" + hashlib.sha256(raw).hexdigest().encode())
+
+
+def is_hash(raw: msgspec.Raw) -> bool:
+    """Return whether it is a hash, and not a template."""
+    return bytes(memoryview(raw)[:1]) == b"\0"
 
 
 class VolumeSource(msgspec.Struct, frozen=True, gc=False):
@@ -102,7 +117,7 @@ def decode_template(raw: msgspec.Raw) -> PodTemplate:
 def own_host_names(raw: msgspec.Raw) -> list[str]:
     """Return those of `hostname` and `subdomain` that a template sets itself; none if it can't be read."""
     data = bytes(raw)
-    if b"hostname" not in data and b"subdomain" not in data:
+    if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
         return []
     try:
         spec = template_dict(raw).get("spec")
@@ -127,10 +142,12 @@ def restarts_in_pod(raw: msgspec.Raw) -> bool:
 def template_dict(raw: msgspec.Raw) -> dict[str, Any]:
     """Return the whole template as plain data, new at each call: the caller may change it. An absent one is empty.
 
-    Raises msgspec.ValidationError if the template is not an object.
+    Raises msgspec.ValidationError if the template is not an object, NotKept for a hash.
     """
     if is_absent(raw):
         return {}
+    if is_hash(raw):
+        raise NotKept
     value = _decode_any(raw)
     if not isinstance(value, dict):
         raise msgspec.ValidationError("the pod template must be an object")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from tfoperator.api.templates import NotKept
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute import (
@@ -166,7 +167,11 @@ class TFJobController:
 
     def _sync(self, cached: TFJob) -> Requeue:
         observed = self._observer.observe(cached)
-        decided = plan(observed, self._clock.now(), self._plan_options)
+        try:
+            decided = plan(observed, self._clock.now(), self._plan_options)
+        except NotKept:
+            observed = self._observer.with_templates(observed)
+            decided = plan(observed, self._clock.now(), self._plan_options)
         self._ledger.cache_lag.verify(observed, decided)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)

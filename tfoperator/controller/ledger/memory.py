@@ -14,13 +14,14 @@ import threading
 from collections.abc import Mapping
 
 import msgspec
+from msgspec.structs import force_setattr
 
+from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
-from tfoperator.api.problems import errors
 from tfoperator.api.queues import uncounted_types
+from tfoperator.api.templates import hash_of, is_hash
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJob, TFJobSpec
-from tfoperator.api.validation import validate
+from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan import Comparison
 
@@ -89,12 +90,17 @@ class JobMemory:
         meta = cached.metadata
         with self._lock:
             entry = self._entries.setdefault(meta.uid, _Entry(now))
-            known = entry.generation == meta.generation > 0 and entry.source == cached.spec
-            spec = entry.spec if known else None
-            if spec is not None:
-                return self._remembered(entry, spec, now)
+            source, spec = entry.source, entry.spec
+            if source is not None and spec is not None and entry.generation == meta.generation > 0:
+                if source != cached.spec == without_templates(source):
+                    spec = without_templates(spec)  # the job has ended, and the cache keeps them no longer
+                    source = cached.spec
+                if source == cached.spec:
+                    force_setattr(cached, "spec", source)  # one copy of its templates
+                    entry.source, entry.spec = source, spec
+                    return self._remembered(entry, spec, now)
         defaulted = default(cached)
-        problems = tuple(str(problem) for problem in errors(validate(defaulted)))
+        problems = problems_of(defaulted)
         with self._lock:
             edited = () if entry.spec is None else _edited_templates(entry.spec, defaulted.spec)
             entry.generation, entry.spec, entry.problems, entry.refusals = meta.generation, defaulted.spec, problems, ()
@@ -209,10 +215,16 @@ class JobMemory:
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
     """Return the replica types that both specs have, with another pod template."""
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
-    return tuple(kind for kind in both if _template(before, kind) != _template(now, kind))
+    return tuple(kind for kind in both if _is_edited(before.tf_replica_specs[kind], now.tf_replica_specs[kind]))
 
 
-def _template(spec: TFJobSpec, kind: str) -> object:
-    """As plain data: an API server may write the same in another order."""
-    replica = spec.tf_replica_specs[kind]
-    return msgspec.json.decode(replica.template) if replica is not None and bytes(replica.template) else None
+def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:
+    """Compare as plain data where both are there: an API server may write the same in another order."""
+    one, other = (msgspec.Raw() if replica is None else replica.template for replica in (before, now))
+    if hash_of(one) == hash_of(other):
+        return False
+    return any(map(is_hash, (one, other))) or _plain(one) != _plain(other)
+
+
+def _plain(raw: msgspec.Raw) -> object:
+    return msgspec.json.decode(raw) if bytes(raw) else None

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 import msgspec
 
 from tfoperator.api import names
-from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.api.cached_job import decode_job_for_cache
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.informers import (
@@ -70,7 +71,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
             pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
             priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
         return cls(
-            jobs=factory.informer(TFJOBS, decode_tfjob),
+            jobs=factory.informer(TFJOBS, decode_job_for_cache),
             pods=_owned_objects(factory, PODS, decode_pod),
             services=_owned_objects(factory, SERVICES, decode_service),
             deployments=_owned_objects(factory, DEPLOYMENTS, decode_deployment),

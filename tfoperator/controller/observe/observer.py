@@ -11,10 +11,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
+import msgspec
+
 from tfoperator.api import names
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.cached_job import without_templates
+from tfoperator.api.defaults import default
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
-from tfoperator.controller.ledger import Claims, Ledger, is_refused
+from tfoperator.controller.ledger import Claims, Ledger, StaleCache, is_refused
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan import Observed, UnkeptLogs
 from tfoperator.controller.pods import PodGroup, decode_pod_group, is_service_of
@@ -134,6 +138,7 @@ class Observer:
     def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
         self._claimer = Claimer(informers, ledger.claims)
         self._ledger = ledger
+        self._client = outside.client
         self._clock = outside.clock
         self._archive = outside.archive
         self._progress_of = outside.progress_of
@@ -179,6 +184,17 @@ class Observer:
             status_age=remembered.status_age,
             refused=claimed.refused,
         )
+
+    def with_templates(self, observed: Observed) -> Observed:
+        """Return the same with the job's templates, of which the cache has hashes: one API call.
+
+        Raises KubeError, StaleCache if the cache shows another spec.
+        """
+        job = observed.job
+        live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
+        if live.metadata.uid != job.metadata.uid or without_templates(live.spec) != job.spec:
+            raise StaleCache("the job has changed, but the cache does not show it yet")
+        return msgspec.structs.replace(observed, job=msgspec.structs.replace(job, spec=live.spec))
 
     def versions(self, job: TFJob) -> frozenset[str]:
         """Return the versions of the job and of all objects that it controls, as the caches show them."""

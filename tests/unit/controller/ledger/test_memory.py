@@ -5,8 +5,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
+from tfoperator.api.cached_job import without_templates
+from tfoperator.api.templates import is_hash
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJob, TFJobSpec, decode_tfjob
 from tfoperator.controller import Comparison
 from tfoperator.controller.ledger import JobMemory
 
@@ -135,3 +137,31 @@ def test_the_age_of_a_status_is_counted_from_its_last_write_by_this_process() ->
     memory.forget("u")
     memory.recorded("u", TFJobStatus(), 7.0)
     assert len(memory) == 0
+
+
+def worker_template(spec: TFJobSpec, kind: str = "worker") -> msgspec.Raw:
+    replica = spec.tf_replica_specs[kind]
+    assert replica is not None
+    return replica.template
+
+
+def test_of_equal_templates_the_cache_and_the_memory_have_one_copy() -> None:
+    memory = JobMemory()
+    first, later = job("10"), job("11")
+    remembered = memory.recall(first, 0.0)
+    memory.recall(later, 0.0)
+    assert worker_template(later.spec) is worker_template(first.spec) is worker_template(remembered.spec, "Worker")
+
+
+def test_a_spec_that_only_lost_its_templates_is_no_other_and_none_is_kept_here() -> None:
+    memory = JobMemory()
+    problems = memory.recall(job(), 0.0).problems
+    assert memory.first_warning("u", "name taken")
+    memory.refuse("u", 1, "the server refuses it")
+    bare = msgspec.structs.replace(job("11"), spec=without_templates(job().spec))
+    for _ in range(2):
+        now = memory.recall(bare, 0.0)
+        assert is_hash(worker_template(now.spec, "Worker"))
+        assert now.problems == (*problems, "the server refuses it")
+        assert not memory.first_warning("u", "name taken")
+    assert not memory.recall(job("12", generation=2), 0.0).edited_templates

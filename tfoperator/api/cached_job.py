@@ -1,0 +1,66 @@
+"""What a cache keeps of a TFJob: bounded in bytes, whatever its author writes.
+
+An API server takes objects of 1.5 MB, and one tenant can make a thousand. Of templates that are too large, and of all
+templates of jobs that need none now, a hash is kept: who needs one reads the job again (`templates.NotKept`). Such a
+job is validated while it is decoded. The rest of a spec, which is small, is kept whole, or the job is refused.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import msgspec
+
+from tfoperator.api.defaults import default
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.problems import errors
+from tfoperator.api.templates import hash_of
+from tfoperator.api.v1.types import TFJob, TFJobSpec, decode_tfjob
+from tfoperator.api.validation import validate
+from tfoperator.kube.objects import compacting
+
+MAX_TEMPLATES, MAX_SPEC = 16 << 10, 64 << 10
+"""Bytes, as JSON, of a job's templates together (most have 1 to 5 KB), and of its spec without them."""
+
+
+class TrimmedJob(TFJob, frozen=True, rename="camel"):
+    """A TFJob whose templates are hashes, with the errors that validation found before. One that ended has none."""
+
+    problems: tuple[str, ...] = ()
+
+
+def problems_of(job: TFJob) -> tuple[str, ...]:
+    """Return the errors of a defaulted job as text: the first 20, of 1,000 characters at most."""
+    return job.problems if isinstance(job, TrimmedJob) else tuple(str(one)[:1000] for one in errors(validate(job))[:20])
+
+
+def without_templates(spec: TFJobSpec) -> TFJobSpec:
+    """Return the same spec with hashes for its templates."""
+    replace, specs = msgspec.structs.replace, spec.tf_replica_specs.items()
+    return replace(
+        spec, tf_replica_specs={key: one and replace(one, template=hash_of(one.template)) for key, one in specs}
+    )
+
+
+_decode = compacting(
+    decode_tfjob, lambda annotations: dict(islice((one for one in annotations.items() if len(one[1]) <= 1024), 64))
+)
+
+
+def decode_job_for_cache(data: bytes) -> TFJob:
+    """Decode a TFJob as `decode_tfjob` does, with the metadata that is read (64 annotations of up to 1,024 characters).
+
+    Templates are hashes where they are too large, the job is suspended, or has ended and has no TensorBoard. More than
+    MAX_SPEC bytes besides are a `decode_error`.
+    """
+    job = _decode(data)
+    spec, policy = job.spec, job.spec.run_policy
+    ended = spec.tensor_board is None and final_condition(job) is not None
+    size = sum(memoryview(one.template).nbytes for one in spec.tf_replica_specs.values() if one is not None)
+    if ended or size > MAX_TEMPLATES or (policy is not None and policy.suspend):
+        problems = () if ended else problems_of(default(job))
+        job = TrimmedJob(job.metadata, without_templates(spec), job.status, job.decode_error, problems)
+    if len(data) > MAX_SPEC and len(msgspec.json.encode(without_templates(spec))) > MAX_SPEC:
+        reason = f"spec: has more than {MAX_SPEC} bytes besides its pod templates"
+        return TFJob(job.metadata, status=job.status, decode_error=reason)
+    return job
