@@ -58,7 +58,10 @@ from tfoperator.kube.objects import HasMetadata
 
 
 def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
-    """Return the plan for the job at `now` (UTC). Never raises, whatever the job or its pods look like."""
+    """Return the plan for the job at `now` (UTC), whatever the job or its pods look like.
+
+    Raises NotKept alone: it takes a template of which the job has a hash.
+    """
     job = observed.job
     if job.metadata.deletion_timestamp is not None or is_managed_by_others(job):
         # A deleted job's pods and services go with it: the garbage collector follows the owner references.
