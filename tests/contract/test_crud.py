@@ -97,9 +97,9 @@ def test_a_malformed_name_is_invalid(space: Space, name: str) -> None:
         space.create(CONFIG_MAPS, config_map(name))
 
 
-def test_a_service_name_begins_with_a_letter(space: Space) -> None:
-    with refused(InvalidError, "metadata.name", "DNS-1035"):
-        space.create(SERVICES, {"metadata": {"name": "0-service"}, "spec": {"ports": [{"port": 1}]}})
+def test_a_service_name_is_one_label(space: Space) -> None:
+    with refused(InvalidError, "metadata.name", "label must consist of"):
+        space.create(SERVICES, {"metadata": {"name": "two.labels"}, "spec": {"ports": [{"port": 1}]}})
 
 
 def test_an_object_without_name_is_invalid(space: Space) -> None:

@@ -14,7 +14,7 @@ MANAGED_BY = (MANAGED_BY_OPERATOR, MANAGED_BY_MULTIKUEUE)
 """The controllers that may manage a job, as in the Go operator's webhook."""
 
 NAME_PATTERN = "^[a-z]([-a-z0-9]*[a-z0-9])?$"
-"""DNS-1035: a job's name begins the names of its services."""
+"""DNS-1035: a job's name begins the names of its services, which had to begin with a letter before Kubernetes 1.36."""
 
 INT32_MAX = 2**31 - 1
 

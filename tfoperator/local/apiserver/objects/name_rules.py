@@ -1,4 +1,4 @@
-"""The rules for names, labels and ports: those of RFC 1035 and 1123 as Kubernetes applies them, in its words.
+"""The rules for names, labels and ports: those of RFC 1123 as Kubernetes applies them, in its words.
 
 Each checker returns the problem of a value, or an empty string.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 
 _LABEL = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?")
-_LABEL_1035 = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _QUALIFIED_NAME = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
 _PORT_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
@@ -21,21 +20,12 @@ def _match(pattern: re.Pattern[str], value: str, otherwise: str, limit: int = 63
 
 
 def dns_label(value: str) -> str:
-    """Check a label of RFC 1123: namespaces, containers, volumes."""
+    """Check a label of RFC 1123: namespaces, containers, volumes and, since Kubernetes 1.36, services."""
     rule = (
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
         "end with an alphanumeric character (e.g. 'my-name',  or '123-abc')"
     )
     return _match(_LABEL, value, rule)
-
-
-def dns_label_1035(value: str) -> str:
-    """Check a label of RFC 1035, which may not begin with a digit: services."""
-    rule = (
-        "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an alphabetic "
-        "character, and end with an alphanumeric character (e.g. 'my-name',  or 'abc-123')"
-    )
-    return _match(_LABEL_1035, value, rule)
 
 
 def dns_subdomain(value: str) -> str:

@@ -125,7 +125,7 @@ class _PodStrategy(_SpecAndStatus):
 
 
 class _ServiceStrategy(_SpecAndStatus):
-    name_rule = staticmethod(name_rules.dns_label_1035)
+    name_rule = staticmethod(name_rules.dns_label)
     problems = staticmethod(validate_service)
     update_problems = staticmethod(validate_service_update)
 
