@@ -12,6 +12,7 @@ import pytest
 
 from tests.support.threads import InThread
 from tests.unit.launcher.executors import Copies, Exits, Prints, Raises, Says
+from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import (
     AlreadyFailed,
     Artifact,
@@ -23,8 +24,10 @@ from tfoperator.launcher import (
     LaunchCancelled,
     LaunchContext,
     LocalMetadata,
+    LocalOutputStore,
     NoLauncherError,
     PermanentFailure,
+    PlatformUnavailable,
     RetryableFailure,
     RetryPolicy,
     WorkDirectoryError,
@@ -282,3 +285,39 @@ def test_the_rest_of_a_stream_is_as_it_was() -> None:
     with own_output(print):
         assert (sys.stdout.encoding, sys.stdout.isatty()) == (before.encoding, before.isatty())
         assert sys.stdout.writable()
+
+
+class Away(LocalOutputStore):
+    """A store that answers no more once it was cleared so often."""
+
+    def __init__(self, clears: int, *, passing: bool) -> None:
+        self.left, self.passing = clears, passing
+
+    def clear(self, tmp_path: str) -> None:
+        self.left -= 1
+        if self.left < 0:
+            raise ObjectStoreError("s3://b/x: it is away", passing=self.passing)
+        super().clear(tmp_path)
+
+    def read(self, tmp_path: str) -> bytes | None:
+        raise ObjectStoreError(f"{tmp_path}: it is away", passing=self.passing)
+
+
+@pytest.mark.parametrize(
+    ("clears", "passing", "failure"),
+    [
+        (0, True, PlatformUnavailable),
+        (0, False, PermanentFailure),
+        (1, True, PlatformUnavailable),
+        (1, False, PlatformUnavailable),
+    ],
+)
+def test_a_store_of_objects_that_is_away_ends_a_launch_in_words_and_runs_no_class_twice(
+    tmp_path: Path, clears: int, passing: bool, failure: type[Exception]
+) -> None:
+    """What has ended well is none the less not for good, whatever is wrong with the store."""
+    store = Away(clears, passing=passing)
+    with pytest.raises(failure, match=r"component copies: .* it is away") as caught:
+        launcher(copies(tmp_path), tmp_path, store=store).launch()
+    assert type(caught.value) is failure
+    assert (store.left, (tmp_path / "out").exists()) == (clears - 1, clears == 1)
