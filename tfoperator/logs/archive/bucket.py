@@ -21,6 +21,7 @@ from pathlib import Path, PurePath, PurePosixPath
 
 from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, decode_record, file_names
+from tfoperator.logs.archive.place import Place
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +32,7 @@ _TAIL_BYTES = 1 << 20
 _SCRATCH = "tfoperator-log-archive-"
 
 
-class Bucket:
+class Bucket(Place):
     """See `Place`."""
 
     def __init__(self, url: str) -> None:

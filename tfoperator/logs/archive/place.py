@@ -10,7 +10,6 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePath
-from typing import Protocol
 from urllib.parse import unquote, urlsplit
 
 from tfoperator.base.object_store import is_object_url
@@ -23,86 +22,32 @@ UNFINISHED = ".unfinished-"
 """The prefix of a folder while logs are being written to it; the owner's token follows."""
 
 
-class Place(Protocol):
-    """Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError."""
+class Place:
+    """A directory. A folder is filled beside its final place, and renamed: readers never see a part.
+
+    Thread-safe, for one writer of a pod's folder at a time. Every method raises OSError.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def __str__(self) -> str:
+        return str(self._root)
 
     @property
     def root(self) -> Path:
         """The directory where folders are filled before `replace`: the archive itself, or one of this process."""
-        ...
+        return self._root
 
     def check(self) -> None:
         """Raise OSError if nothing can be written to the archive, and that will not change by itself."""
-        ...
-
-    def children(self, under: PurePath) -> list[str]:
-        """Return the names of the folders in one; none if it does not exist."""
-        ...
-
-    def record(self, target: PurePath) -> ArchivedPod | None:
-        """Return the record in the folder of a pod; None if there is no readable one."""
-        ...
-
-    def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
-        """Return a file's content, its `last` bytes or lines. Raises FileNotFoundError."""
-        ...
-
-    def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
-
-        Raises FileNotFoundError if it was removed, to make room.
-        """
-        ...
-
-    def store(self, target: PurePath, path: Path, when: datetime) -> str:
-        """Put a file of a run that ended `when` where it stays; return its name in the record."""
-        ...
-
-    def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """Make a filled folder, with its record, that of a pod, instead of that of `old`; return the bytes more."""
-        ...
-
-    def found(self) -> Iterator[tuple[float, int, PurePath]]:
-        """Yield (time, bytes, folder) of every pod."""
-        ...
-
-    def remove(self, target: PurePath) -> None:
-        """Remove the folder of a pod."""
-        ...
-
-    def close(self) -> None:
-        """Remove what only this process needs. Idempotent."""
-        ...
-
-
-def open_place(place: str | os.PathLike[str]) -> Place:
-    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
-    if is_object_url(place):
-        from tfoperator.logs.archive.bucket import Bucket
-
-        return Bucket(str(place))
-    parts = urlsplit(str(place))
-    return Directory(Path(unquote(parts.path) if parts.scheme == "file" and not parts.netloc else place))
-
-
-class Directory:
-    """See `Place`. A folder is filled beside its final place, and renamed: readers never see a part."""
-
-    def __init__(self, root: Path) -> None:
-        self.root = root
-
-    def __str__(self) -> str:
-        return str(self.root)
-
-    def check(self) -> None:
-        """See `Place`."""
         self.root.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=".writable-", dir=self.root)
         os.close(handle)
         Path(name).unlink()
 
     def children(self, under: PurePath) -> list[str]:
-        """See `Place`."""
+        """Return the names of the folders in one; none if it does not exist."""
         os.stat(self.root)
         try:
             return [name for name in os.listdir(self.root / under) if not name.startswith(UNFINISHED)]
@@ -110,29 +55,32 @@ class Directory:
             return []
 
     def record(self, target: PurePath) -> ArchivedPod | None:
-        """See `Place`."""
+        """Return the record in the folder of a pod; None if there is no readable one."""
         return read_record(self.root / target)
 
     def read(self, name: str, *, last: int = 0, tail_lines: int | None = None) -> bytes:
-        """See `Place`."""
+        """Return a file's content, its `last` bytes or lines. Raises FileNotFoundError."""
         with (self.root / name).open("rb") as stream:
             if last:
                 stream.seek(max(0, os.fstat(stream.fileno()).st_size - last))
             return stream.read() if tail_lines is None else b"".join(deque(stream, maxlen=tail_lines))
 
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
-        """See `Place`."""
+        """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
+
+        Raises FileNotFoundError if it was removed, to make room.
+        """
         link(self.root / target / name, path)
         return path.name, path.stat().st_size
 
     def store(self, target: PurePath, path: Path, when: datetime) -> str:
-        """See `Place`."""
+        """Put a file of a run that ended `when` where it stays; return its name in the record."""
         del target, when
         path.chmod(0o640)  # clients in the volume's group read it
         return path.name
 
     def replace(self, target: PurePath, folder: Path, when: datetime, old: ArchivedPod | None) -> int:
-        """See `Place`."""
+        """Make a filled folder, with its record, that of a pod, instead of that of `old`; return the bytes more."""
         del old
         os.utime(folder / RECORD, (when.timestamp(), when.timestamp()))
         size, path = _size(folder), self.root / target
@@ -147,7 +95,7 @@ class Directory:
         return size
 
     def found(self) -> Iterator[tuple[float, int, PurePath]]:
-        """See `Place`."""
+        """Yield (time, bytes, folder) of every pod."""
         for record in self.root.glob(f"*/*/*/{RECORD}"):
             if record.parent.name.startswith(UNFINISHED):
                 continue
@@ -157,7 +105,7 @@ class Directory:
                 logger.warning("%s in the log archive can't be read: %s", record, error)
 
     def remove(self, target: PurePath) -> None:
-        """See `Place`."""
+        """Remove the folder of a pod."""
         folder = self.root / target
         shutil.rmtree(folder, ignore_errors=True)
         for parent in (folder.parent, folder.parent.parent):
@@ -167,7 +115,17 @@ class Directory:
                 break
 
     def close(self) -> None:
-        """See `Place`."""
+        """Remove what only this process needs. Idempotent."""
+
+
+def open_place(place: str | os.PathLike[str]) -> Place:
+    """Return the place of a directory or URL. Makes no request. Raises OSError for an invalid URL."""
+    if is_object_url(place):
+        from tfoperator.logs.archive.bucket import Bucket
+
+        return Bucket(str(place))
+    parts = urlsplit(str(place))
+    return Place(Path(unquote(parts.path) if parts.scheme == "file" and not parts.netloc else place))
 
 
 def _size(folder: Path) -> int:
