@@ -99,7 +99,7 @@ def test_a_malformed_name_is_invalid(space: Space, name: str) -> None:
 
 def test_a_service_name_is_one_label(space: Space) -> None:
     with refused(InvalidError, "metadata.name", "label must consist of"):
-        space.create(SERVICES, {"metadata": {"name": "two.labels"}, "spec": {"ports": [{"port": 1}]}})
+        space.create(SERVICES, {"metadata": {"name": "under_score"}, "spec": {"ports": [{"port": 1}]}})
 
 
 def test_an_object_without_name_is_invalid(space: Space) -> None:

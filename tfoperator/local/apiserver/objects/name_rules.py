@@ -25,6 +25,8 @@ def dns_label(value: str) -> str:
         "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and must start and "
         "end with an alphanumeric character (e.g. 'my-name',  or '123-abc')"
     )
+    if len(value) <= 63 and "." in value and _SUBDOMAIN.fullmatch(value):
+        return "must not contain dots"
     return _match(_LABEL, value, rule)
 
 
