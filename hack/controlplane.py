@@ -28,7 +28,7 @@ from typing import Any
 if __package__ in (None, ""):
     sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from hack import debian, gobuild, strangers
+from hack import debian, gobuild, postgres, strangers
 from hack.processes import STOP_SECONDS, answers, becomes_ready, end_process, free_ports, is_alive, spawn, tail
 
 PROGRAMS = ("etcd", "kube-apiserver", "kube-controller-manager")
@@ -292,7 +292,9 @@ def _unpack_packages() -> list[Path]:
     if shutil.which("apt-get") is None:
         print("Debian's packages are left out, for apt-get isn't there: tests that need them fail", file=sys.stderr)
         return []
-    wanted = (debian.DOCKER_ENGINE, debian.NODE, debian.PROMETHEUS, debian.CHROMIUM)
+    wanted = [debian.DOCKER_ENGINE, debian.NODE, debian.PROMETHEUS, debian.CHROMIUM]
+    if not postgres.is_installed():
+        wanted.append(debian.POSTGRESQL)
     return [debian.unpack(packages) for packages in wanted]
 
 

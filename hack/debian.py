@@ -31,6 +31,7 @@ NODE = (
     "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc",
 )  # fmt: skip
 PROMETHEUS = ("prometheus",)
+POSTGRESQL = ("libicu72", "libldap-2.5-0", "libpq5", "libsasl2-2", "libxml2", "postgresql-15")
 CHROMIUM = (
     "chromium-common", "chromium-headless-shell", "fonts-dejavu-core", "fonts-inter", "libasound2", "libasyncns0",
     "libatk1.0-0", "libatspi2.0-0", "libblkid1", "libbrotli1", "libbsd0", "libcap2", "libdav1d6", "libdbus-1-3",

@@ -56,7 +56,7 @@ LOCKS = (
     Lock(
         "dev",
         ("setup.cfg", "requirements/build.in"),
-        ("examples", "docker", "gpu", "pipeline", "objects", "s3", "test", "lint", "bench", "docs", "release"),
+        ("examples", "docker", "gpu", "pipeline", "postgres", "objects", "test", "lint", "bench", "docs", "release"),
         extends="run",
     ),
 )

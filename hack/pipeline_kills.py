@@ -1,15 +1,16 @@
 """Kills the runner of a pipeline (SIGKILL) at random moments, and judges what becomes of its steps.
 
-    python -m hack.pipeline_kills --moments 50 --seed 1 [--store s3]
+    python -m hack.pipeline_kills --moments 50 --seed 1 [--store postgresql]
 
 The pipeline has four steps: data, two trainings side by side of which one is a TFJob of two replicas, evaluation. Pods
 run as processes of this machine, under a control plane of its own. Each dead runner is followed by one that resumes
-its run, which may be killed, too, or by a new run, which stops what the dead one has left. With `--store s3` the
-records are in an S3 server (moto's): then a successor waits until the lease of a dead runner has run out, and what a
-new run could not know to be dead yet is stopped afterwards, as by `tfoperator pipeline stop`.
+its run, which may be killed, too, or by a new run, which stops what the dead one has left. With `--store postgresql`
+the records are in a PostgreSQL server, which is itself killed and started again in every fifth moment: then a successor
+waits until the lease of a dead runner has run out, and what a new run could not know to be dead yet is stopped
+afterwards, as by `tfoperator pipeline stop`.
 
 The judge shares no code with the runner. It reads what the containers themselves have written (each appends a line when
-it begins and when it ends), the API server's objects, and the SQLite file:
+it begins and when it ends), the API server's objects, and the tables:
 
 - no step of a run came to its end twice, in any replica, and every step of the last run did once
 - no pod and no TFJob is left
@@ -22,7 +23,6 @@ import argparse
 import json
 import os
 import shlex
-import shutil
 import signal
 import sqlite3
 import subprocess
@@ -31,12 +31,12 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager
 from pathlib import Path
 from random import Random
 from typing import Any
 
-from hack.s3_server import BUCKET, s3_server
+from hack.postgres import PostgresServer, postgres_server
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
@@ -60,13 +60,16 @@ from tfoperator.pipeline import (
     open_home,
     stop_run,
 )
-from tfoperator.pipeline.objects import is_url, open_objects
-from tfoperator.pipeline.store import JournaledDatabase
 
 IMAGE = "example.invalid/steps@sha256:" + "0" * 64
 REPLICAS = 2
 STEPS = {"Data": 1, "First": 1, "Second": REPLICAS, "Evaluate": 1}
 """How often each step comes to its end in one run."""
+EXECUTIONS = "FROM execution JOIN tfoperator_execution ON tfoperator_execution.execution_id = execution.id"
+OUTPUTS = "JOIN event ON event.execution_id = execution.id AND type = 4 JOIN artifact ON artifact.id = artifact_id"
+RUNNING, SUCCESSES = 2, (3, 5)  # ML Metadata's numbers
+SERVER_KILLS = 5
+"""In one of so many moments the server is killed, too."""
 GONE_SECONDS = 60.0
 LEASE = 3.0  # seconds, for a successor waits for it
 
@@ -105,7 +108,8 @@ def pipeline(folder: Path) -> Pipeline:
 
 def home_of(folder: Path) -> str:
     """Where the records of a moment are."""
-    return f"s3://{BUCKET}/{folder.name}" if "AWS_ENDPOINT_URL" in os.environ else str(folder / "home")
+    url = folder / "records"
+    return f"{url.read_text()}?folder={folder}/home" if url.exists() else str(folder / "home")
 
 
 def run(folder: Path, kubeconfig: str, *, resume: bool) -> None:
@@ -142,26 +146,21 @@ def ended(pid: int) -> int:
     return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
 
 
-def fetched(folder: Path) -> None:
-    """Bring records that are in S3 to where they would else be: the metadata as a copy, each launch as it is there."""
-    if not is_url(home_of(folder)):
-        return
-    objects, home = open_objects(home_of(folder)), folder / "home"
-    shutil.rmtree(home, ignore_errors=True)
-    home.mkdir()
-    with tempfile.TemporaryDirectory() as scratch, closing(JournaledDatabase(objects, Path(scratch))):
-        shutil.copy(Path(scratch, "metadata.db"), home)
-    for key in objects.keys("runs/"):
-        if key.endswith("/launch.json") and (stored := objects.get(key)) is not None:
-            record = json.loads(stored.data)["data"]
-            if record is not None:
-                (home / key).parent.mkdir(parents=True)
-                (home / key).write_text(json.dumps(record))
+def rows(folder: Path, query: str) -> list[Any]:
+    """What the tables of a moment have."""
+    place = home_of(folder)
+    if "://" in place:
+        import psycopg
+
+        with psycopg.connect(place.partition("?")[0]) as server:
+            return server.execute(query.encode()).fetchall()
+    with closing(sqlite3.connect(folder / "home" / "metadata.db")) as db:
+        return db.execute(query).fetchall()
 
 
 def stop_left(folder: Path, kubeconfig: str) -> None:
     """What a user does about runs whose runners have died."""
-    if not is_url(home_of(folder)):
+    if "://" not in home_of(folder):
         return
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
     with closing(open_home(home_of(folder))) as home, home.store() as store:
@@ -172,53 +171,39 @@ def stop_left(folder: Path, kubeconfig: str) -> None:
 
 def known_runs(folder: Path) -> int:
     """How many runs are recorded."""
-    fetched(folder)
-    path = folder / "home" / "metadata.db"
-    if not path.exists():
+    if "://" not in home_of(folder) and not (folder / "home" / "metadata.db").exists():
         return 0
-    with sqlite3.connect(path) as db:
-        try:
-            count = db.execute(
-                "SELECT count(*) FROM Context JOIN Type ON Type.id = Context.type_id WHERE Type.name = 'run'"
-            ).fetchone()[0]
-        except sqlite3.OperationalError:  # killed before the tables were made
-            return 0
-    db.close()
-    return int(count)
+    try:
+        found = rows(
+            folder, "SELECT count(*) FROM context JOIN type ON type.id = type_id WHERE type.name = 'pipeline_run'"
+        )
+    except Exception as error:
+        if "context" not in str(error):
+            raise
+        return 0
+    return int(found[0][0])
 
 
 def problems(folder: Path, kubeconfig: str) -> list[str]:
     """What is wrong, now that the last runner has succeeded."""
     stop_left(folder, kubeconfig)
-    fetched(folder)
     found: list[str] = []
     counts = Counter(line for line in (folder / "journal").read_text().splitlines() if line.startswith("end "))
     found += [f"came to its end {number} times: {line}" for line, number in counts.items() if number > 1]
-    with sqlite3.connect(folder / "home" / "metadata.db") as db:
-        if (said := db.execute("PRAGMA integrity_check").fetchone()[0]) != "ok":
-            found.append(f"the metadata are damaged: {said}")
-        for name, state in db.execute("SELECT name, last_known_state FROM Execution"):
-            if state == "RUNNING":
-                found.append(f"{name} is recorded as running")
-        rows = db.execute(
-            "SELECT Execution.name, last_known_state, uri FROM Execution"
-            " JOIN Event ON Event.execution_id = Execution.id AND Event.type = 'OUTPUT'"
-            " JOIN Artifact ON Artifact.id = Event.artifact_id ORDER BY Execution.id"
-        ).fetchall()
-    db.close()
-    last = {name: (state, uri) for name, state, uri in rows}
+    for name, state in rows(folder, f"SELECT step, last_known_state {EXECUTIONS}"):
+        if state == RUNNING:
+            found.append(f"{name} is recorded as running")
+    made = f"SELECT step, last_known_state, uri {EXECUTIONS} {OUTPUTS} ORDER BY execution.id"
+    last = {name: (state, uri) for name, state, uri in rows(folder, made)}
     for name, replicas in STEPS.items():
-        state, uri = last.get(name, ("missing", ""))
+        state, uri = last.get(name, (0, ""))
         times = sum(counts[f"end {uri} {index}"] for index in range(replicas))
-        if state not in ("COMPLETE", "CACHED") or times != replicas:
+        if state not in SUCCESSES or times != replicas:
             found.append(f"{name} is {state}, and came to its end {times} times of {replicas}")
-    for record in (folder / "home" / "runs").rglob("launch.json"):
-        try:
-            state = json.loads(record.read_bytes())["state"]
-        except (ValueError, KeyError) as error:
-            found.append(f"{record} can't be read: {error}")
-            continue
-        if state not in ("succeeded", "cancelled"):
+    records = [path.read_text() for path in (folder / "home" / "runs").rglob("launch.json")]
+    records += [one for (one,) in rows(folder, "SELECT record FROM tfoperator_launch")]
+    for record in records:
+        if (state := json.loads(record)["state"]) not in ("succeeded", "cancelled"):
             found.append(f"{record} says {state}")
     return [*found, *left_over(kubeconfig)]
 
@@ -238,10 +223,19 @@ def left_over(kubeconfig: str) -> list[str]:
             time.sleep(0.1)
 
 
-def moment(folder: Path, kubeconfig: str, seconds: float, random: Random) -> str:
-    """Kill a runner, and let others go on until one succeeds; what was done."""
+def begin(folder: Path, server: PostgresServer | None) -> None:
+    """Make what a moment needs."""
     folder.mkdir()
     (folder / "journal").touch()
+    if server is not None:
+        (folder / "records").write_text(server.database(folder.name))
+
+
+def moment(
+    folder: Path, kubeconfig: str, seconds: float, random: Random, server: PostgresServer | None, *, kills: bool
+) -> str:
+    """Kill a runner, and let others go on until one succeeds; what was done."""
+    begin(folder, server)
     done: list[str] = []
     pid = child(folder, kubeconfig, resume=False)
     for number in range(4):
@@ -249,6 +243,12 @@ def moment(folder: Path, kubeconfig: str, seconds: float, random: Random) -> str
             break
         wait = random.uniform(0.0, seconds)
         time.sleep(wait)
+        if kills and server is not None:
+            server.kill()
+            server.start()
+            kills = False
+            done.append("the server killed")
+            time.sleep(random.uniform(0.0, seconds))
         os.kill(pid, signal.SIGKILL)
         code = ended(pid)
         if code == 0:
@@ -283,20 +283,21 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--moments", type=int, default=50)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--store", choices=["directory", "s3"], default="directory")
+    parser.add_argument("--store", choices=["directory", "postgresql"], default="directory")
     options = parser.parse_args(arguments)
-    server: AbstractContextManager[dict[str, str]] = s3_server() if options.store == "s3" else nullcontext({})
-    with server as found:
-        os.environ.update(found)
-        return judged(options.moments, options.seed)
+    if options.store == "directory":
+        return judged(options.moments, options.seed, None)
+    with postgres_server(durable=True) as server:
+        os.environ["PGPASSFILE"] = str(server.passfile)
+        return judged(options.moments, options.seed, server)
 
 
-def judged(moments: int, seed: int) -> int:
+def judged(moments: int, seed: int, server: PostgresServer | None) -> int:
     """Kill at so many moments."""
     bad = 0
     with tempfile.TemporaryDirectory(prefix="pipeline-kills-") as name, control_plane(Path(name)) as kubeconfig:
         folder = Path(name)
-        (folder / "whole").mkdir()
+        begin(folder / "whole", server)
         began = time.monotonic()
         if (code := ended(child(folder / "whole", kubeconfig, resume=False))) != 0:
             print((folder / "whole" / "said").read_text(), f"without a kill it ended with {code}")
@@ -308,7 +309,7 @@ def judged(moments: int, seed: int) -> int:
         for number in range(moments):
             random = Random(seed * 1000 + number)
             place = folder / f"moment-{number}"
-            done = moment(place, kubeconfig, seconds, random)
+            done = moment(place, kubeconfig, seconds, random, server, kills=number % SERVER_KILLS == 0)
             found = problems(place, kubeconfig)
             print(f"{number}: {done}: {'; '.join(found) or 'all is right'}", flush=True)
             bad += bool(found)

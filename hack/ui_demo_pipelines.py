@@ -115,5 +115,5 @@ def played(folder: Path, job_uid: str) -> Iterator[Home]:
             "Train.distributed", None, kind="tfjob", attempts=2, uid=job_uid, container="train-distributed-3f2a",
             parameters={"alpha": 0.01}, log=log,
         )  # fmt: skip
-        with home.lock(now.run.id):
+        with home.lock(store, now.run.id):
             yield home

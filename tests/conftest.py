@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from hack import debian
+from hack import debian, postgres
 
 _REAL = re.compile(r"[\[-]real[\]-]")
 """In the name of a test of the contract: the parameter that is a real API server, which takes some 10 s to start."""
@@ -47,6 +47,8 @@ def _is_full(item: pytest.Item) -> bool:
         return True
     if item.get_closest_marker("page"):
         return not _has_chromium()
+    if item.get_closest_marker("postgresql"):
+        return not postgres.is_installed()
     folder = item.nodeid.split("/")[1]
     return folder not in ("unit", "contract") and item.get_closest_marker("journey") is None
 

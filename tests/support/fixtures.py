@@ -6,12 +6,13 @@ from collections.abc import Iterator
 
 import pytest
 
+from hack.postgres import PostgresServer, postgres_server
 from hack.s3_server import s3_server
 from tests.support.clock import FakeClock
 from tests.support.fake_api import FakeApi
 from tests.support.threads import every_thread_ends
 
-__all__ = ["api", "clock", "every_thread_ends", "s3", "s3_variables"]
+__all__ = ["api", "clock", "every_thread_ends", "postgres", "postgres_process", "s3", "s3_variables"]
 
 
 @pytest.fixture
@@ -22,6 +23,20 @@ def clock() -> FakeClock:
 @pytest.fixture
 def api(clock: FakeClock) -> FakeApi:
     return FakeApi(clock.now)
+
+
+@pytest.fixture(scope="session")
+def postgres_process() -> Iterator[PostgresServer]:
+    """A PostgreSQL server."""
+    with postgres_server() as server:
+        yield server
+
+
+@pytest.fixture
+def postgres(postgres_process: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> PostgresServer:
+    """The same, with what its clients need in the environment."""
+    monkeypatch.setenv("PGPASSFILE", str(postgres_process.passfile))
+    return postgres_process
 
 
 @pytest.fixture(scope="module")

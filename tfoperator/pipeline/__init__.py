@@ -4,6 +4,7 @@
 and outputs of every run. The design is the TFX RFC 20190829.
 """
 
+from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl import (
     BaseComponent,
     Channel,
@@ -16,8 +17,6 @@ from tfoperator.pipeline.dsl import (
 )
 from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.object_home import open_home
-from tfoperator.pipeline.objects import ObjectStoreError
 from tfoperator.pipeline.runner import (
     IN_CLUSTER,
     ON_DOCKER,
@@ -52,7 +51,6 @@ __all__ = [
     "Listener",
     "MetadataStore",
     "NoSuchRun",
-    "ObjectStoreError",
     "Pipeline",
     "PipelineCancelled",
     "PipelineFailed",

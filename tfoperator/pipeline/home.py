@@ -9,11 +9,11 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from datetime import datetime
 from pathlib import Path
 from random import Random
-from typing import IO
+from typing import IO, Any
 
 import msgspec
 
@@ -21,18 +21,9 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import (
-    LEASE_SECONDS,
-    RunInProgress,
-    RunLease,
-    RunLeaseRecord,
-    SeenRunLease,
-    acquire,
-    kernel_id,
-)
-from tfoperator.pipeline.objects import FileObjects, ObjectStore
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, acquire, kernel_id
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.store import MetadataStore, RunRecord, change_counter
+from tfoperator.pipeline.store import Lease, MetadataStore, RunRecord, file_changes
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
@@ -43,11 +34,6 @@ ORCHESTRATOR = "orchestrator"
 """The key in a run's `place` for the system that orders its steps (argo, airflow), each in its own process."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
-
-
-def log_folder(run_id: str, step: str) -> str:
-    """Return the prefix of a step's log pieces in an object store."""
-    return f"runs/{run_id}/logs/{step}"
 
 
 class StepLog:
@@ -73,10 +59,6 @@ _LOCK = "lock"
 _LOCK_TRIES = 1000
 _LOCK_PAUSE = 0.001
 """A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
-
-
-def _lease_key(run_id: str) -> str:
-    return f"runs/{run_id}/lease.json"
 
 
 def has_runner(folder: Path) -> bool:
@@ -120,7 +102,8 @@ class Home:
 
     def __init__(self, path: Path = DEFAULT_HOME) -> None:
         self.path = path.absolute()
-        self._objects: ObjectStore = FileObjects(self.path)
+        self.folder = self.path
+        """Where the logs are."""
 
     def __str__(self) -> str:
         return str(self.path)
@@ -150,38 +133,43 @@ class Home:
         """Return the metadata store, to be read only. Raises StoreError."""
         return self.store(read_only=True)
 
-    def changes(self) -> int:
-        """Return a number that changes with each write; -1 before the first run. Raises StoreError."""
-        return change_counter(self.database)
+    def changes(self) -> str:
+        """Return a text that changes with each write; "" before the first run. Raises StoreError."""
+        return file_changes(self.database)
 
-    def launch_record(self, run_id: str, step: str) -> LaunchRecord | None:
+    def wait(self) -> float:
+        """Wait for a write, where one is notified; return the seconds until the next look. From one thread."""
+        return self.look_seconds
+
+    def launch_record(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
         """Return the record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
+        del store
         return WorkDirectory(self.step_folder(run_id, step)).load()
 
-    def known_launch(self, run_id: str, step: str) -> LaunchRecord | None:
+    def known_launch(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
         """Return the same; None, too, if it can't be read. Both names are untrusted: a writer of the store set them."""
         try:
-            return self.launch_record(run_id, step) if names_files(run_id, step) else None
+            return self.launch_record(store, run_id, step) if names_files(run_id, step) else None
         except LauncherError:
             return None
 
     # The other parts of a run.
 
-    def folder(self, run_id: str) -> Path:
+    def run_folder(self, run_id: str) -> Path:
         """Return the folder of a run."""
         return self.path / "runs" / run_id
 
     def step_folder(self, run_id: str, step: str) -> Path:
         """Return the working directory of a step's launch."""
-        return self.folder(run_id) / "steps" / step
+        return self.run_folder(run_id) / "steps" / step
 
     def step_log(self, run_id: str, step: str) -> Path:
         """Return the log file of a step."""
-        return self.folder(run_id) / "logs" / f"{step}.log"
+        return self.folder / "runs" / run_id / "logs" / f"{step}.log"
 
-    def keeper(self, run_id: str, step: str) -> RecordKeeper | None:
+    def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
         """Return the keeper of a step's launch record, if not the working directory. While the run is locked."""
-        del run_id, step
+        del store, run, step
         return None
 
     def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
@@ -196,6 +184,7 @@ class Home:
 
     def lock(
         self,
+        store: MetadataStore,
         run_id: str,
         clock: Clock | None = None,
         *,
@@ -206,23 +195,27 @@ class Home:
     ) -> Ownership:
         """Be the only runner of a run; for use as a context manager.
 
-        With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress,
-        ObjectStoreError.
+        With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
-        clock = clock or SystemClock()
         with ExitStack() as held:
-            self._enter(run_id, clock, held)
-            lease = RunLease(self._objects, _lease_key(run_id), clock, seconds=seconds)
-            acquire(lease, clock, f"run {run_id}", wait=wait, tell=tell, stop=stop, gone=self._gone)
-            self._entered(run_id, clock, lease, held)
-            return Ownership(lease, clock, held.pop_all(), seconds)
+            # Before the lease: it is released at any end of the process, so nobody waits on one machine.
+            held.enter_context(_kernel_lock(self.run_folder(run_id), run_id))
+            options: dict[str, Any] = {"wait": wait, "tell": tell, "stop": stop}
+            return leased(store, run_id, clock, seconds, held, dead_kernel=kernel_id(), **options)
 
-    def owner(self, run: RunRecord) -> SeenRunLease | None:
-        """Return the lease of an unfinished run, None if it is finished or has no holder."""
-        if run.state not in ("running", "interrupted") or not is_run_id(run.id):
-            return None
-        seen = RunLease(self._objects, _lease_key(run.id), SystemClock()).look()
-        return seen if seen.record.holder else None
+    def lock_step(
+        self, store: MetadataStore, run_id: str, step: str, clock: Clock | None = None, **more: Any
+    ) -> AbstractContextManager[Ownership | None]:
+        """Be the only launcher of a step whose order an orchestrator decides; see `lock`.
+
+        Return None where the lock of its working directory says that.
+        """
+        del store, run_id, step, clock, more
+        return nullcontext()
+
+    def owner(self, run: RunRecord) -> Lease | None:
+        """Return the lease of an unfinished run as it was read, None if it is finished or has no holder."""
+        return run.lease if run.state in ("running", "interrupted") and run.lease.holder else None
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
         """Return a run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
@@ -239,27 +232,32 @@ class Home:
         return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
 
     def _alive(self, run: RunRecord) -> bool:
-        """Return whether it may have a runner."""
-        if has_runner(self.folder(run.id)):
-            return True
+        """Return whether it may have a runner: one of this machine holds the kernel's lock."""
         owner = self.owner(run)
-        return owner is not None and owner.left > 0 and not self._gone(owner.record)
-
-    def _enter(self, run_id: str, clock: Clock, held: ExitStack) -> None:
-        """Take the kernel's lock before the lease: it is released at any end of the process: no wait on one machine."""
-        del clock
-        held.enter_context(_kernel_lock(self.folder(run_id), run_id))
-
-    def _entered(self, run_id: str, clock: Clock, lease: RunLease, held: ExitStack) -> None:
-        """Do more with the lease held; here nothing."""
-
-    def _gone(self, record: RunLeaseRecord) -> bool:
-        """Return whether a holder can't be alive, while this process holds the kernel's lock, or could."""
-        return record.kernel == kernel_id()
+        elsewhere = owner is not None and owner.left > 0 and owner.kernel != kernel_id()
+        return elsewhere or has_runner(self.run_folder(run.id))
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory."""
-        shutil.rmtree(self.folder(run_id), ignore_errors=True)
+        for folder in (self.path, self.folder):
+            shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+
+
+def leased(
+    store: MetadataStore,
+    name: str,
+    clock: Clock | None,
+    seconds: float,
+    held: ExitStack,
+    *,
+    dead_kernel: str = "",
+    **options: Any,
+) -> Ownership:
+    """Return the ownership of a run or step, once its lease is had; `held` is kept with it. See `Home.lock`."""
+    clock = clock or SystemClock()
+    lease = RunLease(store.leases, name, clock, seconds=seconds)
+    acquire(lease, clock, f"run {name}", dead_kernel=dead_kernel, **options)
+    return Ownership(lease, clock, held.pop_all(), seconds)
 
 
 def orchestrated(run: RunRecord) -> bool:

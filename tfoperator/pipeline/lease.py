@@ -1,10 +1,8 @@
-"""The ownership of a run: a lease that its holder renews, and that expires if the holder is gone.
+"""The ownership of a run or step: a lease that its holder renews, and that expires if the holder is gone.
 
-No clock of another machine is trusted. A holder counts the lease from *before* its last successful renewal, by its own
-clocks, and stops once it has expired by one of them. Another runner takes it over when it has seen it unchanged
-for longer than that on its own clock, or when it is older than that, by a margin, in the store's own time. Every write
-is conditional on the version read: of two that take it over, or of a late renewal and a takeover,
-one succeeds.
+No clock of another machine is trusted. It expires in the database's time. A holder counts it from *before* its last
+successful renewal, by its own clocks, and stops once it has expired by one of them. Every write is under the lease's
+term: one of an earlier holder fails as soon as another has taken it over.
 """
 
 from __future__ import annotations
@@ -13,174 +11,77 @@ import os
 import secrets
 import socket
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from pathlib import Path
 
-import msgspec
-
 from tfoperator.base.clock import Clock, Elapsed, StopSignal
-from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import LaunchInProgress
 from tfoperator.launcher.core import OwnershipLost
-from tfoperator.pipeline.objects import ABSENT, ObjectConflict, ObjectStore, ObjectStoreError, Stored
+from tfoperator.pipeline.store import Lease, LeaseTable, StoreError
 
 LEASE_SECONDS = 30.0
 """How long a lease is valid without a renewal: long enough for an outage of the store, short enough to wait for."""
-_RATE_MARGIN = 1.05
-"""The maximum ratio of the speeds of two machines' clocks."""
-_STORE_MARGIN = 15.0
-"""Maximum seconds between the clocks of one store's servers."""
 _CHECK_SECONDS = 2.0
-_TRIES = 5
 
 
 class RunInProgress(LaunchInProgress):
     """The run has a runner."""
 
 
-class RunLeaseRecord(msgspec.Struct, frozen=True):
-    """The lease as it is stored. `term` counts the holders; `holder` is "" if there is none.
-
-    `stamp` makes each write unique. `kernel` identifies a machine since its last
-    start.
-    """
-
-    holder: str
-    term: int
-    seconds: float
-    stamp: str = ""
-    host: str = ""
-    process: int = 0
-    kernel: str = ""
-
-
-class SeenRunLease(msgspec.Struct, frozen=True):
-    """A lease as read, the time of the read (local, monotonic), and since when it is unchanged."""
-
-    record: RunLeaseRecord
-    version: str
-    age: float
-    modified: datetime | None
-    at: float
-    since: float
-
-    @property
-    def left(self) -> float:
-        """The seconds for which it must still be considered valid; at most 0 if it has expired."""
-        if not self.record.holder:
-            return 0.0
-        seconds = self.record.seconds * _RATE_MARGIN
-        return min(self.since + seconds - self.at, seconds + _STORE_MARGIN - self.age)
-
-    @property
-    def overdue(self) -> bool:
-        """Whether its holder is late to renew it: it hangs, is gone, or can't reach the store."""
-        return bool(self.record.holder) and self.age > self.record.seconds
-
-    @property
-    def until(self) -> datetime | None:
-        """When it expires, in the store's time, unless it is renewed; None if it has no holder."""
-        if not self.record.holder or self.modified is None:
-            return None
-        return self.modified + timedelta(seconds=self.record.seconds)
-
-
-_NOBODY = RunLeaseRecord("", 0, 0.0)
-
-
 class RunLease:
-    """One runner's side of the lease of one run. Call `acquire` first, in one thread; the rest is thread-safe."""
+    """One runner's side of the lease of one run or step. Call `take` first, in one thread; the rest is thread-safe."""
 
-    def __init__(self, objects: ObjectStore, key: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
-        self._objects = objects
-        self._key = key
+    def __init__(self, leases: LeaseTable, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
+        self._leases = leases
+        self._name = name
         self._clock = clock
         self._seconds = seconds
         self._identity = secrets.token_hex(8)
-        # Replaced as a whole by each renewal; the store resolves two concurrent renewals.
-        self._held: tuple[RunLeaseRecord, str, Elapsed] | None = None
+        self._since: Elapsed | None = None  # replaced as a whole by each renewal
+        self.term = 0
+        """The number of this holder; 0 before it holds it."""
 
-    @property
-    def holder(self) -> str:
-        """The unique name of this runner in the lease."""
-        return self._identity
+    def look(self) -> Lease:
+        """Return the lease as it is now. Raises StoreError."""
+        return self._leases.look(self._name)
 
-    @property
-    def term(self) -> int:
-        """The number of this holder; 0 if it holds nothing."""
-        return self._held[0].term if self._held else 0
-
-    def look(self, before: SeenRunLease | None = None) -> SeenRunLease:
-        """Return the lease as it is now. `before` is its last observed state. Raises ObjectStoreError."""
-        stored = self._objects.get(self._key)
-        now = self._clock.monotonic()
-        version = stored.version if stored else ABSENT
-        since = before.since if before is not None and before.version == version else now
-        if stored is None:
-            return SeenRunLease(_NOBODY, ABSENT, 0.0, None, now, since)
-        return SeenRunLease(_decoded(stored), version, stored.age, stored.modified, now, since)
-
-    def take(self, seen: SeenRunLease) -> bool:
-        """Take it over in the state seen, if it has expired; return whether it is ours. Raises ObjectStoreError."""
-        if seen.left > 0:
-            return False
-        return self._write(self._record(seen.record.term + 1), seen.version)
+    def take(self, *, dead_kernel: str = "") -> bool:
+        """Take it, if nobody holds it any more; return whether it is ours. Raises StoreError."""
+        since = Elapsed(self._clock)
+        mine = Lease(holder=self._identity, host=socket.gethostname(), process=os.getpid(), kernel=kernel_id())
+        self.term = self._leases.take(self._name, mine, self._seconds, dead_kernel=dead_kernel)
+        self._since = since if self.term else None
+        return self._since is not None
 
     def renew(self) -> None:
-        """Renew it. Raises OwnershipLost if another runner has taken it over, ObjectStoreError."""
-        for _ in range(_TRIES):
-            held = self._held
-            if held is None:
-                break
-            record, version, since = held
-            if self._write(self._record(record.term), version):
-                return
-            seen = self.look()
-            if seen.record.holder != self._identity:
-                break
-            # Another thread of this runner was faster. The start of its renewal is unknown here: count from before it.
-            self._held = (seen.record, seen.version, since)
-        self._held = None
-        raise OwnershipLost("another runner has taken the run over: it goes on there")
+        """Renew it. Raises OwnershipLost if another runner has taken it over, StoreError."""
+        since = Elapsed(self._clock)
+        if self._since is None or not self._leases.renew(self._name, self._identity, self._seconds):
+            self._since = None
+            raise OwnershipLost("another runner has taken the run over: it goes on there")
+        self._since = since
 
     def held(self) -> bool:
         """Return whether it is ours, by each of our clocks: one that stops while the machine sleeps is not enough."""
-        held = self._held
-        return held is not None and held[2].seconds < self._seconds
+        since = self._since
+        return since is not None and since.seconds < self._seconds
 
     def check(self) -> None:
         """Return if it is ours, renewing it if it has expired and has no other holder.
 
-        Raises OwnershipLost, ObjectStoreError.
+        Raises OwnershipLost, StoreError.
         """
         if not self.held():
             self.renew()
         if not self.held():
-            raise ObjectStoreError(f"{self._objects} answers too late: the lease had run out before it was renewed")
+            late = StoreError("the metadata store answers too late: the lease had run out before it was renewed")
+            late.passing = True
+            raise late
 
     def release(self) -> None:
-        """Release it at once. Raises ObjectStoreError: it then expires by itself."""
-        held, self._held = self._held, None
-        if held is None:
-            return
-        record = msgspec.structs.replace(held[0], holder="", stamp=secrets.token_hex(8))
-        try:
-            self._objects.put(self._key, msgspec.json.encode(record), held[1])
-        except ObjectConflict:
-            return  # it has another holder already
-
-    def _record(self, term: int) -> RunLeaseRecord:
-        stamp, host = secrets.token_hex(8), socket.gethostname()
-        return RunLeaseRecord(self._identity, term, self._seconds, stamp, host, os.getpid(), kernel_id())
-
-    def _write(self, record: RunLeaseRecord, version: str) -> bool:
-        since = Elapsed(self._clock)
-        try:
-            now = self._objects.put(self._key, msgspec.json.encode(record), version)
-        except ObjectConflict:
-            return False
-        self._held = (record, now, since)
-        return True
+        """Release it at once. Raises StoreError: it then expires by itself."""
+        since, self._since = self._since, None
+        if since is not None:
+            self._leases.release(self._name, self._identity)
 
 
 def acquire(
@@ -191,35 +92,30 @@ def acquire(
     wait: bool,
     tell: Callable[[str], object] = lambda _: None,
     stop: StopSignal | None = None,
-    gone: Callable[[RunLeaseRecord], bool] = lambda _: False,
+    dead_kernel: str = "",
 ) -> None:
-    """Get the lease; with `wait`, wait until the holder's has expired. `gone` tells whether a holder can't be alive.
+    """Get the lease; with `wait`, wait until the holder's has expired. A holder on `dead_kernel` can't be alive.
 
     Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
     """
     stop = stop or StopSignal()
-    seen = lease.look()
-    first = seen.version
-    while True:
-        if seen.left > 0 and gone(seen.record):
-            seen = msgspec.structs.replace(seen, record=msgspec.structs.replace(seen.record, holder=""))
-        if lease.take(seen):
-            return
-        if not wait or seen.version != first or stop.is_set():
+    first: Lease | None = None
+    while not lease.take(dead_kernel=dead_kernel):
+        seen = lease.look()
+        renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
+        if not wait or stop.is_set() or (renewed and seen.holder):
             raise RunInProgress(f"{what} is under way: {owner_words(seen)}")
-        if seen.left > 0:
-            if seen.since == seen.at:
-                tell(f"{what} was {owner_words(seen)}: waiting for {seen.left:.0f} s until it has run out")
-            stop.wait(clock, min(seen.left + 0.1, _CHECK_SECONDS))
-        seen = lease.look(seen)
+        if first is None:
+            tell(f"{what} was {owner_words(seen)}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
+        first = seen
+        stop.wait(clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
 
-def owner_words(seen: SeenRunLease) -> str:
+def owner_words(seen: Lease) -> str:
     """Return the holder of a lease, and its expiry, for users."""
-    if not seen.record.holder:
+    if not seen.holder:
         return "held by nobody"
-    until = f", until {seen.until:%Y-%m-%dT%H:%M:%SZ} unless renewed" if seen.until is not None else ""
-    return f"held by {seen.record.host} (process {seen.record.process}){until}"
+    return f"held by {seen.host} (process {seen.process}), until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
 
 
 def kernel_id() -> str:
@@ -228,10 +124,3 @@ def kernel_id() -> str:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except OSError:
         return ""
-
-
-def _decoded(stored: Stored) -> RunLeaseRecord:
-    try:
-        return msgspec.json.decode(stored.data, type=RunLeaseRecord)
-    except UNDECODABLE as error:
-        raise ObjectStoreError(f"a lease can't be read: {error}; remove it if no runner is at work") from error

@@ -1,4 +1,4 @@
-"""Ownership of a run: its lease, renewed by a thread, and further resources that are held with it."""
+"""Ownership of a run or step: its lease, renewed by a thread, and further resources that are held with it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from tfoperator.base.clock import Clock, Repetition
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.lease import RunLease
-from tfoperator.pipeline.objects import ObjectStoreError
+from tfoperator.pipeline.store import StoreError
 
 logger = logging.getLogger(__name__)
 
@@ -41,11 +41,11 @@ class Ownership:
             self._renewal.stop()
             try:
                 self._lease.release()
-            except ObjectStoreError as error:
+            except StoreError as error:
                 logger.warning("the lease is not given back, and runs out by itself: %s", error)
 
     def check(self) -> None:
-        """Raise OwnershipLost if the run is another runner's, ObjectStoreError if that is unknown."""
+        """Raise OwnershipLost if the run is another runner's, StoreError if that is unknown."""
         self._lease.check()
 
     def _renew(self) -> None:
@@ -56,5 +56,5 @@ class Ownership:
         except OwnershipLost:
             self._lost = True
             self.when_lost()
-        except ObjectStoreError as error:
+        except StoreError as error:
             logger.warning("the lease can't be renewed, and will be tried again: %s", error)

@@ -137,7 +137,7 @@ def test_a_step_that_is_a_tfjob_leads_to_its_job(shown: Shown, home: Home) -> No
     with WorkDirectory(home.step_folder("r1", "train")) as work:
         uid = job["metadata"]["uid"]
         work.save(LaunchRecord("train", "f", 1, "1a2b", 2, "train-1a2b", uid, "created", kind="tfjob"))
-    with home.lock("r1"), shown.by() as somebody:
+    with home.lock(store, "r1"), shown.by() as somebody:
         page = shown.open(somebody, "#/runs/r1/train")
         detail = page.get_by_role("region", name="Step train")
         expect(detail).to_contain_text("TFJob")

@@ -7,10 +7,11 @@ from typing import NamedTuple
 import pytest
 import typer.main
 
+from tests.support.fixtures import postgres, postgres_process
 from tests.support.served import ServedWorld, served, world
 from tfoperator.cli.__main__ import main
 
-__all__ = ["Run", "Said", "Tell", "served", "world"]
+__all__ = ["Run", "Said", "Tell", "postgres", "postgres_process", "served", "world"]
 
 
 class Said(NamedTuple):

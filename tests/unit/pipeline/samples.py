@@ -13,19 +13,35 @@ from tfoperator.pipeline import (
     BaseComponent,
     ChannelParameter,
     ExecutionParameter,
+    Home,
     Pipeline,
     PipelineResult,
     PipelineRunner,
     StepView,
     make_spec_class,
+    open_home,
 )
 
+Place = Path | str
 Work = Callable[[Mapping[str, Any], Mapping[str, Any], Mapping[str, Any]], None]
 
 DONE: list[str] = []
 """The steps that ran to their end, in order."""
 ON_THE_WAY: dict[str, Work] = {}
 """What a step does before it writes its output; by the name that its parameter gives."""
+
+
+DATABASES: dict[Path, str] = {}
+"""The URLs of the records of tests that have them in PostgreSQL, by the test's folder."""
+
+
+OPENED: list[Home] = []
+
+
+def home_of(folder: Path) -> Home:
+    """Where the records of a test are; the fixture `place` closes it."""
+    OPENED.append(open_home(DATABASES.get(folder, folder / "home")))
+    return OPENED[-1]
 
 
 def fails(error: BaseException) -> Work:
@@ -113,4 +129,4 @@ class Seen:
 def runner(folder: Path, **more: Any) -> PipelineRunner:
     """A runner whose records are in a folder."""
     context = LaunchContext(retry=RetryPolicy(attempts=2, initial=0.01, maximum=0.02))
-    return PipelineRunner(**{"home": folder / "home", "context": context, **more})
+    return PipelineRunner(**{"home": DATABASES.get(folder, folder / "home"), "context": context, **more})

@@ -6,13 +6,16 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, runner
+from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, home_of, runner
 from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
 from tfoperator.launcher.core import WorkDirectory
-from tfoperator.pipeline import CannotStop, Home, NoSuchRun, RunRecord, StepView, finish_run, stop_run
+from tfoperator.pipeline import CannotStop, NoSuchRun, RunInProgress, RunRecord, StepView, finish_run, stop_run
 from tfoperator.pipeline.runner import old_runs
+
+pytestmark = pytest.mark.usefixtures("place")
 
 ORDER = ("begin", "left", "right", "end")
 
@@ -24,7 +27,7 @@ def launch(folder: Path, step: str, run: str = "r-1", **more: Any) -> StepView:
 
 def ended(folder: Path, run: str = "r-1") -> RunRecord:
     """What the last pod does."""
-    home = Home(folder / "home")
+    home = home_of(folder)
     with home.store() as store:
         return finish_run(home, store, home.find(store, run), LaunchContext())
 
@@ -33,7 +36,7 @@ def test_steps_that_are_launched_one_by_one_make_what_a_runner_makes(tmp_path: P
     assert [str(launch(tmp_path, step).state) for step in ORDER] == ["succeeded"] * 4
     assert ended(tmp_path).state == "succeeded"
     assert (tmp_path / "data/end/total/r-1").read_text() == "112"
-    with Home(tmp_path / "home").store() as store:
+    with home_of(tmp_path).store() as store:
         known = store.executions("r-1")
         assert known["end"].inputs["left"][0].properties == {"total": 11}
     whole = runner(tmp_path).run(diamond(tmp_path))
@@ -46,7 +49,7 @@ def test_steps_side_by_side_begin_one_run(tmp_path: Path) -> None:
     with ThreadPoolExecutor(2) as pool:
         views = list(pool.map(lambda step: launch(tmp_path, step), ("left", "right")))
     assert [str(view.state) for view in views] == ["succeeded"] * 2
-    with Home(tmp_path / "home").store() as store:
+    with home_of(tmp_path).store() as store:
         assert [run.id for run in store.runs()] == ["r-1"]
         assert set(store.executions("r-1")) == {"begin", "left", "right"}
 
@@ -63,12 +66,13 @@ def test_a_step_that_comes_again_is_not_run_again_and_one_that_failed_for_good_s
     assert DONE == ["begin"]
     run = ended(tmp_path)
     assert (run.state, "left: " in run.message) == ("failed", True)
-    assert ended(tmp_path) == run
+    assert msgspec.structs.replace(ended(tmp_path), lease=run.lease) == run
 
 
+@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
 def test_a_launcher_that_still_lives_makes_the_next_one_wait_and_the_end_too(tmp_path: Path) -> None:
     launch(tmp_path, "begin")
-    home = Home(tmp_path / "home")
+    home = home_of(tmp_path)
     with WorkDirectory(home.step_folder("r-1", "left")):
         view = launch(tmp_path, "left")
         assert (str(view.state), "another launcher" in view.message) == ("retryable", True)
@@ -89,7 +93,7 @@ def test_what_was_never_begun_is_no_success(tmp_path: Path) -> None:
 def test_a_runner_leaves_the_runs_of_an_orchestrator_alone_and_the_other_way_round(tmp_path: Path) -> None:
     launch(tmp_path, "begin")
     mine = runner(tmp_path).run(diamond(tmp_path))
-    home = Home(tmp_path / "home")
+    home = home_of(tmp_path)
     with home.store() as store:
         theirs = home.find(store, "r-1")
         assert theirs.state == "running"
@@ -132,8 +136,13 @@ def test_a_step_that_was_cancelled_before_it_began_is_not_launched(tmp_path: Pat
     assert (str(view.state), DONE) == ("cancelled", [])
 
 
-def test_records_in_an_object_store_are_refused_and_it_is_said_why(tmp_path: Path) -> None:
-    step = runner(tmp_path, home=f"file://{tmp_path}/objects").run_step
-    with pytest.raises(ComponentError, match=r"a lease in an object store is of a whole run.*CephFS"):
-        step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")
-    assert DONE == []
+@pytest.mark.postgresql
+@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
+def test_of_two_launchers_of_a_step_on_two_machines_one_launches_it(tmp_path: Path) -> None:
+    launch(tmp_path, "begin")
+    home = home_of(tmp_path)
+    with home.store() as store:
+        with home.lock_step(store, "r-1", "left", seconds=2.0), pytest.raises(RunInProgress, match="r-1/left is under"):
+            launch(tmp_path, "left")
+        assert str(launch(tmp_path, "left").state) == "succeeded"
+        assert DONE == ["begin", "left"]

@@ -11,7 +11,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, diamond, fails, runner, states
+from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, diamond, fails, home_of, runner, states
 from tfoperator.launcher import (
     ComponentError,
     LaunchContext,
@@ -19,7 +19,6 @@ from tfoperator.launcher import (
 )
 from tfoperator.launcher.core import WorkDirectory
 from tfoperator.pipeline import (
-    Home,
     MetadataStore,
     PipelineFailed,
     RunInProgress,
@@ -29,15 +28,16 @@ from tfoperator.pipeline import (
 from tfoperator.pipeline.home import has_runner
 
 
+@pytest.mark.usefixtures("place")
 def test_one_run_is_one_runners_at_a_time(tmp_path: Path) -> None:
     go = threading.Event()
     ON_THE_WAY["begin"] = lambda *_: go.wait(60) and None
     seen = Seen()
-    call = InThread(lambda: runner(tmp_path, listener=seen).run(diamond(tmp_path)))
+    call = InThread(lambda: runner(tmp_path, listener=seen, lease_seconds=2.0).run(diamond(tmp_path)))
     eventually(lambda: any(view.state == StepState.RUNNING for view in seen.views), within=60)
     with pytest.raises(RunInProgress):
         runner(tmp_path).run(diamond(tmp_path), resume="last")
-    home = Home(tmp_path / "home")
+    home = home_of(tmp_path)
     with home.store() as store:
         (run,) = store.runs()
         assert home.seen(run).state == "running"
@@ -47,8 +47,9 @@ def test_one_run_is_one_runners_at_a_time(tmp_path: Path) -> None:
     assert call.result(60).state == "succeeded"
 
 
+@pytest.mark.usefixtures("place")
 def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = home_of(tmp_path)
     result = runner(tmp_path).run(diamond(tmp_path))
     with home.store() as store:
         (run,) = store.runs()
@@ -90,6 +91,7 @@ def test_a_success_that_its_runner_could_not_tell_any_more_is_used_by_the_next_r
     assert sorted(DONE) == ["end", "left", "right"]
 
 
+@pytest.mark.usefixtures("place")
 def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path: Path) -> None:
     ON_THE_WAY["left"] = fails(RetryableFailure("busy"))
     with pytest.raises(PipelineFailed):
@@ -105,22 +107,23 @@ def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path:
 
 def test_whoever_looks_at_a_run_keeps_no_runner_away(tmp_path: Path) -> None:
     """`has_runner` shares the lock for a moment: a runner that begins just then waits that long."""
-    home = Home(tmp_path / "home")
-    with home.lock("r1"):
-        assert has_runner(home.folder("r1"))
-    assert not has_runner(home.folder("r1"))
-    looking = os.open(home.folder("r1") / "lock", os.O_RDONLY)
-    fcntl.flock(looking, fcntl.LOCK_SH)
-    call = InThread(lambda: home.lock("r1").__exit__())
-    os.close(looking)
-    call.result(60)
+    home = home_of(tmp_path)
+    with home.store() as store:
+        with home.lock(store, "r1"):
+            assert has_runner(home.run_folder("r1"))
+        assert not has_runner(home.run_folder("r1"))
+        looking = os.open(home.run_folder("r1") / "lock", os.O_RDONLY)
+        fcntl.flock(looking, fcntl.LOCK_SH)
+        call = InThread(lambda: home.lock(store, "r1").__exit__())
+        os.close(looking)
+        call.result(60)
 
 
 def test_looking_at_a_run_that_was_removed_makes_no_folder_of_it(tmp_path: Path) -> None:
-    home = Home(tmp_path / "home")
+    home = home_of(tmp_path)
     runner(tmp_path).run(diamond(tmp_path))
     with home.store() as store:
         (run,) = store.runs()
     home.remove(run.id)
     assert home.seen(msgspec.structs.replace(run, state="running")).state == "interrupted"
-    assert not home.folder(run.id).exists()
+    assert not home.run_folder(run.id).exists()

@@ -14,8 +14,7 @@ from tfoperator.pipeline.drawing import step_notes, step_states, steps_done
 if TYPE_CHECKING:
     from tfoperator.launcher.core import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
-    from tfoperator.pipeline.lease import SeenRunLease
-    from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, RunRecord
+    from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Lease, RunRecord
 
 Json = dict[str, Any]
 Executions = Mapping[str, "ExecutionRecord"]
@@ -27,18 +26,16 @@ _KINDS = {"docker": "container", "kubernetes": "pod", "tfjob": "TFJob", "in-proc
 RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
-def run_row(run: RunRecord, known: Executions, now: datetime, owner: SeenRunLease | None = None) -> tuple[str, ...]:
+def run_row(run: RunRecord, known: Executions, now: datetime, owner: Lease | None = None) -> tuple[str, ...]:
     """Return a line of the list. `owner` is the run's lease, if a runner holds it."""
     done = steps_done({name: one.state for name, one in known.items()})
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
-    who = "" if owner is None else f"{owner.record.host} (silent)" if owner.overdue else owner.record.host
+    who = "" if owner is None else f"{owner.host} (silent)" if owner.overdue else owner.host
     return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
 
 
-def run_report(
-    run: RunRecord, known: Executions, owner: SeenRunLease | None = None, launches: Launches | None = None
-) -> Json:
+def run_report(run: RunRecord, known: Executions, owner: Lease | None = None, launches: Launches | None = None) -> Json:
     """Return all data of a run, for programs. `launches` are those of running steps, by step."""
     steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
     for step in steps:
@@ -48,22 +45,24 @@ def run_report(
     held = None
     if owner is not None:
         held = {
-            "host": owner.record.host,
-            "process": owner.record.process,
-            "until": msgspec.to_builtins(owner.until),
+            "host": owner.host,
+            "process": owner.process,
+            "until": msgspec.to_builtins(owner.end),
             "overdue": owner.overdue,
-            "number": owner.record.term,
+            "number": owner.term,
         }
-    return {**msgspec.to_builtins(run), "steps": steps, "owner": held}
+    plain = msgspec.to_builtins(run)
+    del plain["lease"], plain["step_terms"]
+    return {**plain, "steps": steps, "owner": held}
 
 
 def run_lines(
-    run: RunRecord, known: Executions, owner: SeenRunLease | None, launches: Launches, now: datetime
+    run: RunRecord, known: Executions, owner: Lease | None, launches: Launches, now: datetime
 ) -> Iterator[str]:
     """Yield all data of a run, for people. `launches` are those of running steps, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
     if owner is not None:
-        yield f"owner: {owner.record.host}, process {owner.record.process}{_lease_words(owner)}"
+        yield f"owner: {owner.host}, process {owner.process}{_lease_words(owner)}"
     if run.parameters:
         yield "parameters: " + ", ".join(f"{name}={value}" for name, value in run.parameters.items())
     for name, note in step_notes(run, known).items():
@@ -87,13 +86,13 @@ def _begun(execution: ExecutionRecord | None, now: datetime) -> str:
     return f", begun {human_duration((now - execution.began).total_seconds())} ago"
 
 
-def _lease_words(owner: SeenRunLease) -> str:
+def _lease_words(owner: Lease) -> str:
     """Return the state of a run's lease; earlier runners died, or were stopped."""
-    number = f"; runner {owner.record.term} of this run" if owner.record.term > 1 else ""
+    number = f"; runner {owner.term} of this run" if owner.term > 1 else ""
     if owner.overdue:
-        silent = human_duration(owner.age)
-        return f", has not renewed its lease for {silent}: it hangs, is gone, or can't reach its records{number}"
-    return (f", until {owner.until:%Y-%m-%d %H:%M:%S} UTC unless renewed" if owner.until is not None else "") + number
+        late = human_duration(-owner.left)
+        return f", has not renewed its lease, which ran out {late} ago: it hangs, is gone, or can't reach it{number}"
+    return f", until {owner.end:%Y-%m-%d %H:%M:%S} UTC unless renewed{number}"
 
 
 def _launch_words(launch: LaunchRecord) -> str:

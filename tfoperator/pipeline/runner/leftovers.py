@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import nullcontext
 
 import msgspec
 
@@ -42,7 +43,7 @@ def stop_run(
         resume=True,
     )
     now = context.clock.now()
-    with home.lock(run.id, context.clock, wait=wait, tell=context.tell) as ownership:
+    with home.lock(store, run.id, context.clock, wait=wait, tell=context.tell) as ownership:
         run = msgspec.structs.replace(run, term=ownership.term)
         store.put_run(run)  # from here on its former runner can't write
         context = dataclasses.replace(context, still_ours=ownership.check)
@@ -50,8 +51,15 @@ def stop_run(
         known = store.executions(run.id)
         for step in reversed(list(run.steps)):
             try:
-                logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=home.keeper(run.id, step))
-                record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
+                keeper = home.keeper(store, run, step)
+                logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=keeper)
+                mine = (
+                    home.lock_step(store, run.id, step, context.clock, wait=wait)
+                    if orchestrated(run)
+                    else nullcontext()
+                )
+                with mine:
+                    record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")
                 continue
@@ -78,7 +86,7 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     if run.state not in ("running", "interrupted"):
         return run
     if _undone(store, run):
-        run = stop_run(home, store, run, context)
+        run = stop_run(home, store, run, context, wait=True)
     known = store.executions(run.id)
     undone = _undone(store, run)
     failures = [f"{step}: {known[step].message}" for step in undone if step in known and known[step].state == "FAILED"]
@@ -143,7 +151,7 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
     """
     gone: list[str] = []
     removed: list[str] = []
-    with home.lock(run.id):
+    with home.lock(store, run.id):
         for execution in store.executions(run.id).values() if outputs else ():
             for name, records in execution.outputs.items():
                 own = f"{run.root}/{execution.step}/{name}/{run.id}"

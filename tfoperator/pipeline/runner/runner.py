@@ -19,12 +19,12 @@ from tfoperator.launcher import (
     LocalComponentRunner,
     PlatformConfig,
 )
+from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
 from tfoperator.pipeline.local_paths import local_path
-from tfoperator.pipeline.object_home import ObjectHome, open_home
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
@@ -70,9 +70,9 @@ class PipelineRunner:
     """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
 
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
-    records of runs: a directory, or `s3://BUCKET/PREFIX`. At most `parallel` steps run at once. `context` is the
-    pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed for
-    `lease_seconds`.
+    records of runs: a directory, or `postgresql://HOST/DB?folder=DIRECTORY`. At most `parallel` steps run at once.
+    `context` is the pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed
+    for `lease_seconds`.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class PipelineRunner:
                 else new_run(graph, source, parameters, place, run_id, self._context)
             )
             self._check(graph)
-            ownership = stack.enter_context(self._locked(home, run))
+            ownership = stack.enter_context(self._locked(home, store, run))
             # The work of another runner until it released the run is known only now.
             known = store.run(run.id)
             run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
@@ -148,12 +148,13 @@ class PipelineRunner:
     def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
         return stop_dead_runs(home, store, self._context, lambda text: self._listener.tell("", text), but=run.id)
 
-    def _locked(self, home: Home, run: RunRecord) -> Ownership:
+    def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> Ownership:
         def tell(text: str) -> None:
             self._listener.tell("", text)
 
         try:
             return home.lock(
+                store,
                 run.id,
                 self._context.clock,
                 wait=True,
@@ -191,14 +192,9 @@ class PipelineRunner:
         with ExitStack() as stack:
             home = open_home(self._place)
             stack.callback(home.close)
-            if isinstance(home, ObjectHome):
-                raise ComponentError(
-                    f"{home}: each launcher that an orchestrator starts has one step of a run, and a lease in an "
-                    "object store is of a whole run: two tries of a step could both launch it. Keep their records in a "
-                    "directory that all of them mount, on NFSv4, EFS, Filestore or CephFS"
-                )
             store = home.store()
             stack.callback(store.close)
+            ownership = stack.enter_context(home.lock_step(store, run_id, step, self._context.clock, wait=True))
             begun = store.run(run_id)
             if begun is not None:
                 run = resumed_run(home, store, graph, run_id, orchestrator)
@@ -206,8 +202,12 @@ class PipelineRunner:
                 run = new_run(
                     graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id, self._context
                 )
+            if ownership is not None:
+                term = begun.lease.term if begun is not None else 0
+                run = msgspec.structs.replace(run, term=term, step_terms={step: ownership.term})
+                ownership.when_lost = self.cancel
             self._chooser.check_names(known)
-            parts = RunParts(home, store, graph, run, None, pipeline.enable_cache)
+            parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
             launch = self._launch(parts, graph.step(step))
             self._check_step(step, launch.launcher)
             if begun is None or begun.state != run.state:

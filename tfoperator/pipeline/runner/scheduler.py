@@ -27,7 +27,6 @@ from tfoperator.launcher import (
 from tfoperator.pipeline.driver import MetadataDriver
 from tfoperator.pipeline.graph import Graph, Step, ready
 from tfoperator.pipeline.home import Home
-from tfoperator.pipeline.objects import ObjectStoreError
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store import MetadataStore, RunRecord, StoreError
@@ -37,7 +36,9 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass(frozen=True)
 class RunParts:
-    """The common data of the launches of one run. `ownership` is None for an orchestrated run."""
+    """The common data of the launches of one run. `ownership` is None if the launcher's working directory
+    excludes others.
+    """
 
     home: Home
     store: MetadataStore
@@ -71,7 +72,7 @@ class StepLaunch:
             resume=True,
             driver=metadata,
             publisher=metadata,
-            keeper=home.keeper(run.id, step.name),
+            keeper=home.keeper(parts.store, run, step.name),
             still_ours=parts.ownership.check if parts.ownership is not None else pattern.still_ours,
             log=self._log,
             tell=lambda message: listener.tell(step.name, message),
@@ -88,7 +89,7 @@ class StepLaunch:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
             return self._ended(StepState.CANCELLED, str(error))
-        except (PlatformUnavailable, OwnershipLost, ObjectStoreError, StoreError) as error:
+        except (PlatformUnavailable, OwnershipLost, StoreError) as error:
             self.unfinished = True
             return self._ended(StepState.RETRYABLE, str(error))
         except (RetryableFailure, LaunchInProgress) as error:

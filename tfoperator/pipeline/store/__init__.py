@@ -1,18 +1,21 @@
-"""Artifacts, executions and runs, and their relations: ML Metadata's data model in SQLite.
+"""Artifacts, executions and runs, and their relations: in ML Metadata's tables, in SQLite or PostgreSQL.
 
-`records.py` has the values, `tables.py` the tables, `database.py` a file of them and `journal.py` the same in an object
-store, `metadata_store.py` the reads and writes, `lineage.py` the ancestors and descendants of an artifact.
+`records.py` has the values, `tables.py` the tables, `engines.py` what differs between the two, `database.py` the
+transactions; `metadata_store.py` has the reads and writes, of which `reading.py`, `queries.py` and `properties.py` are
+the parts, `lineage.py` the ancestors and descendants of an artifact; `converting.py` opens files of earlier releases.
 SQLAlchemy is imported here and nowhere else.
 """
 
-from tfoperator.pipeline.store.database import change_counter
-from tfoperator.pipeline.store.journal import JournaledDatabase
+from tfoperator.pipeline.store.engines import file_changes, postgres_url
+from tfoperator.pipeline.store.lease_table import LeaseTable
+from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.lineage import Lineage, lineage_of
-from tfoperator.pipeline.store.metadata_store import MetadataStore, StoreError
+from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import (
     ArtifactRecord,
     ExecutionRecord,
     ExecutionState,
+    Lease,
     Maker,
     RunRecord,
     RunState,
@@ -23,7 +26,8 @@ __all__ = [
     "ArtifactRecord",
     "ExecutionRecord",
     "ExecutionState",
-    "JournaledDatabase",
+    "Lease",
+    "LeaseTable",
     "Lineage",
     "Maker",
     "MetadataStore",
@@ -31,6 +35,7 @@ __all__ = [
     "RunState",
     "StepOutcome",
     "StoreError",
-    "change_counter",
+    "file_changes",
     "lineage_of",
+    "postgres_url",
 ]

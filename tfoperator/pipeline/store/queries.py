@@ -1,36 +1,42 @@
-"""The building blocks of the metadata store's transactions: functions over one connection."""
+"""The writes of the metadata store's transactions: functions over one connection."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+import json
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 
-from sqlalchemy import Connection, Insert, Row, insert, select, update
+import msgspec
+from sqlalchemy import Connection, Insert, delete, insert, select, update
 
 from tfoperator.launcher import OwnershipLost
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord, StepOutcome
+from tfoperator.pipeline.store.engines import exclusively
+from tfoperator.pipeline.store.limits import named
+from tfoperator.pipeline.store.properties import put_properties
+from tfoperator.pipeline.store.reading import NODE, PIPELINE, RUN, context_named, type_named
+from tfoperator.pipeline.store.records import ArtifactRecord, Lease, RunRecord, StepOutcome
 from tfoperator.pipeline.store.tables import (
+    ARTIFACT_STATES,
+    EVENTS,
+    EXECUTION_STATES,
+    KINDS,
+    artifact_properties,
     artifacts,
     associations,
+    attributions,
     contexts,
+    event_paths,
     events,
+    execution_properties,
     executions,
+    leases,
+    our_artifacts,
+    our_executions,
+    our_runs,
+    parent_contexts,
     types,
 )
-
-T = TypeVar("T")
-
-_MAX_VARIABLES = 500
-"""Variables of one statement; SQLite's limit was 999 before 3.32."""
-
-RUN = "run"
-PIPELINE = "pipeline"
-"""Types of contexts."""
-
-EXECUTIONS = select(executions, types.c.name.label("kind")).join(types, types.c.id == executions.c.type_id)
-ARTIFACTS = select(artifacts, types.c.name.label("type")).join(types, types.c.id == artifacts.c.type_id)
 
 
 def inserted(db: Connection, statement: Insert) -> int:
@@ -40,87 +46,79 @@ def inserted(db: Connection, statement: Insert) -> int:
     return int(key[0])
 
 
-def type_named(name: str, kind: str) -> Any:
-    """Return a query for the id of a type; `kind` is artifact, execution or context."""
-    return select(types.c.id).where(types.c.name == name, types.c.type_kind == kind)
-
-
 def type_id_of(db: Connection, name: str, kind: str) -> int:
     """Return the id of a type, which is created if necessary."""
+    name = named(name)
     known = db.execute(type_named(name, kind)).scalar()
     if known is None:
-        return inserted(db, insert(types).values(name=name, type_kind=kind))
+        exclusively(db)
+        known = db.execute(type_named(name, kind)).scalar()
+    if known is None:
+        return inserted(db, insert(types).values(name=name, type_kind=KINDS[kind]))
     return int(known)
 
 
-def context_named(kind: str, name: str) -> Any:
-    """Return a query for a context."""
-    return (
-        select(contexts)
-        .join(types, types.c.id == contexts.c.type_id)
-        .where(types.c.name == kind, types.c.type_kind == "context", contexts.c.name == name)
-    )
-
-
-def context_id(db: Connection, kind: str, name: str, properties: dict[str, Any], now: datetime) -> int:
-    """Return the id of a context, which is created if necessary."""
-    known = db.execute(context_named(kind, name)).first()
+def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: int) -> int:
+    """Return the id of a context, which is created if necessary, as a child of others."""
+    name = named(name)
+    known = db.execute(context_named(kind, name)).scalar()
+    if known is None:
+        exclusively(db)
+        known = db.execute(context_named(kind, name)).scalar()
     if known is not None:
-        return int(known.id)
-    values = {"type_id": type_id_of(db, kind, "context"), "name": name, "properties": properties}
-    return inserted(db, insert(contexts).values(**values, create_time=now.isoformat()))
+        return int(known)
+    number = inserted(db, insert(contexts).values(type_id=type_id_of(db, kind, "context"), name=name, **_times(now)))
+    for parent in parents:
+        db.execute(insert(parent_contexts).values(context_id=number, parent_context_id=parent))
+    return number
+
+
+def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, int]:
+    """Return the contexts of a run and of its pipeline."""
+    pipeline = context_id(db, PIPELINE, run.pipeline, now)
+    return context_id(db, RUN, run.id, now, pipeline), pipeline
 
 
 def fence(db: Connection, run: RunRecord) -> None:
-    """Raise OwnershipLost if a runner of a later term has written for this run."""
-    row = db.execute(context_named(RUN, run.id)).first()
-    if row is not None and row.properties.get("term", 0) > run.term:
-        raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
+    """Raise OwnershipLost if another has taken over the lease of the run, or of a step, under which it is written.
+
+    Until the end of the transaction nobody can take it.
+    """
+    wanted = {named(run.id): run.term} | {f"{run.id}/{step}": term for step, term in run.step_terms.items()}
+    query = select(leases.c.name, leases.c.term).where(leases.c.name.in_(list(wanted))).order_by(leases.c.name)
+    for row in db.execute(query.with_for_update()):
+        if row.term > wanted[row.name]:
+            raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
 
 
-def executions_in(db: Connection, context: int, run_id: str) -> list[ExecutionRecord]:
-    """Return the executions of a context, the oldest first."""
-    wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
-    rows = db.execute(wanted.where(associations.c.context_id == context).order_by(executions.c.id)).all()
-    return execution_records(db, rows, run_id)
-
-
-def run_of(db: Connection, number: int) -> str:
-    """Return the id of the run that an execution belongs to, "" if that was removed."""
-    wanted = (
-        select(contexts.c.name)
-        .join(associations, associations.c.context_id == contexts.c.id)
-        .where(
-            associations.c.execution_id == number, contexts.c.type_id == type_named(RUN, "context").scalar_subquery()
-        )
-    )
-    return str(db.execute(wanted).scalar() or "")
+def run_text(run: RunRecord) -> str:
+    """Return a run as it is stored."""
+    plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
+    return json.dumps(plain)
 
 
 def new_execution(
     db: Connection,
     run: RunRecord,
-    context: int,
     step: str,
     kind: str,
     state: str,
     cache_key: str,
-    properties: dict[str, Any],
+    exec_properties: Mapping[str, Any],
     now: datetime,
-) -> int:
-    """Create an execution; return its id."""
-    values = {
-        "type_id": type_id_of(db, kind, "execution"),
-        "name": step,
-        "last_known_state": state,
-        "cache_key": cache_key,
-        "properties": properties,
-        "create_time": now.isoformat(),
-    }
+    image_id: str = "",
+) -> tuple[int, list[int]]:
+    """Create an execution; return its id, and its contexts."""
+    type_id = type_id_of(db, kind, "execution")
+    values = {"type_id": type_id, "last_known_state": EXECUTION_STATES.index(state), **_times(now)}
     number = inserted(db, insert(executions).values(**values))
-    for one in (context, context_id(db, PIPELINE, run.pipeline, {}, now)):
-        db.execute(insert(associations).values(execution_id=number, context_id=one))
-    return number
+    ours = {"execution_id": number, "step": named(step), "cache_key": cache_key, "image_id": image_id}
+    db.execute(insert(our_executions).values(**ours, message='""'))
+    put_properties(db, execution_properties, number, type_id, exec_properties, new=True)
+    context, pipeline = run_contexts(db, run, now)
+    within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{step}", now, pipeline)]
+    db.execute(insert(associations), [{"execution_id": number, "context_id": one} for one in within])
+    return number, within
 
 
 def new_artifact(
@@ -130,29 +128,39 @@ def new_artifact(
     state: str,
     properties: Mapping[str, Any],
     now: datetime,
+    within: Iterable[int] = (),
     *,
     made: bool = False,
 ) -> int:
-    """Create an artifact; return its id."""
-    values = {
-        "type_id": type_id_of(db, type_name, "artifact"),
-        "uri": uri,
-        "state": state,
-        "properties": dict(properties),
-        "made": made,
-        "create_time": now.isoformat(),
-    }
-    return inserted(db, insert(artifacts).values(**values))
+    """Create an artifact in some contexts; return its id."""
+    type_id = type_id_of(db, type_name, "artifact")
+    values = {"type_id": type_id, "uri": uri, "state": ARTIFACT_STATES.index(state), **_times(now)}
+    number = inserted(db, insert(artifacts).values(**values))
+    db.execute(insert(our_artifacts).values(artifact_id=number, made=made))
+    put_properties(db, artifact_properties, number, type_id, properties, new=True)
+    if within:
+        db.execute(insert(attributions), [{"artifact_id": number, "context_id": one} for one in within])
+    return number
 
 
-def add_events(db: Connection, execution: int, direction: str, name: str, numbers: Sequence[int]) -> None:
-    """Record that an execution reads or makes artifacts."""
-    for position, number in enumerate(numbers):
-        db.execute(
-            insert(events).values(
-                artifact_id=number, execution_id=execution, type=direction, name=name, position=position
-            )
-        )
+def add_events(
+    db: Connection, execution: int, direction: str, paths: Sequence[tuple[str, int, int]], now: datetime
+) -> None:
+    """Record that an execution reads or makes artifacts: name, position and artifact of each.
+
+    ML Metadata has one event for an artifact, with a path of steps: here name and position for each of its uses. It
+    reads only one value of a row of a path; ours has both in the row of the name, as rows have no order.
+    """
+    for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
+        values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
+        event = inserted(db, insert(events).values(**values, milliseconds_since_epoch=milliseconds(now)))
+        rows: list[dict[str, Any]] = []
+        for name, position, number in paths:
+            if number == artifact:
+                both = {"event_id": event, "step_index": position}
+                rows += [{**both, "is_index_step": False, "step_key": name}]
+                rows += [{**both, "is_index_step": True, "step_key": None}]
+        db.execute(insert(event_paths), rows)
 
 
 def settle_output(
@@ -168,70 +176,46 @@ def settle_output(
     now = outcome.outputs.get(name, ())
     for position, (uri, properties, made) in enumerate(now):
         if position < len(before):
-            values = {"uri": uri, "properties": dict(properties), "state": "LIVE", "made": made}
-            db.execute(update(artifacts).where(artifacts.c.id == before[position].id).values(**values))
+            _settle(db, before[position], uri, properties, made, outcome.at)
             continue
-        new = new_artifact(db, before[0].type, uri, "LIVE", properties, outcome.at, made=made)
-        values = {"artifact_id": new, "execution_id": execution, "type": "OUTPUT", "name": name}
-        db.execute(insert(events).values(**values, position=position))
+        query = select(attributions.c.context_id).where(attributions.c.artifact_id == before[0].id)
+        within = list(db.execute(query).scalars())
+        new = new_artifact(db, before[0].type, uri, "LIVE", properties, outcome.at, within, made=made)
+        add_events(db, execution, "OUTPUT", [(name, position, new)], outcome.at)
     set_state(db, before[len(now) :], "ABANDONED")
+
+
+def _settle(
+    db: Connection, before: ArtifactRecord, uri: str, properties: Mapping[str, Any], made: bool, at: datetime
+) -> None:
+    values = {"uri": uri, "state": ARTIFACT_STATES.index("LIVE"), "last_update_time_since_epoch": milliseconds(at)}
+    row = artifacts.c.id == before.id
+    db.execute(update(artifacts).where(row).values(**values))
+    if made != before.made:
+        db.execute(update(our_artifacts).where(our_artifacts.c.artifact_id == before.id).values(made=made))
+    if properties != before.properties:
+        type_id = db.execute(select(artifacts.c.type_id).where(row)).scalar_one()
+        put_properties(db, artifact_properties, before.id, type_id, properties)
 
 
 def set_state(db: Connection, records: Sequence[ArtifactRecord], state: str) -> None:
     """Set the state of artifacts."""
-    db.execute(update(artifacts).where(artifacts.c.id.in_([one.id for one in records])).values(state=state))
+    if records:
+        chosen = artifacts.c.id.in_([one.id for one in records])
+        db.execute(update(artifacts).where(chosen).values(state=ARTIFACT_STATES.index(state)))
 
 
-def artifact_record(row: Row[Any]) -> ArtifactRecord:
-    """Return a row of ARTIFACTS as a value."""
-    created = datetime.fromisoformat(row.create_time)
-    return ArtifactRecord(row.id, row.type, row.uri, row.state, row.properties, created, row.made)
+def forget_context(db: Connection, number: int) -> None:
+    """Remove a context; what was in it stays."""
+    for table in (associations, attributions, parent_contexts, our_runs):
+        db.execute(delete(table).where(table.c.context_id == number))
+    db.execute(delete(contexts).where(contexts.c.id == number))
 
 
-def execution_record(db: Connection, row: Row[Any], run_id: str) -> ExecutionRecord:
-    """Return a row of EXECUTIONS as a value, with its artifacts."""
-    return execution_records(db, [row], run_id)[0]
+def _times(now: datetime) -> dict[str, int]:
+    return dict.fromkeys(("create_time_since_epoch", "last_update_time_since_epoch"), milliseconds(now))
 
 
-def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> list[ExecutionRecord]:
-    """Return the same for several rows: one query for the artifacts of some hundreds."""
-    wanted = (
-        select(
-            artifacts,
-            types.c.name.label("type"),
-            events.c.execution_id.label("execution"),
-            events.c.type.label("direction"),
-            events.c.name.label("path"),
-        )
-        .join(events, events.c.artifact_id == artifacts.c.id)
-        .join(types, types.c.id == artifacts.c.type_id)
-        .order_by(events.c.id)
-    )
-    sides: dict[tuple[int, str], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
-    for some in batched([row.id for row in rows]):
-        for one in db.execute(wanted.where(events.c.execution_id.in_(some))):
-            known = sides[one.execution, one.direction]
-            known[one.path] = (*known.get(one.path, ()), artifact_record(one))
-    return [
-        ExecutionRecord(
-            row.id,
-            run_id,
-            row.name,
-            row.kind,
-            row.last_known_state,
-            row.properties.get("message", ""),
-            row.cache_key,
-            row.properties.get("image_id", ""),
-            row.properties.get("exec_properties", {}),
-            sides[row.id, "INPUT"],
-            sides[row.id, "OUTPUT"],
-            datetime.fromisoformat(row.create_time),
-            datetime.fromisoformat(row.last_update_time) if row.last_update_time else None,
-        )
-        for row in rows
-    ]
-
-
-def batched(values: Sequence[T]) -> Iterator[Sequence[T]]:
-    """Yield parts of a sequence that are short enough for the variables of one statement."""
-    return (values[start : start + _MAX_VARIABLES] for start in range(0, len(values), _MAX_VARIABLES))
+def milliseconds(now: datetime) -> int:
+    """Return a time as rows have it."""
+    return round(now.timestamp() * 1000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -55,10 +55,37 @@ class Maker(msgspec.Struct, frozen=True):
     step: str
 
 
+class Lease(msgspec.Struct, frozen=True):
+    """The lease of a run or step, as read. `term` counts the holders; `holder` is "" if there is none.
+
+    `kernel` identifies a machine since its last start. `until` is in seconds since 1970, `left` in seconds at the time
+    of the read; both by the database's clock.
+    """
+
+    term: int = 0
+    holder: str = ""
+    until: float = 0.0
+    left: float = 0.0
+    host: str = ""
+    process: int = 0
+    kernel: str = ""
+
+    @property
+    def overdue(self) -> bool:
+        """Whether its holder has not renewed it in time: it hangs, is gone, or can't reach the store."""
+        return bool(self.holder) and self.left <= 0
+
+    @property
+    def end(self) -> datetime:
+        """When it expires, in the database's time, unless it is renewed."""
+        return datetime.fromtimestamp(self.until, UTC)
+
+
 class RunRecord(msgspec.Struct, frozen=True):
     """One run of a pipeline. `steps` are its steps in order; each with its predecessors.
 
-    `place` is the address of its platform, to stop its containers; `term` counts its runners.
+    `place` is the address of its platform, to stop its containers. `term` is that of the lease of the run under which
+    it is written, and `step_terms` those of steps that are launched one by one. `lease` is only read.
     """
 
     id: str
@@ -74,6 +101,8 @@ class RunRecord(msgspec.Struct, frozen=True):
     parameters: dict[str, Any] = {}
     place: dict[str, str] = {}
     term: int = 0
+    step_terms: dict[str, int] = {}
+    lease: Lease = Lease()
 
 
 class StepOutcome(msgspec.Struct, frozen=True):

@@ -1,7 +1,7 @@
 """The list of runs, and notification of changes: one thread polls, for all pages together, while there are any.
 
-It reads the number of the last change and the runners of unfinished runs, which takes two system calls a run, in
-an object store a request each; it reads the store when the number has changed.
+It reads the mark of the last change and the runners of unfinished runs, which takes two system calls a run, and the
+store when the mark has changed. PostgreSQL notifies; beneath that it looks every few seconds.
 """
 
 from __future__ import annotations
@@ -10,14 +10,16 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from tfoperator.base.clock import Repetition, SystemClock
-from tfoperator.pipeline import Home, ObjectStoreError, StoreError
+from tfoperator.base.clock import Elapsed, Repetition, SystemClock
+from tfoperator.pipeline import Home, StoreError
 from tfoperator.pipeline.store import ExecutionState, RunRecord
 from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.views import run_row
 
 MAX_RUNS = 1000
 """Runs in the list: the newest."""
+_READ_SECONDS = 10.0
+"""After so long runs in progress are read again: a lease runs out without a write."""
 
 
 class RunBoard:
@@ -33,7 +35,8 @@ class RunBoard:
         self._problem = ""
         self._synced = False
         # Used only by the thread.
-        self._counter: int | None = None
+        self._mark: str | None = None
+        self._read_at = Elapsed(SystemClock())
         self._records: list[RunRecord] = []
         self._states: dict[str, dict[str, ExecutionState]] = {}
 
@@ -59,23 +62,18 @@ class RunBoard:
 
     # In the thread.
 
-    def _look(self) -> None:
+    def _look(self) -> float:
         if not self.listeners:
-            return
-        counter = self._counter
+            return self._home.look_seconds
+        mark = self._mark
         problem = self._read()
         before = self.rows
         # In an unchanged store, only runners can have died.
-        known = before if self._counter == counter else {}
+        known = before if self._mark == mark else {}
         rows = {}
         for run in self._records:
             same = run.id in known and run.state != "running"
-            try:
-                rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
-            except ObjectStoreError as error:
-                problem = problem or str(error)
-                if run.id in before:
-                    rows[run.id] = before[run.id]
+            rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
         with self._lock:
             self._rows = rows
             status = (self._problem, self._synced)
@@ -84,21 +82,23 @@ class RunBoard:
             if status != (self._problem, self._synced):
                 news.add("")
         self.listeners.tell(*news)
+        return self._home.look_seconds if problem else self._home.wait()
 
     def _read(self) -> str:
         """Read the store if it has changed; return why that failed, or ""."""
         try:
-            counter = self._home.changes()
-            if counter == self._counter:
+            mark = self._home.changes()
+            stale = self._read_at.seconds > _READ_SECONDS and any(run.state == "running" for run in self._records)
+            if mark == self._mark and not stale:
                 return ""
-            if counter < 0:  # no runs yet
+            if not mark:  # no runs yet
                 self._records, self._states = [], {}
             else:
                 with self._home.reading() as store:
                     self._records = store.runs(most=MAX_RUNS)
                     self._states = store.execution_states([run.id for run in self._records])
-        except (StoreError, ObjectStoreError) as error:
-            self._counter = None
+        except StoreError as error:
+            self._mark = None
             return str(error)
-        self._counter = counter
+        self._mark, self._read_at = mark, Elapsed(SystemClock())
         return ""

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
-from functools import partial
 
 import msgspec
 
 from tfoperator.launcher.core import LaunchRecord
-from tfoperator.pipeline import Home, Lineage, MetadataStore, ObjectStoreError, StoreError, lineage_of
+from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
 from tfoperator.pipeline.home import names_files
-from tfoperator.pipeline.object_home import ObjectHome
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Maker, RunRecord
-from tfoperator.ui.pipelines.object_log import ObjectLogTail
 from tfoperator.ui.pipelines.step_log import LogTail, StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 
@@ -44,15 +41,11 @@ def read_run(home: Home, run_id: str) -> PipelineRunFacts:
             executions = store.executions(run_id)
             numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
             makers = store.makers(sorted(numbers))
+            known = {step: home.known_launch(store, run.id, step) for step in run.steps}
         except StoreError as error:
             raise CannotRead(str(error)) from error
-    # In an object store each is a request, and a step without an execution mostly has none.
-    begun = executions if isinstance(home, ObjectHome) else run.steps
-    launches = {step: found for step in begun if (found := home.known_launch(run.id, step)) is not None}
-    try:
-        return PipelineRunFacts(home.seen(run), executions, launches, makers)
-    except ObjectStoreError as error:
-        raise CannotRead(str(error)) from error
+    launches = {step: launch for step, launch in known.items() if launch is not None}
+    return PipelineRunFacts(home.seen(run), executions, launches, makers)
 
 
 def read_artifact(home: Home, number: int) -> ArtifactFacts:
@@ -71,10 +64,6 @@ def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> LogTail:
     """Follow a step's log. Raises NotThere for unknown steps of this run, or paths that lead elsewhere."""
     if step not in run.steps or not names_files(run.id, step):
         raise NotThere(f"run {run.id} has no step {step!r}")
-    if isinstance(home, ObjectHome):
-        return ObjectLogTail(
-            partial(home.log_pieces, run.id, step), home.log_piece, tail_lines=tail_lines, pause=home.look_seconds
-        )
     return StepLogTail(home.step_log(run.id, step), tail_lines=tail_lines)
 
 
@@ -83,7 +72,7 @@ def _opened(home: Home) -> AbstractContextManager[MetadataStore]:
         if not home.exists():
             raise NotThere("no pipeline was run here yet")
         return home.reading()
-    except (StoreError, ObjectStoreError) as error:
+    except StoreError as error:
         raise CannotRead(str(error)) from error
 
 

@@ -13,6 +13,7 @@ from xml.etree import ElementTree
 import msgspec
 import pytest
 
+from hack.postgres import PostgresServer
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
@@ -147,8 +148,11 @@ def test_a_dry_run_shows_every_step_and_makes_nothing(run: Run, two: str, here: 
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
 
 
-def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = f"file://{here}/objects"
+@pytest.mark.postgresql
+def test_records_may_be_in_postgresql(
+    run: Run, two: str, here: Path, monkeypatch: pytest.MonkeyPatch, postgres: PostgresServer
+) -> None:
+    place = f"{postgres.database(here.name)}?folder={here}/logs"
     monkeypatch.setenv("TFOPERATOR_PIPELINE_HOME", place)
     report = json.loads(run("pipeline", "run", two, "--run-id", "one", "-o", "json", code=0).out)
     assert (report["run"], report["state"]) == ("one", "succeeded")
@@ -159,7 +163,11 @@ def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pyt
     from tfoperator.base.clock import SystemClock
     from tfoperator.pipeline import open_home
 
-    with closing(open_home(place)) as home, home.store() as store, home.lock("one", SystemClock(), seconds=2.0) as held:
+    with (
+        closing(open_home(place)) as home,
+        home.store() as store,
+        home.lock(store, "one", SystemClock(), seconds=2.0) as held,
+    ):
         known = store.run("one")
         assert known is not None
         store.put_run(msgspec.structs.replace(known, state="running", term=held.term))
@@ -177,18 +185,18 @@ def test_records_may_be_objects(run: Run, two: str, here: Path, monkeypatch: pyt
 
 
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
+
     from tfoperator.base.clock import SystemClock
     from tfoperator.launcher.core import LaunchRecord, WorkDirectory
     from tfoperator.pipeline import Home
     from tfoperator.pipeline.lease import RunLease
-    from tfoperator.pipeline.objects import FileObjects
     from tfoperator.pipeline.store import RunRecord
 
     clock = SystemClock()
     home = Home(here / ".tfoperator/pipelines")
-    for _ in range(2):  # of which the first has died
-        lease = RunLease(FileObjects(home.path), "runs/one/lease.json", clock, seconds=0.05)
-        assert lease.take(msgspec.structs.replace(lease.look(), age=60.0))
+    with home.store() as store:
+        for _ in range(2):  # of which the first has died
+            assert eventually(RunLease(store.leases, "one", clock, seconds=0.01).take)
     one = RunRecord("one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2)
     with home.store() as store:
         store.put_run(one)
@@ -201,11 +209,11 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
 
     def shown() -> str:
         said = run("pipeline", "show", "one", code=0).out
-        assert "has not renewed its lease for" in said, said
+        assert "has not renewed its lease, which ran out" in said, said
         return said
 
     said = eventually(shown)
-    assert re.search(r"owner: .* can't reach its records; runner 2 of this run", said)
+    assert re.search(r"owner: .* can't reach it; runner 2 of this run", said)
     assert re.search(r"train: interrupted, begun \d+s ago\n    as TFJob vision/train-1a2b-2, attempt 2\n", said), said
     assert f"{socket.gethostname()} (silent)" in run("pipeline", "runs", code=0).out
     told = json.loads(run("pipeline", "show", "one", "-o", "json", code=0).out)
@@ -218,9 +226,10 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
 @pytest.mark.parametrize(
     ("place", "reason"),
     [
-        ("s3://key:hidden@bucket/x", "can't have credentials in it"),
-        ("gs://bucket/x", "s3://BUCKET/PREFIX or file:///DIRECTORY"),
-        ("s3://bucket/a//b", "a prefix is words"),
+        ("postgresql://me:hidden@host/x", "can't have a password in it"),
+        ("postgresql://host/x?password=hidden", "can't have a password in it"),
+        ("postgresql://host/x?folder=ftp://y", "logs go to a directory"),
+        ("s3://bucket/prefix", "postgresql://HOST/DB"),
     ],
 )
 def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, place: str, reason: str) -> None:

@@ -77,5 +77,5 @@ def test_old_runs_are_those_beyond_the_newest_that_are_over(tmp_path: Path) -> N
         for number in range(4):
             over(store, tmp_path, f"r{number}")
         assert [run.id for run in old_runs(home, store, 2)] == ["r1", "r0"]
-        with home.lock("r0"), pytest.raises(RunInProgress):
+        with home.lock(store, "r0"), pytest.raises(RunInProgress):
             clean_run(home, store, old_runs(home, store, 3)[0], outputs=False)

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from tests.support.fixtures import every_thread_ends, s3, s3_variables
+from tests.support.fixtures import every_thread_ends, postgres, postgres_process
 from tests.unit.pipeline.conftest import counted
 
-__all__ = ["counted", "every_thread_ends", "s3", "s3_variables"]
+__all__ = ["counted", "every_thread_ends", "postgres", "postgres_process"]

@@ -11,19 +11,16 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-import boto3
 import pytest
 
-from hack.s3_server import BUCKET
+from hack.postgres import READER, USER, PostgresServer
 from tests.support.threads import InThread
 from tests.support.visitor import World, until, until_all
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
-from tfoperator.pipeline import Home, ObjectStoreError, PipelineFailed
+from tfoperator.pipeline import Home, MetadataStore, PipelineFailed
 from tfoperator.pipeline.home import StepLog
-from tfoperator.pipeline.object_home import ObjectHome
-from tfoperator.pipeline.objects import FileObjects
 from tfoperator.pipeline.store import RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -84,23 +81,13 @@ def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) ->
         assert until(stream, "gone") == [result.run_id]
 
 
-@pytest.fixture
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ObjectHome, "look_seconds", 0.5)  # the S3 server of tests answers one request at a time
-
-
-@pytest.fixture(params=["file", pytest.param("s3", marks=pytest.mark.full)])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """Where records are objects."""
-    if request.param == "s3":
-        request.getfixturevalue("s3")
-        return f"s3://{BUCKET}/{tmp_path.name}"
-    (tmp_path / "beside").touch()  # an empty folder might be one on which nothing is mounted
-    return f"file://{tmp_path}/objects"
-
-
-@pytest.mark.usefixtures("quick")
-def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path, place: str) -> None:
+@pytest.mark.postgresql
+def test_runs_whose_records_are_in_postgresql_are_shown_alike_to_who_may_only_read(
+    tmp_path: Path, postgres: PostgresServer
+) -> None:
+    place = f"{postgres.database(tmp_path.name)}?folder={tmp_path}/logs"
+    MetadataStore(place.partition("?")[0]).close()
+    reader = place.replace(f"//{USER}@", f"//{READER}@")
     go = threading.Event()
 
     def talk(*_: Any) -> None:
@@ -108,8 +95,8 @@ def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path, place: s
         go.wait(60)
 
     ON_THE_WAY["left"] = talk
-    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
-        assert about(world)["pipelines"] == place.removeprefix("file://")
+    with shown(tmp_path, cluster=False, home=reader) as world, world.visitor.stream("/api/runs") as listed:
+        assert about(world)["pipelines"] == reader.partition("?")[0]
         assert next(line for line in listed if line.get("synced"))
         call = InThread(lambda: runner(tmp_path, parallel=1, home=place).run(diamond(tmp_path)))
         row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["message"] == "left")
@@ -127,53 +114,6 @@ def test_runs_whose_records_are_objects_are_shown_alike(tmp_path: Path, place: s
         assert (left["attempts"], left["platform"]) == (1, "In process")
         lineage = json.loads(world.visitor.ask(f"/api/artifact?id={left['outputs']['total'][0]['id']}").body)
         assert lineage["origin"]["executions"][0]["step"] == "left"
-
-
-@pytest.mark.full
-@pytest.mark.usefixtures("quick")
-def test_a_bucket_that_is_gone_is_told_of_and_shown_again_once_it_is_back(tmp_path: Path, s3: dict[str, str]) -> None:
-    client = boto3.client("s3", endpoint_url=s3["AWS_ENDPOINT_URL"])
-    client.create_bucket(Bucket="gone")
-    place = "s3://gone/runs"
-    run = runner(tmp_path, home=place).run(diamond(tmp_path))
-    kept = {one["Key"]: client.get_object(Bucket="gone", Key=one["Key"])["Body"].read() for one in listing(client)}
-    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
-        assert until(listed, "runs")[0]["key"] == run.run_id
-        for key in kept:
-            client.delete_object(Bucket="gone", Key=key)
-        client.delete_bucket(Bucket="gone")
-        problem = next(line for line in listed if line.get("problems"))["problems"]["pipelines"]
-        assert problem == "s3://gone/runs: there is no such bucket: make it, or name another one"
-        client.create_bucket(Bucket="gone")
-        for key, data in kept.items():
-            client.put_object(Bucket="gone", Key=key, Body=data)
-        assert next(line for line in listed if line.get("problems") == {})["synced"]
-        with world.visitor.stream(f"/api/run?id={run.run_id}") as stream:
-            assert until(stream, "run")["state"] == "succeeded"
-
-
-def listing(client: Any) -> list[dict[str, Any]]:
-    return list(client.list_objects_v2(Bucket="gone")["Contents"])
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_store_of_objects_that_can_not_be_read_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "beside").touch()
-    place = f"file://{tmp_path}/objects"
-    run = runner(tmp_path, home=place).run(diamond(tmp_path))
-    with shown(tmp_path, cluster=False, home=place) as world, world.visitor.stream("/api/runs") as listed:
-        assert until(listed, "runs")[0]["key"] == run.run_id
-
-        def refuse(*_: Any) -> None:
-            raise ObjectStoreError("no access")
-
-        monkeypatch.setattr(FileObjects, "get", refuse)
-        assert next(line for line in listed if line.get("problems")) == {
-            "synced": True,
-            "problems": {"pipelines": "no access"},
-        }
-        with world.visitor.stream(f"/api/run?id={run.run_id}") as stream:
-            assert next(line for line in stream if line.get("problems"))["problems"] == {"pipelines": "no access"}
 
 
 def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> None:

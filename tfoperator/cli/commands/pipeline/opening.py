@@ -27,7 +27,7 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         envvar="TFOPERATOR_PIPELINE_HOME",
-        help="Where records of runs are, and the metadata: a directory, or s3://BUCKET/PREFIX.",
+        help="Where records of runs are, and the metadata: a directory, or postgresql://HOST/DB?folder=DIR.",
         metavar="DIR|URL",
     ),
 ]
@@ -42,7 +42,7 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
     if find_spec("sqlalchemy") is None:
         raise CliError("pipelines need SQLAlchemy: pip install 'tfoperator[pipeline]'")
     from tfoperator.launcher import ComponentError, OwnershipLost
-    from tfoperator.pipeline import CannotStop, ObjectStoreError, RunInProgress, StoreError
+    from tfoperator.pipeline import CannotStop, RunInProgress, StoreError
 
     try:
         yield
@@ -54,8 +54,6 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
         raise CliError(str(error), hint) from None
     except CannotStop as error:
         raise CliError(str(error), "Try again when it can be reached.", exit_code=failed) from None
-    except ObjectStoreError as error:
-        raise CliError(str(error), exit_code=EXIT_RETRYABLE if error.passing else failed) from None
     except StoreError as error:
         code = EXIT_RETRYABLE if error.passing else failed
         raise CliError(f"the metadata store: {error}", exit_code=code) from None

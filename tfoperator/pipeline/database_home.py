@@ -1,0 +1,167 @@
+"""The data of pipelines for runners on several machines: records in PostgreSQL, logs in a folder."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import threading
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.base.clock import Clock
+from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.launcher import ComponentError, WorkDirectoryError
+from tfoperator.launcher.core import LaunchRecord
+from tfoperator.pipeline.home import DEFAULT_HOME, Home, leased
+from tfoperator.pipeline.lease import LEASE_SECONDS
+from tfoperator.pipeline.local_paths import local_path
+from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.store import MetadataStore, RunRecord, postgres_url
+
+_SCHEMES = ("postgresql://", "postgres://")
+
+
+class DatabaseHome(Home):
+    """Records are in a database, logs and their positions in a folder.
+
+    The working directories of launches are in a temporary one, which `close` removes: nothing in them is needed later.
+    """
+
+    look_seconds = 2.0
+
+    def __init__(self, url: str) -> None:
+        """Make no request. Raises ComponentError."""
+        self._url, folder = postgres_url(url)
+        place = local_path(folder or str(DEFAULT_HOME))
+        if place is None:
+            raise ComponentError(f"folder={folder}: logs go to a directory")
+        # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
+        self._scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
+        super().__init__(Path(self._scratch.name))
+        self.folder = place.absolute()
+        self._guard = threading.Lock()  # guards _reader
+        self._reader: MetadataStore | None = None
+
+    def __str__(self) -> str:
+        return self._url
+
+    def close(self) -> None:
+        """See `Home`."""
+        if self._reader is not None:
+            self._reader.close()
+        self._scratch.cleanup()
+
+    def store(self, *, read_only: bool = False) -> MetadataStore:
+        """See `Home`."""
+        return MetadataStore(self._url, read_only=read_only)
+
+    def exists(self) -> bool:
+        """See `Home`. Raises StoreError."""
+        return bool(self.changes())
+
+    def reading(self) -> AbstractContextManager[MetadataStore]:
+        """See `Home`. One for all readers, until this is closed."""
+        with self._guard:
+            if self._reader is None:
+                self._reader = self.store(read_only=True)
+            return nullcontext(self._reader)
+
+    def changes(self) -> str:
+        """See `Home`."""
+        with self.reading() as store:
+            return store.database.changes()
+
+    def wait(self) -> float:
+        """See `Home`."""
+        with self.reading() as store:
+            return store.database.wait(self.look_seconds)
+
+    def launch_record(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
+        """See `Home`."""
+        data = store.launch(run_id, step)
+        try:
+            return None if data is None else msgspec.convert(json.loads(data), LaunchRecord)
+        except UNDECODABLE as error:
+            raise WorkDirectoryError(f"{self}: the record of {run_id}'s {step} can't be read: {error}") from error
+
+    def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RowKeeper:
+        """See `Home`."""
+        return RowKeeper(store, run, step, self.folder / "runs" / run.id / "steps" / step)
+
+    def lock(
+        self,
+        store: MetadataStore,
+        run_id: str,
+        clock: Clock | None = None,
+        *,
+        seconds: float = LEASE_SECONDS,
+        **more: Any,
+    ) -> Ownership:
+        """See `Home`."""
+        return leased(store, run_id, clock, seconds, ExitStack(), **{"wait": False, **more})
+
+    def lock_step(
+        self, store: MetadataStore, run_id: str, step: str, clock: Clock | None = None, **more: Any
+    ) -> AbstractContextManager[Ownership | None]:
+        """See `Home`."""
+        return self.lock(store, f"{run_id}/{step}", clock, **more)
+
+    def _alive(self, run: RunRecord) -> bool:
+        owner = self.owner(run)
+        return owner is not None and owner.left > 0
+
+
+class RowKeeper:
+    """See `RecordKeeper`. The record is a row, which only the holder of the lease can write; the rest are files."""
+
+    def __init__(self, store: MetadataStore, run: RunRecord, step: str, folder: Path) -> None:
+        self._store = store
+        self._run = run
+        self._step = step
+        self._folder = folder
+
+    def claim(self) -> None:
+        """See `RecordKeeper`: who has the lease is the only writer already."""
+
+    def read(self, name: str) -> bytes | None:
+        """See `RecordKeeper`."""
+        if name == RECORD:
+            return self._store.launch(self._run.id, self._step)
+        path = self._folder / name
+        return path.read_bytes() if path.exists() else None
+
+    def write(self, name: str, data: bytes) -> None:
+        """See `RecordKeeper`; only the record is written this way."""
+        assert name == RECORD
+        self._store.put_launch(self._run, self._step, data)
+
+    def write_soon(self, name: str, data: bytes) -> None:
+        """See `RecordKeeper`. Raises OSError."""
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        (self._folder / name).write_bytes(data)
+
+    def remove(self, name: str) -> None:
+        """See `RecordKeeper`."""
+        if name == RECORD:
+            self._store.put_launch(self._run, self._step, None)
+        else:
+            (self._folder / name).unlink(missing_ok=True)
+
+
+RECORD = "launch.json"
+
+
+def open_home(place: str | Path = DEFAULT_HOME) -> Home:
+    """Return the home of a directory or URL. Makes no request. Raises ComponentError for an invalid one."""
+    text = str(place)
+    if text.startswith(_SCHEMES):
+        return DatabaseHome(text)
+    if "://" in text:
+        raise ComponentError(
+            f"{text}: records are in a directory, or in PostgreSQL at postgresql://HOST/DB?folder=DIRECTORY; objects "
+            "and file:// hold none any more. Runs that were recorded there begin anew"
+        )
+    return Home(Path(text))

@@ -1,0 +1,90 @@
+"""Values of properties as ML Metadata has them: a row each, with a column for each type.
+
+What has no column on both engines (a list, an integer of more than 32 bits, NaN, text with NUL) is JSON in the text's
+column, and `byte_value`, which ML Metadata does not read, says so.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, Table, delete, insert, select, text
+
+from tfoperator.pipeline.store.limits import batched, named, storable
+from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
+
+_JSON = b"json"
+_COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
+_NEW_KINDS = text(
+    "INSERT INTO typeproperty (type_id, name, data_type) VALUES (:type_id, :name, :data_type) ON CONFLICT DO NOTHING"
+)
+
+Kinds = dict[str, int]
+"""By name, the data type of the properties that a type has."""
+
+
+def put_properties(
+    db: Connection, table: Table, owner: int, type_id: int, values: Mapping[str, Any], *, new: bool = False
+) -> None:
+    """Set the properties of an artifact, execution or context; unless it is new, they replace the present ones."""
+    owners = _owners(table)
+    if not new:
+        db.execute(delete(table).where(owners == owner))
+    if not values:
+        return
+    query = select(type_properties.c.name, type_properties.c.data_type).where(type_properties.c.type_id == type_id)
+    kinds: Kinds = {row.name: row.data_type for row in db.execute(query)}
+    before = set(kinds)
+    rows = [{owners.name: owner, **row} for row in property_rows(values, kinds)]
+    if unknown := kinds.keys() - before:
+        db.execute(_NEW_KINDS, [{"type_id": type_id, "name": one, "data_type": kinds[one]} for one in sorted(unknown)])
+    db.execute(insert(table), rows)
+
+
+def property_rows(values: Mapping[str, Any], kinds: Kinds) -> Iterator[dict[str, Any]]:
+    """Yield the columns of each property, without its owner. What the type does not have yet is added to `kinds`.
+
+    One whose value is of another type than its type has is a custom property.
+    """
+    for name, value in values.items():
+        kind, columns = _columns(value)
+        custom = kinds.setdefault(named(name), kind) != kind
+        empty: dict[str, Any] = dict.fromkeys((*_COLUMNS.values(), "byte_value"))
+        yield {"name": name, "is_custom_property": custom, **empty, **columns}
+
+
+def properties_of(db: Connection, table: Table, owners: Sequence[int]) -> Mapping[int, dict[str, Any]]:
+    """Return the properties of several artifacts, executions or contexts."""
+    found: dict[int, dict[str, Any]] = defaultdict(dict)
+    column = _owners(table)
+    for some in batched(owners):
+        for row in db.execute(select(table, column.label("owner")).where(column.in_(some)).order_by(table.c.name)):
+            found[row.owner][row.name] = _value(row)
+    return found
+
+
+def _owners(table: Table) -> Any:
+    return table.c[f"{table.name.removesuffix('property')}_id"]
+
+
+def _columns(value: Any) -> tuple[int, dict[str, Any]]:
+    """Return a value's data type, and its columns."""
+    if isinstance(value, bool):
+        return BOOLEAN, {"bool_value": value}
+    if isinstance(value, int) and -(2**31) <= value < 2**31:
+        return INT, {"int_value": value}
+    if isinstance(value, float) and math.isfinite(value):
+        return DOUBLE, {"double_value": value}
+    if isinstance(value, str) and storable(value):
+        return STRING, {"string_value": value}
+    return STRING, {"string_value": json.dumps(value, default=str), "byte_value": _JSON}
+
+
+def _value(row: Row[Any]) -> Any:
+    if row.byte_value is not None:
+        return json.loads(row.string_value)
+    return next((value for name in _COLUMNS.values() if (value := getattr(row, name)) is not None), None)

@@ -1,0 +1,175 @@
+"""Rows of the metadata store as values: functions over one connection."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, Row, select
+
+from tfoperator.pipeline.store.engines import database_seconds
+from tfoperator.pipeline.store.limits import batched
+from tfoperator.pipeline.store.properties import properties_of
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
+from tfoperator.pipeline.store.tables import (
+    ARTIFACT_STATES,
+    EVENTS,
+    EXECUTION_STATES,
+    KINDS,
+    artifact_properties,
+    artifacts,
+    associations,
+    contexts,
+    event_paths,
+    events,
+    execution_properties,
+    executions,
+    leases,
+    our_artifacts,
+    our_executions,
+    our_runs,
+    types,
+)
+
+RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
+"""Types of contexts."""
+
+EXECUTIONS = (
+    select(executions, types.c.name.label("kind"), *[one for one in our_executions.c if one.name != "execution_id"])
+    .join(types, types.c.id == executions.c.type_id)
+    .join(our_executions, our_executions.c.execution_id == executions.c.id)
+)
+ARTIFACTS = (
+    select(artifacts, types.c.name.label("type"), our_artifacts.c.made)
+    .join(types, types.c.id == artifacts.c.type_id)
+    .outerjoin(our_artifacts, our_artifacts.c.artifact_id == artifacts.c.id)
+)
+RUNS = (
+    select(
+        our_runs.c.record,
+        *[column for column in leases.c if column.name != "name"],
+        (leases.c.until - database_seconds()).label("left"),
+    )
+    .join(contexts, contexts.c.id == our_runs.c.context_id)
+    .outerjoin(leases, leases.c.name == contexts.c.name)
+)
+
+
+def type_named(name: str, kind: str) -> Any:
+    """Return a query for the id of a type; `kind` is artifact, execution or context."""
+    return select(types.c.id).where(types.c.name == name, types.c.type_kind == KINDS[kind], types.c.version.is_(None))
+
+
+def context_named(kind: str, name: str) -> Any:
+    """Return a query for the id of a context."""
+    return (
+        select(contexts.c.id)
+        .join(types, types.c.id == contexts.c.type_id)
+        .where(types.c.name == kind, types.c.type_kind == KINDS["context"], contexts.c.name == name)
+    )
+
+
+def run_record(row: Any) -> RunRecord:
+    """Return a row of RUNS as a value."""
+    run = msgspec.convert(json.loads(row.record), RunRecord)
+    return run if row.term is None else msgspec.structs.replace(run, lease=lease_record(row))
+
+
+def lease_record(row: Row[Any]) -> Lease:
+    """Return a row of a lease as a value."""
+    left = row.left if row.holder else 0.0
+    return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
+
+
+def executions_in(db: Connection, run_id: str) -> list[ExecutionRecord]:
+    """Return the executions of a run, the oldest first."""
+    wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
+    wanted = wanted.where(associations.c.context_id == context_named(RUN, run_id).scalar_subquery())
+    return execution_records(db, db.execute(wanted.order_by(executions.c.id)).all(), run_id)
+
+
+def run_of(db: Connection, number: int) -> str:
+    """Return the id of the run that an execution belongs to, "" if that was removed."""
+    wanted = (
+        select(contexts.c.name)
+        .join(associations, associations.c.context_id == contexts.c.id)
+        .where(
+            associations.c.execution_id == number, contexts.c.type_id == type_named(RUN, "context").scalar_subquery()
+        )
+    )
+    return str(db.execute(wanted).scalar() or "")
+
+
+def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactRecord]:
+    """Return rows of ARTIFACTS as values."""
+    properties = properties_of(db, artifact_properties, [row.id for row in rows])
+    states: Any = ARTIFACT_STATES
+    return [
+        ArtifactRecord(
+            row.id,
+            row.type,
+            row.uri or "",
+            states[row.state or 0],
+            properties.get(row.id, {}),
+            moment(row.create_time_since_epoch),
+            bool(row.made),
+        )
+        for row in rows
+    ]
+
+
+def execution_record(db: Connection, number: int, run_id: str | None = None) -> ExecutionRecord | None:
+    """Return an execution with its artifacts."""
+    rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
+    return next(iter(execution_records(db, rows, run_of(db, number) if run_id is None else run_id)), None)
+
+
+def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> list[ExecutionRecord]:
+    """Return rows of EXECUTIONS as values, with their artifacts: some queries for some hundreds."""
+    used = select(events, event_paths.c.step_index, event_paths.c.step_key).join(
+        event_paths, (event_paths.c.event_id == events.c.id) & ~event_paths.c.is_index_step
+    )
+    paths: list[Row[Any]] = []
+    for some in batched([row.id for row in rows]):
+        paths += db.execute(used.where(events.c.execution_id.in_(some)).order_by(event_paths.c.step_index, events.c.id))
+    known: dict[int, ArtifactRecord] = {}
+    for some in batched(sorted({path.artifact_id for path in paths})):
+        found = db.execute(ARTIFACTS.where(artifacts.c.id.in_(some))).all()
+        known |= {one.id: one for one in artifact_records(db, found)}
+    sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
+    for path in sorted(paths, key=lambda one: one.id):
+        if path.artifact_id in known:
+            sides[path.execution_id, path.type].setdefault(path.step_key, ())
+    for path in paths:
+        if path.artifact_id in known:
+            side = sides[path.execution_id, path.type]
+            side[path.step_key] = (*side[path.step_key], known[path.artifact_id])
+    properties = properties_of(db, execution_properties, [row.id for row in rows])
+    states: Any = EXECUTION_STATES
+    return [
+        ExecutionRecord(
+            row.id,
+            run_id,
+            row.step,
+            row.kind,
+            states[row.last_known_state],
+            json.loads(row.message),
+            row.cache_key,
+            row.image_id,
+            properties.get(row.id, {}),
+            sides[row.id, EVENTS["INPUT"]],
+            sides[row.id, EVENTS["OUTPUT"]],
+            moment(row.create_time_since_epoch),
+            moment(row.last_update_time_since_epoch) if states[row.last_known_state] != "RUNNING" else None,
+        )
+        for row in rows
+    ]
+
+
+def moment(milliseconds: int) -> datetime:
+    """Return a time of a row."""
+    return datetime.fromtimestamp(milliseconds / 1000, UTC)
