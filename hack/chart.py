@@ -24,6 +24,7 @@ ROLES = {
     "user-edit": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-edit"),
     "user-view": ("base/user-roles.yaml", "ClusterRole", "tfoperator-tfjobs-view"),
     "priority-classes": ("components/volcano/rbac.yaml", "ClusterRole", "tfoperator-volcano"),
+    "kueue-classes": ("components/kueue/rbac.yaml", "ClusterRole", "tfoperator-kueue"),
     "metrics-auth": ("components/metrics-secure/rbac.yaml", "ClusterRole", "tfoperator-metrics-auth"),
     "metrics-reader": ("components/metrics-secure/rbac.yaml", "ClusterRole", "tfoperator-metrics-reader"),
     "webhook-secret": ("components/webhook/rbac.yaml", "Role", "tfoperator-webhook"),
@@ -33,7 +34,7 @@ ROLES = {
 }
 """Each role's name in the chart: the file that has it, its kind and its name there."""
 
-ADDED = ("log-archive", "hang-detection", "stall-stacks", "volcano", "scheduler-plugins")
+ADDED = ("log-archive", "hang-detection", "stall-stacks", "volcano", "scheduler-plugins", "kueue")
 """The components that add rules to the operator's own role; in the chart, the rules have the component's name."""
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from tfoperator.api.names import parse_replica_type
+from tfoperator.api.names import LABEL_PREFIX, parse_replica_type
 from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -18,6 +18,21 @@ QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 
 JOB_UID_LABEL = "kueue.x-k8s.io/job-uid"
 """On a Workload: the UID of its job."""
+
+POD_SETS_ANNOTATION = LABEL_PREFIX + "kueue-pod-sets"
+"""On a Workload: the operator drives it. The value stands for the pod sets that it was made from, or is `ADOPTED`."""
+
+ADOPTED = "adopted"
+"""The value of that annotation in a Workload of Kueue's own framework that an administrator gave to the operator."""
+
+POD_SET_LABEL = "kueue.x-k8s.io/podset"
+"""On a pod: its pod set. Kueue's own framework writes it into the job's templates, the operator does not."""
+
+MAX_EXECUTION_LABEL = "kueue.x-k8s.io/max-exec-time-seconds"
+"""On a job: how many seconds it may be admitted before Kueue deactivates it."""
+
+PRIORITY_LABEL = "kueue.x-k8s.io/priority-class"
+"""On a job: its WorkloadPriorityClass."""
 
 MANAGED_BY_MULTIKUEUE = "kueue.x-k8s.io/multikueue"
 """In `runPolicy.managedBy`: Kueue runs the job on another cluster, and no operator of this one handles it."""

@@ -15,6 +15,7 @@ from tfoperator.controller.collaborators import (
 from tfoperator.controller.controller import ControllerOptions, TFJobController
 from tfoperator.controller.execute import status_patch
 from tfoperator.controller.kinds import OwnedKind, expectation_key
+from tfoperator.controller.kueue import FLAVORS, WORKLOADS
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.controller.observe import ControllerInformers
 from tfoperator.controller.plan import (
@@ -57,11 +58,13 @@ __all__ = [
     "ANY",
     "COSCHEDULING_POD_GROUPS",
     "DEFAULT_TENSORBOARD_IMAGE",
+    "FLAVORS",
     "MAX_REQUEUE",
     "NAMINGS",
     "PLAIN_NAMES",
     "UNIQUE_NAMES",
     "VOLCANO_POD_GROUPS",
+    "WORKLOADS",
     "Accelerator",
     "Action",
     "AllowedNames",

@@ -23,6 +23,7 @@ from tfoperator.controller.execute import (
     requeue_after_errors,
 )
 from tfoperator.controller.kinds import RESOURCES
+from tfoperator.controller.kueue import QueueKeeper, WorkloadHandler
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe import (
     ControllerInformers,
@@ -31,7 +32,7 @@ from tfoperator.controller.observe import (
     connect,
     versions_of,
 )
-from tfoperator.controller.plan import Comparison, Observed, PlanOptions, Unseen, is_managed_by_others, plan
+from tfoperator.controller.plan import Comparison, Observed, Plan, PlanOptions, Unseen, is_managed_by_others, plan
 from tfoperator.expectations import Expectations
 from tfoperator.kube.errors import KubeError, namespace_is_ending
 from tfoperator.workqueue import RateLimitingQueue, Workers
@@ -84,12 +85,18 @@ class TFJobController:
         gang = informers.gang
         resources = RESOURCES if gang is None else {**RESOURCES, "podgroups": gang.pod_groups}
         self._executor = PlanExecutor(outside, resources, self._ledger, self.enqueue)
+        self._keeper = None
+        if informers.kueue is not None:
+            pods = informers.pods.lister
+            self._keeper = QueueKeeper(outside.client, informers.kueue, pods, outside.clock, self.enqueue_after)
         self._workers = Workers(queue, self._process, self._options.threadiness, thread_name="tfjob-worker")
         self._leading = False  # set once, by start()
         period = self._options.batch_period
         now, soon = self._when_leading(0), self._when_leading(period)
         urgent = self._when_leading(min(self._options.urgent_batch_period, period))
         connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
+        if informers.kueue is not None:
+            informers.kueue.workloads.add_handler(WorkloadHandler(now), resync_period=0, name="controller")
 
     # Lifecycle.
 
@@ -103,6 +110,8 @@ class TFJobController:
         self._ledger.cache_lag.inherit(jobs)
         for job in jobs:
             self._queue.add(job.metadata.key)
+        for key in () if self._keeper is None else self._keeper.keys():
+            self._queue.add(key)
         self._workers.start()
 
     def stop(self, timeout: float | None = None) -> bool:
@@ -155,6 +164,8 @@ class TFJobController:
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
             self._queue.forget(key)
+            if self._keeper is not None:
+                self._keeper.release(key)
             return
         try:
             requeue = self._sync(cached)
@@ -168,10 +179,9 @@ class TFJobController:
     def _sync(self, cached: TFJob) -> Requeue:
         observed = self._observer.observe(cached)
         try:
-            decided = plan(observed, self._clock.now(), self._plan_options)
+            observed, decided = self._planned(observed)
         except NotKept:
-            observed = self._observer.with_templates(observed)
-            decided = plan(observed, self._clock.now(), self._plan_options)
+            observed, decided = self._planned(self._observer.with_templates(observed))
         self._ledger.cache_lag.verify(observed, decided)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
@@ -179,6 +189,12 @@ class TFJobController:
         idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()
         self._ledger.memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
         return requeue
+
+    def _planned(self, observed: Observed) -> tuple[Observed, Plan]:
+        """Return the plan, and what it is made from: what its queue lets a job have. Raises NotKept, KubeError."""
+        if self._keeper is not None:
+            observed = self._keeper.look(observed, self._plan_options.default_ps_image)
+        return observed, plan(observed, self._clock.now(), self._plan_options)
 
     def _look_again(self, key: str, requeue: Requeue) -> None:
         if requeue.errors:

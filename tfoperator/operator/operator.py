@@ -172,7 +172,7 @@ class Operator:
             self._fail(f"{type(error).__name__}: {error}")
 
     def _live(self) -> None:
-        needs = needed_resources(self._parts.gang)
+        needs = needed_resources(self._parts.gang, kueue=self._options.kueue)
         if not await_resources(self._client, self._parts.namespaces, self._stop, self._clock, needs):
             return
         self._parts.factory.start()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.controller import GangScheduler
+from tfoperator.controller import FLAVORS, WORKLOADS, GangScheduler
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
     ApiError,
@@ -52,10 +52,19 @@ _TFJOBS_NEED = Need(
 )
 
 
-def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
+_KUEUE_RIGHTS = "manifests/components/kueue/rbac.yaml"
+_KUEUE_MISSING = "Kueue 0.15 or later is not installed: install it, or start without --kueue"
+_KUEUE_NEEDS = (
+    Need(WORKLOADS, f"Workloads ({WORKLOADS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
+    Need(FLAVORS, f"ResourceFlavors ({FLAVORS.group})", _KUEUE_MISSING, _KUEUE_RIGHTS),
+)
+
+
+def needed_resources(gang: GangScheduler | None = None, *, kueue: bool = False) -> tuple[Need, ...]:
     """Return the resources that an operator lists and watches besides pods and services, which every server has."""
+    queues = _KUEUE_NEEDS if kueue else ()
     if gang is None:
-        return (_TFJOBS_NEED,)
+        return (_TFJOBS_NEED, *queues)
     component = "volcano" if gang.admits else "scheduler-plugins"
     rights = f"manifests/components/{component}/rbac.yaml"
     product = "Volcano" if gang.admits else "scheduler-plugins (coscheduling)"
@@ -68,6 +77,7 @@ def needed_resources(gang: GangScheduler | None = None) -> tuple[Need, ...]:
         _TFJOBS_NEED,
         Need(gang.pod_groups, f"PodGroups ({group})", install, rights),
         Need(PRIORITY_CLASSES, "PriorityClasses", "this API server has no PriorityClasses", rights),
+        *queues,
     )
 
 

@@ -117,7 +117,7 @@ class Parts:
         self._plan_lock = threading.Lock()  # guards _plan_options
         self._plan_options = plan_options(options)
         self.gang = self._plan_options.gang
-        self.informers = ControllerInformers.of(self.factory, self.gang)
+        self.informers = ControllerInformers.of(self.factory, self.gang, kueue=options.kueue)
         self.archive = self._make_archive(reach.log_source)
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
         self.progress = self._make_progress_server(reach.fetch, is_leader)

@@ -34,6 +34,7 @@ SECTIONS = {
     "Volcano": ["volcano"],
     "scheduler-plugins": ["scheduler-plugins"],
     "Either of them": ["priority-classes"],
+    "Kueue": ["kueue", "kueue-classes"],
 }
 """Of each table's heading, the roles by the names that the Helm chart has for them."""
 

@@ -101,6 +101,7 @@ class ConditionType(StrEnum):
     RESTARTING = "Restarting"
     STALLED = "Stalled"
     SUSPENDED = "Suspended"
+    ADMITTED = "Admitted"
     SUCCEEDED = "Succeeded"
     FAILED = "Failed"
 

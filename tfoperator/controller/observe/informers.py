@@ -11,6 +11,7 @@ from tfoperator.api import names
 from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
+from tfoperator.controller.kueue import KueueInformers
 from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -52,7 +53,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
 
     Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
     nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
-    if there is a gang scheduler, `gang`.
+    if there is a gang scheduler, `gang`; Workloads and flavors if the operator drives jobs in queues of Kueue.
     """
 
     jobs: InformerGroup[TFJob]
@@ -62,9 +63,12 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     gang: GangScheduler | None = None
     pod_groups: InformerGroup[PodGroup] | None = None
     priority_classes: InformerGroup[PriorityClass] | None = None
+    kueue: KueueInformers | None = None
 
     @classmethod
-    def of(cls, factory: SharedInformerFactory, gang: GangScheduler | None = None) -> ControllerInformers:
+    def of(
+        cls, factory: SharedInformerFactory, gang: GangScheduler | None = None, *, kueue: bool = False
+    ) -> ControllerInformers:
         """Return the informers of a factory, with the indexes that a controller needs; start the factory afterwards."""
         pod_groups, priority_classes = None, None
         if gang is not None:
@@ -78,6 +82,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
             gang=gang,
             pod_groups=pod_groups,
             priority_classes=priority_classes,
+            kueue=KueueInformers.of(factory) if kueue else None,
         )
 
     @property
@@ -95,7 +100,8 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     def synced(self) -> bool:
         """Whether every cache is complete."""
         caches = (self.jobs, self.pods, self.services, self.deployments, self.pod_groups, self.priority_classes)
-        return all(cache.has_synced for cache in caches if cache is not None)
+        queues = self.kueue is None or (self.kueue.workloads.has_synced and self.kueue.flavors.has_synced)
+        return queues and all(cache.has_synced for cache in caches if cache is not None)
 
 
 def priorities_of(classes: Sequence[PriorityClass]) -> dict[str, int]:

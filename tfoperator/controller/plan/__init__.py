@@ -28,6 +28,7 @@ from tfoperator.controller.plan.observed import (
     NewestLine,
     Observed,
     PlanOptions,
+    QueueGate,
     UnkeptLogs,
     Unseen,
 )
@@ -50,6 +51,7 @@ __all__ = [
     "Plan",
     "PlanOptions",
     "PlannedEvent",
+    "QueueGate",
     "ReplicaId",
     "StopReason",
     "TakeStacks",

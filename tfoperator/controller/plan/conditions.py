@@ -1,8 +1,8 @@
 """A job's list of conditions as a value: set one, get a new list.
 
 Other programs read this list by position: `kubectl get tfjobs` prints the type of the last one as State, and so do
-clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready and Stalled, which it
-doesn't know, and conditions that became false never stand last.
+clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready, Stalled and Admitted,
+which it doesn't know, and conditions that became false never stand last.
 """
 
 from __future__ import annotations
@@ -44,6 +44,12 @@ class Conditions:
         """Return whether the condition is there and true."""
         found = self.get(condition)
         return found is not None and found.status == "True"
+
+    @property
+    def held_before(self) -> bool:
+        """Whether the job was suspended, or waited in its queue, when this plan began."""
+        admitted = find_condition(self._current, ConditionType.ADMITTED)
+        return self._was_true(ConditionType.SUSPENDED) or (admitted is not None and admitted.status == "False")
 
     def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
         """Set a condition; return whether that changed anything.
@@ -96,7 +102,7 @@ class Conditions:
 
 
 _KNOWN_TYPES = frozenset(ConditionType)
-_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED))
+_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED, ConditionType.ADMITTED))
 
 
 def _may_be_last(condition: JobCondition) -> bool:

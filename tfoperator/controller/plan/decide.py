@@ -168,12 +168,12 @@ def _plan_finished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJo
 
 
 def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TFJobStatus:
-    """Plan a job that has not ended: it is invalid, or ends now, or is suspended and releases everything, or goes on.
+    """Plan a job that has not ended: it is invalid, or ends now, or is held and releases everything, or goes on.
 
     Raises PodTemplateError if no pod can be made from a template.
     """
     job, policy = draft.job, draft.job.spec.run_policy
-    suspended = policy is not None and bool(policy.suspend)
+    suspended = (policy is not None and bool(policy.suspend)) or draft.observed.held
     problems = draft.observed.problems or _unusable(job, draft.options)
     # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):
@@ -198,7 +198,7 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
     job, observed, now = draft.job, draft.observed, draft.now
     groups = observe_replicas(job, observed.pods, now, draft.options)
     draft.absent += _absent(draft, groups)
-    resumed = not suspended and draft.conditions.is_true(ConditionType.SUSPENDED)
+    resumed = not suspended and draft.conditions.held_before
     if resumed and observed.pods:
         # Objects left from before would be taken for new ones.
         suspended, resumed = True, False
@@ -266,7 +266,7 @@ def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[Rep
     as for the Go operator.
     """
     observed = draft.observed
-    again = draft.conditions.is_true(ConditionType.SUSPENDED)
+    again = draft.conditions.held_before
     unkept = frozenset() if observed.unkept_logs is None else observed.unkept_logs.pods
     report_suspension(draft)
     _free_lost_pods(draft)

@@ -64,6 +64,17 @@ class LogLines(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
+class QueueGate(msgspec.Struct, frozen=True):
+    """Whether a job in a queue may have pods.
+
+    `reason` and `message` say why not; the message of an admitted job is the ClusterQueue that its quota comes from.
+    """
+
+    reason: str
+    message: str = ""
+    admitted: bool = False
+
+
 class Observed(msgspec.Struct, frozen=True):
     """The caches' view of one job, and the controller's memory of it.
 
@@ -78,6 +89,7 @@ class Observed(msgspec.Struct, frozen=True):
     since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't
     count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object that
     seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it.
+    `gate` is None unless the operator itself drives the job's Workload in Kueue.
     """
 
     job: TFJob
@@ -98,6 +110,12 @@ class Observed(msgspec.Struct, frozen=True):
     uncounted_types: tuple[str, ...] = ()
     status_age: float = math.inf
     refused: Mapping[str, str] = {}
+    gate: QueueGate | None = None
+
+    @property
+    def held(self) -> bool:
+        """Whether the job's queue lets it have no pods now."""
+        return self.gate is not None and not self.gate.admitted
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):

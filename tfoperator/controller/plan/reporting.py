@@ -15,6 +15,7 @@ from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.status import counted, readiness
@@ -40,26 +41,45 @@ def report_created(draft: Draft) -> None:
 def _report_uncounted(draft: Draft) -> None:
     """Report the pods that no quota counts, when Kueue is about to count the job, or to start it."""
     queue, uncounted = queue_name(draft.job.metadata.labels), draft.observed.uncounted_types
-    if queue and uncounted:
+    if queue and uncounted and draft.observed.gate is None:
         known = ", ".join(str(parse_replica_type(key)) for key in uncounted)
         message = f"queue {queue} doesn't count the pods of {', '.join(uncounted)}, which run without quota"
         draft.event("Warning", "NotCountedByQueue", f"{message}: Kueue knows {known} only.")
 
 
 def report_suspension(draft: Draft) -> None:
-    """Report that the job is suspended, or that it is resumed and waits for the end of its old pods."""
+    """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
     report_created(draft)
     conditions = draft.conditions
-    message = f"TFJob {draft.job.metadata.name} is suspended."
+    name, policy, gate = draft.job.metadata.name, draft.job.spec.run_policy, draft.observed.gate
+    by_user = policy is not None and bool(policy.suspend)
+    message = f"TFJob {name} is suspended."
+    if gate is not None and not by_user:
+        _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
+        return
+    _set_false_if_there(draft, ConditionType.ADMITTED, "TFJobSuspended", message)
     for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
         _set_false_if_there(draft, condition, "TFJobSuspended", message)
     conditions.remove(ConditionType.RESTARTING)
-    policy = draft.job.spec.run_policy
-    if conditions.is_true(ConditionType.SUSPENDED) and not (policy is not None and policy.suspend):
-        waits = f"TFJob {draft.job.metadata.name} is resumed when the last of its old pods is gone."
+    if draft.conditions.held_before and not by_user:
+        waits = f"TFJob {name} is resumed when the last of its old pods is gone."
         conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", waits)
     elif conditions.set(ConditionType.SUSPENDED, "True", "TFJobSuspended", message):
         draft.event("Normal", "TFJobSuspended", message)
+
+
+def _report_queue(draft: Draft, gate: QueueGate) -> None:
+    """Report that the job waits in its queue, or has to go back to it."""
+    name, conditions = draft.job.metadata.name, draft.conditions
+    message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
+    _set_false_if_there(draft, ConditionType.SUSPENDED, "TFJobResumed", f"TFJob {name} is resumed.")
+    for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
+        _set_false_if_there(draft, condition, "TFJobQueued", message)
+    conditions.remove(ConditionType.RESTARTING)
+    before = conditions.get(ConditionType.ADMITTED)
+    conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
+    if before is None or before.status != "False":
+        draft.event("Normal", "TFJobQueued", message)
 
 
 def report_progress(draft: Draft, known: Situation) -> None:
@@ -67,7 +87,14 @@ def report_progress(draft: Draft, known: Situation) -> None:
     report_created(draft)
     groups, restart = known.groups, known.restart
     conditions = draft.conditions
-    if known.resumed:
+    gate = draft.observed.gate
+    if gate is not None:
+        message = f"TFJob {draft.job.metadata.name} is admitted by ClusterQueue {gate.message}."
+        if conditions.set(ConditionType.ADMITTED, "True", gate.reason, message):
+            draft.event("Normal", "TFJobAdmitted", message)
+    else:
+        conditions.remove(ConditionType.ADMITTED)
+    if known.resumed and conditions.is_true(ConditionType.SUSPENDED):
         message = f"TFJob {draft.job.metadata.name} is resumed."
         conditions.set(ConditionType.SUSPENDED, "False", "TFJobResumed", message)
         draft.event("Normal", "TFJobResumed", message)

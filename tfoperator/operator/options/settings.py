@@ -55,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     resync_period: float = 15.0
     reconcile_max_period: float = 300.0
     gang_scheduler_name: str = ""
+    kueue: bool = False
     cluster_domain: str = ""
     evaluator_in_cluster: bool = True
     default_clean_pod_policy: str = ""
@@ -143,6 +144,7 @@ SETTINGS = (
     Setting("resync-period", parse.duration, "TIME", "shortest interval of the comparison with the live state"),
     Setting("reconcile-max-period", parse.duration, "TIME", "longest interval of that comparison"),
     Setting("gang-scheduler-name", parse.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
+    Setting("kueue", parse.boolean, "BOOL", "drive jobs in queues of Kueue whose own framework for TFJobs is off"),
     Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
     Setting("evaluator-in-cluster", parse.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),
     Setting("default-clean-pod-policy", parse.choice(*CleanPodPolicy), "POLICY", "for jobs that leave theirs unset"),

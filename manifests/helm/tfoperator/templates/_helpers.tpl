@@ -135,6 +135,9 @@ subjects:
 {{- with .Values.gangSchedulerName }}
 - --gang-scheduler-name={{ . }}
 {{- end }}
+{{- if .Values.kueue.enabled }}
+- --kueue
+{{- end }}
 {{- if .Values.webhook.enabled }}
 - --webhook-bind-address=:9443
 - --webhook-shutdown-delay=5s

@@ -1,0 +1,308 @@
+"""What a job owes Kueue: tables of single decisions, and any order of events in a small world that has a quota."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from tests.unit.controller.builders import NOW, TEMPLATE, make_job, make_pod, plan_for, services_of
+from tfoperator.api.names import replica_of
+from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
+from tfoperator.api.v1.types import TFJob
+from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
+from tfoperator.controller.kueue.objects import Flavor, Workload, decode_workload
+from tfoperator.controller.kueue.writes import Verb
+from tfoperator.controller.plan import Observed
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.objects import Pod
+
+FLAVORS = {
+    "fast": msgspec.convert(
+        {"spec": {"nodeLabels": {"disk": "ssd"}, "tolerations": [{"key": "gpu", "operator": "Exists"}]}}, Flavor
+    )
+}
+
+
+def queued(
+    replicas: dict[str, Any] | None = None, *, queue: str = "research", suspend: bool = False, **spec: Any
+) -> TFJob:
+    policy = {**spec.pop("runPolicy", {}), **({"suspend": True} if suspend else {})}
+    job = make_job(replicas or {"PS": 1, "Worker": 2}, runPolicy=policy, **spec)
+    labels = {QUEUE_LABEL: queue} if queue else {}
+    return msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=labels))
+
+
+class Api:
+    """The one Workload that a job has: created, patched and deleted as an API server does."""
+
+    def __init__(self) -> None:
+        self.stored: dict[str, Any] | None = None
+        self.version = 0
+        self.made = 0
+
+    @property
+    def workload(self) -> Workload | None:
+        return None if self.stored is None else decode_workload(msgspec.json.encode(self.stored))
+
+    def carry_out(self, decision: Decision) -> None:
+        for write in decision.writes:
+            body = msgspec.json.decode(msgspec.json.encode(write.body))
+            match write.verb:
+                case Verb.CREATE:
+                    assert self.stored is None, "a second Workload"
+                    self.made += 1
+                    self.put(body)
+                case Verb.DELETE:
+                    if self.stored is not None:
+                        self.delete()
+                case Verb.PATCH | Verb.STATUS:
+                    assert self.stored is not None
+                    if body["metadata"].pop("resourceVersion") != self.stored["metadata"]["resourceVersion"]:
+                        continue
+                    self.change(body)
+
+    def put(self, body: dict[str, Any]) -> None:
+        self.version += 1
+        body["metadata"] |= {"resourceVersion": str(self.version), "uid": f"workload-{self.made}"}
+        going = body["metadata"].get("deletionTimestamp") and not body["metadata"].get("finalizers")
+        self.stored = None if going else body
+
+    def change(self, patch: dict[str, Any]) -> None:
+        assert self.stored is not None
+        self.put(apply_merge_patch(self.stored, patch))
+
+    def delete(self) -> None:
+        self.change({"metadata": {"deletionTimestamp": NOW.isoformat()}})
+
+    def set(self, **conditions: bool) -> None:
+        """Set conditions, as Kueue does."""
+        assert self.stored is not None
+        now = NOW.isoformat()
+        new = [
+            {"type": kind, "status": str(value), "reason": "Preempted", "message": "said", "lastTransitionTime": now}
+            for kind, value in conditions.items()
+        ]
+        old = [one for one in self.stored.get("status", {}).get("conditions", ()) if one["type"] not in conditions]
+        self.change({"status": {"conditions": old + new}})
+
+    def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast") -> None:
+        assert self.stored is not None
+        assignments = [
+            {"name": one["name"], "count": (counts or {}).get(one["name"], one["count"]), "flavors": {"cpu": flavor}}
+            for one in self.stored["spec"]["podSets"]
+        ]
+        self.change({"status": {"admission": {"clusterQueue": "big", "podSetAssignments": assignments}}})
+        self.set(QuotaReserved=True, Admitted=True, Evicted=False)
+
+    def needed(self) -> dict[str, int]:
+        """How many pods of each set need quota."""
+        assert self.stored is not None
+        status = self.stored.get("status", {})
+        spare = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
+        return {one["name"]: one["count"] - spare.get(one["name"], 0) for one in self.stored["spec"]["podSets"]}
+
+    def quota(self) -> dict[str, int]:
+        """How many pods of each set have quota now, by Kueue's own sum."""
+        workload = self.workload
+        if workload is None or not workload.is_true("QuotaReserved") or workload.is_true("Finished"):
+            return {}
+        assert workload.status.admission is not None
+        given = {one.name: one.count or 0 for one in workload.status.admission.pod_set_assignments}
+        return {name: min(given[name], count) for name, count in self.needed().items()}
+
+
+def look(job: TFJob, api: Api, *pods: Pod, **facts: Any) -> Decision:
+    return decide(Facts(job, api.workload, pods, FLAVORS, **facts), NOW)
+
+
+def asked(job: TFJob) -> Api:
+    """A job's Workload, waiting."""
+    api = Api()
+    api.carry_out(look(job, api))
+    return api
+
+
+def test_a_workload_has_what_kueue_needs_to_know_and_its_own_name_for_it() -> None:
+    noisy = {"spec": {"containers": [{"name": "tensorflow", "env": [{"name": "A"}, {"name": "A", "value": "1"}]}]}}
+    near = TEMPLATE | {"metadata": {"annotations": {"kueue.x-k8s.io/podset-required-topology": "rack"}}}
+    job = queued(
+        {"Worker": {"replicas": 4, "template": near}, "Chief": {"template": noisy}, "PS": 1},
+        enableDynamicWorker=True,
+        runPolicy={"schedulingPolicy": {"minAvailable": 4}},
+    )
+    stored = asked(job).stored or {}
+    sets = {one["name"]: one for one in stored["spec"]["podSets"]}
+    assert list(sets) == ["chief", "ps", "worker"]
+    assert (sets["worker"]["count"], sets["worker"]["minCount"], sets["chief"]["count"]) == (4, 2, 1)
+    index = {"podIndexLabel": "training.kubeflow.org/replica-index"}
+    assert (sets["worker"]["topologyRequest"], sets["ps"]["topologyRequest"]) == (index | {"required": "rack"}, index)
+    assert sets["chief"]["template"]["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+    assert stored["metadata"]["name"] == "tfjob-mnist-15789", "sha1 of TFJob, kubeflow.org, mnist, job-uid by lines"
+    assert stored["spec"]["queueName"] == "research"
+    assert stored["metadata"]["finalizers"] == ["kueue.x-k8s.io/resource-in-use"]
+
+
+@pytest.mark.parametrize(
+    ("job", "pods", "asks", "reason"),
+    [
+        (queued(), "", True, "NoWorkload"),
+        (queued(suspend=True), "", False, None),
+        (queued(queue=""), "", False, None),
+        (queued(), "Running", False, "NoWorkload"),
+        (queued(), "Succeeded", True, "NoWorkload"),
+    ],
+)
+def test_who_asks_for_quota(job: TFJob, pods: str, asks: bool, reason: str | None) -> None:
+    decision = look(job, Api(), *([make_pod("Worker-0", pods)] if pods else ()))
+    assert bool(decision.writes) == asks
+    assert (None if decision.gate is None else decision.gate.reason) == reason
+
+
+def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
+    near = TEMPLATE | {"metadata": {"annotations": {"kueue.x-k8s.io/podset-preferred-topology": "rack"}}}
+    replicas = {"PS": 1, "Worker": {"replicas": 2, "template": near}}
+    job = queued(replicas)
+    api = asked(job)
+    api.admit({"worker": 1})
+    check = {"name": "c", "state": "Ready", "podSetUpdates": [{"name": "worker", "labels": {"slot": "7"}}]}
+    api.change({"status": {"admissionChecks": [check]}})
+    decision = look(job, api)
+    assert decision.gate is not None
+    assert decision.gate.admitted
+    plan = plan_for(Observed(decision.admitted or job, services=services_of(job), gate=decision.gate))
+    assert plan.created_pods == ["PS-0", "Worker-0"]
+    server, worker = (one.body for one in plan.creations("pods"))
+    assert server["spec"]["nodeSelector"] == worker["spec"]["nodeSelector"] == {"disk": "ssd"}
+    assert worker["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    assert (worker["metadata"]["labels"]["slot"], worker["metadata"]["labels"]["kueue.x-k8s.io/podset"]) == (
+        "7",
+        "worker",
+    )
+    assert "slot" not in server["metadata"]["labels"]
+    assert job == queued(replicas)
+
+
+def test_what_contradicts_a_template_ends_the_workload() -> None:
+    job = queued({"Worker": {"template": {"spec": {**TEMPLATE["spec"], "nodeSelector": {"disk": "hdd"}}}}})
+    api = asked(job)
+    api.admit()
+    api.carry_out(look(job, api))
+    assert api.workload is not None
+    assert api.workload.condition("Finished").reason == "FailedToStart"
+    assert "disk would be both hdd and ssd" in api.workload.condition("Finished").message
+
+
+def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:
+    job = queued()
+    api = asked(job)
+    assert api.stored is not None
+    api.stored["metadata"]["annotations"] = {}
+    api.set(QuotaReserved=True, Evicted=True)
+    assert look(job, api) == Decision(), "made by Kueue's own framework"
+    api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
+    assert look(job, api).gate is not None
+    edited = TEMPLATE | {"metadata": {"labels": {"kueue.x-k8s.io/podset": "worker"}}}
+    both = queued({"Worker": {"template": edited}})
+    assert look(both, asked(both)) == Decision(), "Kueue's own framework edits the job, too"
+
+
+class World(RuleBasedStateMachine):
+    """A job, its pods, its Workload and a quota; the operator may look at any time, and remembers nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.job = queued()
+        self.api = Api()
+        self.pods: dict[str, Pod] = {}
+        self.suspend, self.workers, self.queue, self.made = False, 2, "research", 0
+
+    @rule(times=st.integers(1, 3))
+    def operator_looks(self, times: int) -> None:
+        for _ in range(times):
+            facts = Facts(self.job, self.api.workload, tuple(self.pods.values()), FLAVORS)
+            decision = decide(facts, NOW)
+            self.api.carry_out(decision)
+            seen = Observed(
+                decision.admitted or self.job, tuple(self.pods.values()), services_of(self.job), gate=decision.gate
+            )
+            plan = plan_for(seen)
+            self.job = msgspec.structs.replace(self.job, status=plan.status)
+            for deletion in plan.deletions("pods"):
+                self.change_pod(deletion.name, deleted=True)
+            for creation in plan.creations("pods"):
+                assert creation.name not in self.pods
+                kind, index = creation.replica or ("", 0)
+                self.made += 1
+                self.pods[creation.name] = make_pod(f"{kind}-{index}", "Pending", uid=f"pod-{self.made}")
+
+    def change_pod(self, name: str, *, deleted: bool = False, phase: str = "") -> None:
+        pod = self.pods[name]
+        replica = replica_of(pod.metadata.labels)
+        assert replica is not None
+        gone = NOW if deleted or pod.metadata.deletion_timestamp is not None else None
+        code = {"Succeeded": 0, "Failed": 1}.get(phase)
+        label = f"{replica[0]}-{replica[1]}"
+        self.pods[name] = make_pod(label, phase or pod.status.phase, exit_code=code, deleted=gone, uid=pod.metadata.uid)
+
+    @rule(data=st.data(), phase=st.sampled_from(["Running", "Running", "Succeeded", "Failed"]))
+    def kubelet(self, data: st.DataObject, phase: str) -> None:
+        alive = [name for name, pod in self.pods.items() if occupies(pod)]
+        if alive:
+            self.change_pod(data.draw(st.sampled_from(alive)), phase=phase)
+
+    @rule(data=st.data())
+    def a_deleted_pod_is_gone(self, data: st.DataObject) -> None:
+        going = [name for name, pod in self.pods.items() if pod.metadata.deletion_timestamp is not None]
+        if going:
+            del self.pods[data.draw(st.sampled_from(going))]
+
+    @precondition(lambda self: self.api.workload is not None)
+    @rule(less=st.booleans())
+    def kueue_admits(self, less: bool) -> None:
+        workload = self.api.workload
+        assert workload is not None
+        if (
+            not (workload.is_true("QuotaReserved") or workload.is_true("Finished"))
+            and workload.spec.active is not False
+        ):
+            needed = self.api.needed()
+            self.api.admit(
+                {name: max(count - less, 0) if name == "worker" else count for name, count in needed.items()}
+            )
+
+    @precondition(lambda self: self.api.workload is not None and self.api.workload.is_true("QuotaReserved"))
+    @rule()
+    def kueue_evicts(self) -> None:
+        self.api.set(Evicted=True)
+
+    @precondition(lambda self: self.api.stored is not None)
+    @rule()
+    def somebody_deletes_the_workload(self) -> None:
+        self.api.delete()
+
+    @rule(what=st.sampled_from(["suspend", "workers", "queue"]))
+    def the_user_changes_the_job(self, what: str) -> None:
+        self.suspend ^= what == "suspend"
+        self.workers = 5 - self.workers if what == "workers" else self.workers
+        self.queue = "other" if what == "queue" else self.queue
+        changed = queued({"PS": 1, "Worker": self.workers}, queue=self.queue, suspend=self.suspend)
+        self.job = msgspec.structs.replace(changed, status=self.job.status)
+
+    @invariant()
+    def quota_is_never_overdrawn(self) -> None:
+        quota, busy = self.api.quota(), Counter[str]()
+        for pod in filter(occupies, self.pods.values()):
+            replica = replica_of(pod.metadata.labels)
+            assert replica is not None
+            busy[replica[0].lower()] += 1
+        assert all(count <= quota.get(name, 0) for name, count in busy.items()), (busy, quota, self.api.stored)
+
+
+TestWorld = World.TestCase
+TestWorld.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)

@@ -1,0 +1,272 @@
+"""Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
+
+Kueue decides who may run, and the operator's pods begin and end by that. Three rules keep a quota from being overdrawn:
+no pod is made before the Workload is admitted; quota is given back, and a Workload let go, only when the last pod that
+may run is gone; and a Workload has a finalizer, so that deleting it or its job waits for that, too.
+
+A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
+operator leaves it alone. For a job that is suspended it makes none, and Kueue's webhook suspends every job that its
+framework drives. So there is never a second Workload, whatever is switched on where.
+
+Read `decide` from top to bottom: not ours, ended, without a Workload, with one that must go, and with one that holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import replica_of
+from tfoperator.api.queues import ADOPTED, POD_SET_LABEL, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
+from tfoperator.api.replica_pods import ENDED_PHASES
+from tfoperator.api.v1.status import parse_indexes
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.controller.kueue.objects import Flavor, Workload
+from tfoperator.controller.kueue.pod_sets import (
+    PlacementError,
+    admitted_job,
+    mark_of,
+    max_execution_seconds,
+    placements,
+    pod_sets,
+    workload_body,
+)
+from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, let_go, patch_of, unfinalized
+from tfoperator.controller.plan import QueueGate
+from tfoperator.controller.pods import restarts_together
+from tfoperator.kube.objects import Pod
+
+_UNREADABLE = (ValueError, TypeError, AttributeError)
+"""What a template that is no pod template causes; msgspec's errors are ValueErrors."""
+
+
+class Facts(msgspec.Struct, frozen=True):
+    """What is known of a job in a queue.
+
+    `job` is defaulted, and `usable` if pods can be made from it. `awaits_pods`: there may be pods that `pods` lacks.
+    """
+
+    job: TFJob
+    workload: Workload | None
+    pods: Sequence[Pod] = ()
+    flavors: Mapping[str, Flavor] = {}
+    usable: bool = True
+    awaits_pods: bool = False
+    default_ps_image: str = ""
+
+
+class Decision(msgspec.Struct, frozen=True):
+    """Whether the job may have pods, what is written, and what the plan is made from.
+
+    `gate` is None where quota decides nothing: the operator drives no Workload of the job, or it has ended or is
+    suspended. `admitted` is a copy of the job with what its pods get.
+    """
+
+    gate: QueueGate | None = None
+    writes: tuple[Write, ...] = ()
+    admitted: TFJob | None = None
+
+
+def is_driven_by_kueue(job: TFJob, workload: Workload) -> bool:
+    """Return whether Kueue's own framework drives the Workload: it lacks our mark, or the job has been edited by it."""
+    if workload.mark in ("", ADOPTED):
+        return not workload.mark
+    label = f'"{POD_SET_LABEL}"'.encode()  # not part of a longer name
+    return any(label in bytes(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
+
+
+def decide(facts: Facts, now: datetime) -> Decision:
+    """Return what to do about the job's Workload at `now` (UTC)."""
+    job, workload = facts.job, facts.workload
+    queue = queue_name(job.metadata.labels)
+    if workload is None and not queue:
+        return Decision()
+    if workload is not None and is_driven_by_kueue(job, workload):
+        return Decision()
+    occupied = facts.awaits_pods or any(map(occupies, facts.pods))
+    if final_condition(job) is not None:
+        return Decision(writes=() if workload is None else _ended(facts, workload, occupied, now))
+    suspended = job.spec.run_policy is not None and bool(job.spec.run_policy.suspend)
+    if workload is None:
+        return Decision() if suspended or not facts.usable else _asked(facts, occupied)
+    return _with_workload(facts, workload, now, occupied=occupied, wanted=bool(queue) and not suspended)
+
+
+def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
+    """Return what to do about an unfinished job with a Workload; it keeps none that isn't `wanted`."""
+    job = facts.job
+    gone = () if occupied else let_go(workload)
+    if workload.metadata.deletion_timestamp is not None:
+        return Decision(_closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted"), gone)
+    if not wanted:
+        return Decision(writes=gone)
+    evicted = workload.condition("Evicted")
+    if evicted.status == "True" and workload.is_true("QuotaReserved"):
+        status = _reported(facts, workload, now, admitted=False)
+        if not occupied:
+            status.give_back(evicted)
+        return Decision(_closed(evicted.reason, evicted.message), status.writes())
+    if not facts.usable:
+        return Decision()
+    try:
+        sets = pod_sets(job, facts.default_ps_image)
+    except _UNREADABLE as error:
+        return Decision(_closed("Unusable", f"no quota can be asked for: {error}"), gone)
+    if not _asks_for(workload, job, sets):
+        if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
+            return Decision(_closed("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
+        return Decision(_closed("JobChanged", "the job was changed"), (_renewed(workload, job, sets),))
+    if workload.is_true("Finished"):
+        writes = () if occupied else unfinalized(workload)
+        return Decision(_closed("WorkloadFinished", workload.condition("Finished").message), writes)
+    return _driven(facts, workload, occupied=occupied, now=now)
+
+
+def _asked(facts: Facts, occupied: bool) -> Decision:
+    """Return what to do about a job without a Workload."""
+    if occupied:
+        return Decision(_closed("NoWorkload", "it is asked for when the pods that ran without quota are gone"))
+    try:
+        sets = pod_sets(facts.job, facts.default_ps_image)
+    except _UNREADABLE as error:
+        return Decision(_closed("Unusable", f"no quota can be asked for: {error}"))
+    body = workload_body(facts.job, sets)
+    create = Write(Verb.CREATE, body["metadata"]["name"], body, prices=True)
+    return Decision(_closed("NoWorkload", "quota is being asked for"), (create,))
+
+
+def occupies(pod: Pod) -> bool:
+    """Return whether a pod takes, or will take, room on a node."""
+    return pod.status.phase not in ENDED_PHASES
+
+
+def _closed(reason: str, message: str) -> QueueGate:
+    text = " ".join(message.split())
+    return QueueGate(reason or "Pending", text[:MAX_MESSAGE] or "Kueue has not looked at it yet")
+
+
+def _asks_for(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> bool:
+    """Return whether the Workload asks for what the job needs."""
+    spec = workload.spec
+    if (spec.queue_name, spec.maximum_execution_time_seconds) != (
+        queue_name(job.metadata.labels),
+        max_execution_seconds(job),
+    ):
+        return False
+    if workload.mark == ADOPTED:
+        return {one.name: one.count for one in workload.spec.pod_sets} == {one["name"]: one["count"] for one in sets}
+    return workload.mark == mark_of(sets)
+
+
+def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Write:
+    """Return the patch by which a Workload without quota asks for what the job needs now, at its old place."""
+    spec = workload_body(job, sets)["spec"]
+    spec.setdefault("maximumExecutionTimeSeconds", None)
+    return patch_of(workload, {"metadata": {"annotations": {POD_SETS_ANNOTATION: mark_of(sets)}}, "spec": spec})
+
+
+def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
+    """Return the writes for an ended job: quota goes back with each pod, and the Workload ends with the last."""
+    if workload.metadata.deletion_timestamp is not None:
+        return () if occupied else let_go(workload)
+    if workload.is_true("Finished"):
+        return unfinalized(workload)
+    status = NextStatus(workload, now)
+    if occupied:
+        status.reclaim(_without_pods(workload, facts.pods))
+    else:
+        final = final_condition(facts.job)
+        if final is not None:
+            succeeded = final.type == ConditionType.SUCCEEDED
+            status.set("Finished", "True", "Succeeded" if succeeded else "Failed", final.message)
+    return status.writes()
+
+
+def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool) -> NextStatus:
+    """Return the next status of a Workload, with what it says of pods that are ready and of those that have ended."""
+    job, status = facts.job, NextStatus(workload, now)
+    status.report_readiness(admitted=admitted, ready=_is_ready(job))
+    status.reclaim({} if restarts_together(job) else _done(job, workload, facts.pods))
+    return status
+
+
+def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
+    """Return what to do with a Workload that asks for what the job needs, and isn't being evicted."""
+    job, admitted = facts.job, workload.is_true("Admitted") and workload.is_true("QuotaReserved")
+    status = _reported(facts, workload, now, admitted=admitted)
+    reprice = _reprice(job, workload)
+    if not admitted:
+        return Decision(_why_closed(workload), (*status.writes(), *reprice))
+    try:
+        found = placements(workload, facts.flavors)
+        if isinstance(found, str):
+            return Decision(_closed("FlavorUnknown", f"ResourceFlavor {found} is not known"), status.writes())
+        copy = admitted_job(job, found, facts.default_ps_image)
+    except PlacementError as error:
+        if not occupied:
+            status.set("Finished", "True", "FailedToStart", str(error))
+        return Decision(_closed("FailedToStart", str(error)), status.writes())
+    admission = workload.status.admission
+    gate = QueueGate("Admitted", "" if admission is None else admission.cluster_queue, admitted=True)
+    return Decision(gate, (*status.writes(), *reprice), copy)
+
+
+def _is_ready(job: TFJob) -> bool:
+    return any(one.type == ConditionType.READY and one.status == "True" for one in job.status.conditions)
+
+
+def _why_closed(workload: Workload) -> QueueGate:
+    """Return why a Workload isn't admitted: it is inactive, a check has not passed, or Kueue's word about its quota."""
+    quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
+    if workload.spec.active is False:
+        return _closed("Inactive", f"Workload {workload.metadata.name} is not active. {evicted.message}")
+    if quota.status == "True":
+        checks = (one for one in workload.status.admission_checks if one.state != "Ready")
+        waits = ", ".join(f"admission check {one.name} is {one.state} {one.message}".rstrip() for one in checks)
+        return _closed("Checking", waits or quota.message)
+    before = f"; evicted before ({evicted.reason})" if evicted.status == "True" else ""
+    return _closed(quota.reason, (quota.message or "Kueue has not looked at it yet") + before)
+
+
+def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
+    """Return the patch for a changed label of the priority. With quota, Kueue lets only one class replace another."""
+    ref, wanted = workload.spec.priority_class_ref, job.metadata.labels.get(PRIORITY_LABEL, "")
+    has = ref.name if ref is not None and ref.group == "kueue.x-k8s.io" else ""
+    if has == wanted or (workload.is_true("QuotaReserved") and not (has and wanted)):
+        return ()
+    return (patch_of(workload, {"spec": {}}, prices=True),)
+
+
+def _done(job: TFJob, workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
+    """Return by pod set how many replicas have ended for good and have no pod that runs.
+
+    Kueue counts from what was asked for, also where less was admitted.
+    """
+    busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
+    admission = workload.status.admission
+    given = {} if admission is None else {one.name: one.count for one in admission.pod_set_assignments}
+    statuses = {kind.lower(): (kind, status) for kind, status in job.status.replica_statuses.items()}
+    done = {}
+    for one in workload.spec.pod_sets:
+        if one.name not in statuses:
+            continue
+        kind, status = statuses[one.name]
+        admitted = given.get(one.name)
+        size = one.count if admitted is None else admitted
+        ended = parse_indexes(status.completed_indexes) | parse_indexes(status.failed_indexes)
+        count = sum(index < size and (kind, index) not in busy for index in ended)
+        done[one.name] = count + one.count - size if count else 0
+    return done
+
+
+def _without_pods(workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
+    """Return by pod set how many pods of an ended job don't run: none will again."""
+    busy = [replica_of(pod.metadata.labels) for pod in pods if occupies(pod)]
+    return {
+        one.name: one.count - sum(replica is None or replica[0].lower() == one.name for replica in busy)
+        for one in workload.spec.pod_sets
+    }

@@ -1,0 +1,235 @@
+"""The shell around `decide`: reads the caches, looks up a priority, and writes Workloads."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.queues import PRIORITY_LABEL, queue_name
+from tfoperator.api.templates import template_dict
+from tfoperator.api.v1.types import TFJOBS, RunPolicy, SchedulingPolicy, TFJob, decode_tfjob
+from tfoperator.base.clock import Clock
+from tfoperator.controller.kueue.decide import Facts, decide, occupies
+from tfoperator.controller.kueue.objects import (
+    FLAVORS,
+    OF_JOBS,
+    WORKLOAD_PRIORITIES,
+    WORKLOADS,
+    Flavor,
+    Workload,
+    decode_flavor,
+    decode_priority,
+    decode_workload,
+)
+from tfoperator.controller.kueue.writes import Verb, Write, let_go
+from tfoperator.controller.plan import Observed, QueueGate
+from tfoperator.informers import (
+    CONTROLLER_UID_INDEX,
+    InformerGroup,
+    Lister,
+    SharedInformerFactory,
+    index_by_controller_uid,
+)
+from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
+from tfoperator.kube.list_watch import ListWatch, list_all
+from tfoperator.kube.objects import Pod, decode_partial, object_key
+from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.kube.verbs import ApiClient
+
+logger = logging.getLogger(__name__)
+
+JOB_INDEX = "tfjob"
+_SYSTEM_PRIORITIES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_LOOK_AGAIN = 5.0
+"""Seconds between two looks whether the pods of a deleted job are gone: their events have no job to go to."""
+
+_TRY_AGAIN = 30.0
+"""Seconds until a priority class that was missing is looked up again."""
+
+
+def job_key(workload: Workload) -> str:
+    """Return the key of the TFJob that controls the Workload; empty if none does."""
+    owner = workload.metadata.controller
+    if owner is None or owner.kind != TFJOBS.kind or owner.api_version.partition("/")[0] != TFJOBS.group:
+        return ""
+    return object_key(workload.metadata.namespace, owner.name)
+
+
+def _index_by_job(workload: Workload) -> Sequence[str]:
+    key = job_key(workload)
+    return (key,) if key else ()
+
+
+class KueueInformers(msgspec.Struct, frozen=True):
+    """The caches of Kueue's objects."""
+
+    workloads: InformerGroup[Workload]
+    flavors: InformerGroup[Flavor]
+
+    @classmethod
+    def of(cls, factory: SharedInformerFactory) -> KueueInformers:
+        """Return the informers of a factory; start it afterwards."""
+        indexers = {CONTROLLER_UID_INDEX: index_by_controller_uid, JOB_INDEX: _index_by_job}
+        return cls(
+            factory.informer(WORKLOADS, decode_workload, OF_JOBS, indexers=indexers),
+            factory.informer(FLAVORS, decode_flavor),
+        )
+
+
+class WorkloadHandler:
+    """Queues the job of each Workload that changes."""
+
+    def __init__(self, enqueue: Callable[[str], None]) -> None:
+        self._enqueue = enqueue
+
+    def on_add(self, obj: Workload) -> None:
+        """Queue its job."""
+        if key := job_key(obj):
+            self._enqueue(key)
+
+    def on_update(self, old: Workload, new: Workload) -> None:
+        """Queue its job."""
+        if old.metadata.resource_version != new.metadata.resource_version:
+            self.on_add(new)
+
+    def on_delete(self, obj: Workload) -> None:
+        """Queue its job."""
+        self.on_add(obj)
+
+
+class _NoSuchClass(Exception):
+    """The priority class that a job names doesn't exist."""
+
+
+class QueueKeeper:
+    """Drives the Workloads of jobs. Thread-safe, for different jobs at a time."""
+
+    def __init__(
+        self,
+        client: ApiClient,
+        informers: KueueInformers,
+        pods: Lister[Pod],
+        clock: Clock,
+        enqueue_after: Callable[[str, float], None],
+    ) -> None:
+        """Initialize; `enqueue_after` queues a job's key for a sync in some seconds."""
+        self._client = client
+        self._workloads = informers.workloads.lister
+        self._flavors = informers.flavors.lister
+        self._pods = pods
+        self._clock = clock
+        self._enqueue_after = enqueue_after
+
+    def keys(self) -> set[str]:
+        """Return the keys of all jobs that have a Workload, whether the jobs are there or not."""
+        return set(filter(None, map(job_key, self._workloads.list())))
+
+    def look(self, observed: Observed, default_ps_image: str) -> Observed:
+        """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
+
+        Costs no request while nothing is owed. Raises KubeError if a write fails; the job is to be synced again then.
+        """
+        job = observed.job
+        found = self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
+        if not found and not queue_name(job.metadata.labels):
+            return observed
+        # A Workload that is going makes room for its successor; two at a time can't have one name.
+        workload = min(found, key=lambda one: one.metadata.name, default=None)
+        facts = Facts(
+            job=job,
+            workload=workload,
+            pods=observed.pods,
+            flavors={one.metadata.name: one for one in self._flavors.list()} if found else {},
+            usable=not observed.problems and not job.decode_error,
+            awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
+            default_ps_image=default_ps_image,
+        )
+        decision = decide(facts, self._clock.now())
+        gate = decision.gate
+        try:
+            for write in decision.writes:
+                self._write(job, write)
+        except _NoSuchClass as error:
+            gate = QueueGate("NoPriorityClass", str(error))
+            self._enqueue_after(job.metadata.key, _TRY_AGAIN)
+        return msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate)
+
+    def release(self, key: str) -> None:
+        """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError."""
+        for workload in self._workloads.by_index(JOB_INDEX, key):
+            owner, meta = workload.metadata.controller, workload.metadata
+            if owner is None or meta.deletion_timestamp is None or not workload.mark:
+                continue
+            if any(map(occupies, self._pods.by_index(CONTROLLER_UID_INDEX, owner.uid))):
+                self._enqueue_after(key, _LOOK_AGAIN)
+                continue
+            for write in let_go(workload):
+                self._send(meta.namespace, write)
+
+    def _write(self, job: TFJob, write: Write) -> None:
+        if write.prices:
+            priority = self._price(job)
+            if write.verb is Verb.CREATE and priority["priorityClassRef"] is None:
+                del priority["priorityClassRef"]
+            write.body["spec"] |= priority
+        if write.verb is Verb.CREATE and not self._may_ask(job):
+            return
+        self._send(job.metadata.namespace, write)
+        if write.verb is not Verb.STATUS:
+            logger.info("%s Workload %s", write.verb, write.name, extra={"job": job.metadata.key})
+
+    def _send(self, namespace: str, write: Write) -> None:
+        try:
+            match write.verb:
+                case Verb.CREATE:
+                    self._client.create(WORKLOADS, namespace, write.body, decode_partial)
+                case Verb.DELETE:
+                    self._client.delete(WORKLOADS, namespace, write.name, uid=write.uid)
+                case Verb.PATCH | Verb.STATUS:
+                    subresource = "status" if write.verb is Verb.STATUS else ""
+                    self._client.patch(
+                        WORKLOADS, namespace, write.name, write.body, decode_partial, subresource=subresource
+                    )
+        except (AlreadyExistsError, ConflictError, NotFoundError) as error:
+            # The cache is behind: what it shows next says what is still to be done.
+            logger.debug("%s Workload %s: %s", write.verb, write.name, error)
+
+    def _may_ask(self, job: TFJob) -> bool:
+        """Return whether the job is still as the cache shows it: Kueue's framework, if it is on, has suspended it."""
+        meta = job.metadata
+        try:
+            live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_tfjob)
+        except NotFoundError:
+            return False
+        suspended = live.spec.run_policy is not None and bool(live.spec.run_policy.suspend)
+        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None and not suspended
+
+    def _price(self, job: TFJob) -> dict[str, Any]:
+        """Return the members of a Workload's spec that say its priority. Raises KubeError, _NoSuchClass."""
+        own = job.metadata.labels.get(PRIORITY_LABEL, "")
+        resource, name = (WORKLOAD_PRIORITIES, own) if own else (PRIORITY_CLASSES, _class_of_pods(job))
+        if not name:
+            classes = list_all(ListWatch(self._client, PRIORITY_CLASSES, "", decode_priority)).items
+            default = next((one for one in classes if one.global_default), None)
+            if default is None:
+                return {"priorityClassRef": None, "priority": 0}
+            name, value = default.metadata.name, default.value
+        elif name in _SYSTEM_PRIORITIES and not own:
+            value = _SYSTEM_PRIORITIES[name]
+        else:
+            try:
+                value = self._client.get(resource, "", name, decode_priority).value
+            except NotFoundError as error:
+                raise _NoSuchClass(f"{resource.kind} {name} doesn't exist") from error
+        return {"priorityClassRef": {"group": resource.group, "kind": resource.kind, "name": name}, "priority": value}
+
+
+def _class_of_pods(job: TFJob) -> str:
+    """Return the PriorityClass of the job, or of the first of its templates that names one."""
+    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
+    named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)
+    return policy.priority_class or next(filter(None, named), "")

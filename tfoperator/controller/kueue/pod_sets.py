@@ -1,0 +1,241 @@
+"""What a job asks of Kueue, and what its pods get from the answer. Pure.
+
+The job's own spec stays as it is. The plan is made from a copy with the number of replicas that was admitted and with
+templates that have what the admission says.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import LABEL_REPLICA_INDEX
+from tfoperator.api.parameter_server import parameter_server_template
+from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LABEL, POD_SETS_ANNOTATION, queue_name
+from tfoperator.api.templates import template_dict
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, RunPolicy, SchedulingPolicy, TFJob
+from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor, Workload
+from tfoperator.controller.pods import owner_reference
+
+_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
+_MAX_NAME = 253
+_HASH = 5
+_TOPOLOGY = "kueue.x-k8s.io/podset-"
+_TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
+_PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
+_MAX_SECONDS = (1 << 31) - 1
+
+_encode = msgspec.json.Encoder(order="sorted").encode
+
+
+class PlacementError(ValueError):
+    """What was admitted can't be given to pods. The text says which member has two values."""
+
+
+def workload_name(job: TFJob) -> str:
+    """Return the name that Kueue's own framework gives to the job's Workload: there can't be two of it."""
+    meta = job.metadata
+    parts = (TFJOBS.kind, TFJOBS.group, meta.name, meta.uid)
+    digest = hashlib.sha1("\n".join(parts).encode(), usedforsecurity=False).hexdigest()
+    return f"{f'{TFJOBS.kind.lower()}-{meta.name}'[: _MAX_NAME - 1 - _HASH]}-{digest[:_HASH]}"
+
+
+def max_execution_seconds(job: TFJob) -> int | None:
+    """Return how long the job may be admitted before Kueue deactivates it; None without a usable label."""
+    text = job.metadata.labels.get(MAX_EXECUTION_LABEL, "")
+    seconds = int(text) if text.isascii() and text.isdigit() and len(text) <= len(str(_MAX_SECONDS)) else 0
+    return seconds if 0 < seconds <= _MAX_SECONDS else None
+
+
+def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
+    """Return a pod set for each replica type, in Kueue's order.
+
+    Raises msgspec.ValidationError, ValueError if a template or an annotation of it can't be read.
+    """
+    made = []
+    for kind in _ORDER:
+        spec = job.spec.tf_replica_specs.get(kind)
+        if spec is None:
+            continue
+        template = template_dict(spec.template)
+        if not template:
+            template = parameter_server_template(default_ps_image)
+        metadata, pod = template.get("metadata") or {}, template.get("spec") or {}
+        kept = {name: metadata[name] for name in ("labels", "annotations") if metadata.get(name)}
+        for containers in ("containers", "initContainers"):
+            if pod.get(containers):
+                pod[containers] = [_without_doubles(one) for one in pod[containers]]
+        size = 1 if spec.replicas is None else spec.replicas
+        one = {
+            "name": kind.lower(),
+            "count": size,
+            "template": {"metadata": kept, "spec": pod},
+            "topologyRequest": _topology(metadata.get("annotations") or {}),
+        }
+        least = _least_workers(job) if kind is ReplicaType.WORKER else None
+        made.append(one if least is None else one | {"minCount": least})
+    return made
+
+
+def _without_doubles(container: dict[str, Any]) -> dict[str, Any]:
+    """Return the container with the last variable of each name: a Workload's schema refuses a second one."""
+    variables = container.get("env")
+    if not variables:
+        return container
+    return container | {"env": list({one.get("name"): one for one in variables}.values())}
+
+
+def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
+    """Return the wish for places near each other, from a template's annotations. Raises ValueError."""
+    wish: dict[str, Any] = {"podIndexLabel": LABEL_REPLICA_INDEX}
+    for level in ("required", "preferred"):
+        if value := annotations.get(f"{_TOPOLOGY}{level}-topology"):
+            wish[level] = value
+            if group := annotations.get(f"{_TOPOLOGY}group-name"):
+                wish["podSetGroupName"] = group
+            break
+    else:
+        if value := annotations.get(f"{_TOPOLOGY}unconstrained-topology"):
+            wish["unconstrained"] = value.lower() in ("true", "t", "1")
+    slices, size = (annotations.get(f"{_TOPOLOGY}slice-{name}") for name in ("required-topology", "size"))
+    if slices and size:
+        wish |= {"podSetSliceRequiredTopology": slices, "podSetSliceSize": int(size)}
+    return wish
+
+
+def _least_workers(job: TFJob) -> int | None:
+    """Return with how few workers an elastic job is content: its `minAvailable` without the other replicas."""
+    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    if not job.spec.enable_dynamic_worker or policy.min_available is None:
+        return None
+    sizes = {
+        kind: 1 if spec.replicas is None else spec.replicas
+        for kind, spec in job.spec.tf_replica_specs.items()
+        if spec is not None
+    }
+    workers = sizes.pop(ReplicaType.WORKER, 0)
+    least = max(policy.min_available - sum(sizes.values()), 1)
+    return least if least < workers else None
+
+
+def mark_of(sets: list[dict[str, Any]]) -> str:
+    """Return a short text that differs where the pod sets do. An API server adds defaults to what it stores."""
+    return hashlib.sha256(_encode(sets)).hexdigest()[:16]
+
+
+def workload_body(job: TFJob, sets: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the job's Workload, without its priority."""
+    meta = job.metadata
+    spec: dict[str, Any] = {"podSets": sets, "queueName": queue_name(meta.labels)}
+    if (seconds := max_execution_seconds(job)) is not None:
+        spec["maximumExecutionTimeSeconds"] = seconds
+    annotations = {key: value for key, value in meta.annotations.items() if key.startswith(_PROVISIONING_PREFIX)}
+    return {
+        "apiVersion": WORKLOADS.api_version,
+        "kind": WORKLOADS.kind,
+        "metadata": {
+            "name": workload_name(job),
+            "namespace": meta.namespace,
+            "labels": {JOB_UID_LABEL: meta.uid},
+            "annotations": {**annotations, POD_SETS_ANNOTATION: mark_of(sets)},
+            "finalizers": [IN_USE],
+            "ownerReferences": [owner_reference(job)],
+        },
+        "spec": spec,
+    }
+
+
+class Placement(msgspec.Struct):
+    """What the pods of one pod set get, and how many there may be; its mappings must agree with the template."""
+
+    count: int
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    node_selector: dict[str, str]
+    tolerations: list[dict[str, Any]]
+    gated: bool = False
+
+    def add(self, what: str, has: dict[str, str], more: Mapping[str, str]) -> None:
+        """Add members to one of the mappings. Raises PlacementError if one has another value already."""
+        for key, value in more.items():
+            if has.setdefault(key, value) != value:
+                raise PlacementError(f"{what} {key} would be both {has[key]} and {value}")
+
+
+def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, Placement] | str:
+    """Return what each pod set was admitted with, or the name of a flavor that isn't known. Raises PlacementError."""
+    admission = workload.status.admission
+    if admission is None:
+        return {}
+    sizes = {one.name: one.count for one in workload.spec.pod_sets}
+    found: dict[str, Placement] = {}
+    for one in admission.pod_set_assignments:
+        labels = {
+            POD_SET_LABEL: one.name,
+            "kueue.x-k8s.io/local-queue-name": workload.spec.queue_name,
+            "kueue.x-k8s.io/cluster-queue-name": admission.cluster_queue,
+        }
+        # A queue's name may be longer than a label's value.
+        labels = {key: value for key, value in labels.items() if len(value) <= 63}
+        count = sizes.get(one.name, 0) if one.count is None else one.count
+        place = Placement(count, labels, {"kueue.x-k8s.io/workload": workload.metadata.name}, {}, [])
+        place.gated = one.topology_assignment is not None
+        for name in dict.fromkeys(one.flavors.values()):
+            if (flavor := flavors.get(name)) is None:
+                return name
+            place.add("node selector", place.node_selector, flavor.spec.node_labels)
+            place.tolerations += flavor.spec.tolerations
+        for update in (each for check in workload.status.admission_checks for each in check.pod_set_updates):
+            if update.name == one.name:
+                place.add("label", place.labels, update.labels)
+                place.add("annotation", place.annotations, update.annotations)
+                place.add("node selector", place.node_selector, update.node_selector)
+                place.tolerations += update.tolerations
+        found[one.name] = place
+    return found
+
+
+def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: str) -> TFJob:
+    """Return a copy of the job with the admitted numbers of replicas, and templates with what the admission says.
+
+    Raises PlacementError if a template has another value for a label, an annotation or a node's label.
+    """
+    specs = dict(job.spec.tf_replica_specs)
+    for kind, spec in specs.items():
+        place = found.get(str(kind).lower())
+        if spec is None or place is None:
+            continue
+        template = template_dict(spec.template) or parameter_server_template(default_ps_image)
+        pod, metadata = template.setdefault("spec", {}), template.get("metadata") or {}
+        template["metadata"] = metadata
+        for what, owner, member, more in (
+            ("label", metadata, "labels", place.labels),
+            ("annotation", metadata, "annotations", place.annotations),
+            ("node selector", pod, "nodeSelector", place.node_selector),
+        ):
+            owner[member] = owner.get(member) or {}
+            place.add(what, owner[member], more)
+        if place.gated:
+            _ask_for_a_place(metadata["annotations"], pod)
+        pod["tolerations"] = _joined(pod.get("tolerations") or (), place.tolerations)
+        # Never more than asked for: a job that was made smaller goes on with what it needs until it is admitted anew.
+        size = min(place.count, 1 if spec.replicas is None else spec.replicas)
+        raw = msgspec.Raw(msgspec.json.encode(template))
+        specs[kind] = msgspec.structs.replace(spec, replicas=size, template=raw)
+    return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs=specs))
+
+
+def _ask_for_a_place(annotations: dict[str, str], pod: dict[str, Any]) -> None:
+    """Let Kueue choose a node for the pod before it is scheduled."""
+    if not any(f"{_TOPOLOGY}{level}-topology" in annotations for level in ("required", "preferred", "unconstrained")):
+        annotations[f"{_TOPOLOGY}unconstrained-topology"] = "true"
+    pod["schedulingGates"] = _joined(pod.get("schedulingGates") or (), [{"name": _TOPOLOGY_GATE}])
+
+
+def _joined(first: Iterable[dict[str, Any]], more: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    joined = list(first)
+    joined += [one for one in more if one not in joined]
+    return joined

@@ -1,0 +1,125 @@
+"""The writes to a job's Workload: values that the shell sends, and the next status of a Workload as one patch. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from tfoperator.controller.kueue.objects import IN_USE, Condition, ReclaimablePod, Workload
+
+MAX_MESSAGE = 1024
+"""Characters of a condition's message; a Workload's may have 32 KiB."""
+
+_RETRIED_AT_ONCE = ("Preempted", "NodeFailures")
+"""The reasons of evictions after which a Workload waits for nothing but quota."""
+
+
+class Verb(StrEnum):
+    """How a Workload is written."""
+
+    CREATE = "create"
+    PATCH = "patch"
+    STATUS = "patch status of"
+    DELETE = "delete"
+
+
+class Write(msgspec.Struct, frozen=True):
+    """One write to a job's Workload. A patch is a merge patch that names the version that it was made from.
+
+    `prices`: the priority of the body is still to be looked up.
+    """
+
+    verb: Verb
+    name: str
+    body: dict[str, Any] = {}
+    uid: str = ""
+    prices: bool = False
+
+
+def let_go(workload: Workload) -> tuple[Write, ...]:
+    """Return the writes by which a Workload, and its quota, goes."""
+    meta = workload.metadata
+    delete = (Write(Verb.DELETE, meta.name, uid=meta.uid),) if meta.deletion_timestamp is None else ()
+    return (*unfinalized(workload), *delete)
+
+
+def unfinalized(workload: Workload) -> tuple[Write, ...]:
+    """Return the write that lets a Workload be deleted, if it isn't let go already."""
+    if IN_USE not in workload.metadata.finalizers:
+        return ()
+    finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]
+    return (patch_of(workload, {"metadata": {"finalizers": finalizers}}),)
+
+
+def patch_of(workload: Workload, body: dict[str, Any], verb: Verb = Verb.PATCH, *, prices: bool = False) -> Write:
+    """Return a merge patch of the Workload as it was seen."""
+    meta = workload.metadata
+    metadata = {**body.get("metadata", {}), "resourceVersion": meta.resource_version, "uid": meta.uid}
+    return Write(verb, meta.name, body | {"metadata": metadata}, prices=prices)
+
+
+class NextStatus:
+    """The next status of a Workload, as one patch."""
+
+    def __init__(self, workload: Workload, now: datetime) -> None:
+        self._workload = workload
+        self._now = now
+        self._conditions = list(workload.status.conditions)
+        self._status: dict[str, Any] = {}
+
+    def set(self, kind: str, status: str, reason: str, message: str) -> None:
+        """Set a condition."""
+        old = self._workload.condition(kind)
+        if (old.status, old.reason, old.message) == (status, reason, message):
+            return
+        since = old.last_transition_time if old.status == status else self._now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        new = Condition(kind, status, reason, message[:MAX_MESSAGE], since, self._workload.metadata.generation)
+        self._conditions = [one for one in self._conditions if one.type != kind] + [new]
+        self._status["conditions"] = True
+
+    def report_readiness(self, *, admitted: bool, ready: bool) -> None:
+        """Say whether all replicas do their work: by that Kueue takes quota back from a job that doesn't start."""
+        old = self._workload.condition("PodsReady")
+        if admitted and ready:
+            again = old.reason in ("WaitForRecovery", "Recovered")
+            self.set("PodsReady", "True", "Recovered" if again else "Started", "All replicas are ready or have ended.")
+        elif admitted and (old.status == "True" or old.reason == "WaitForRecovery"):
+            self.set("PodsReady", "False", "WaitForRecovery", "A replica is not ready any more.")
+        else:
+            self.set("PodsReady", "False", "WaitForStart", "Not all replicas are ready.")
+
+    def reclaim(self, done: Mapping[str, int]) -> None:
+        """Say how many pods of each set need no quota any more. While there is quota that never falls: Kueue's rule."""
+        keep = self._workload.is_true("QuotaReserved")
+        before = {one.name: one.count for one in self._workload.status.reclaimable_pods}
+        now = []
+        for one in self._workload.spec.pod_sets:
+            count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if keep else 0)
+            if count > 0:
+                now.append(ReclaimablePod(one.name, count))
+        if {one.name: one.count for one in now} != before:
+            self._status["reclaimablePods"] = now
+
+    def give_back(self, evicted: Condition) -> None:
+        """Give the quota of an evicted Workload back: the last pod is gone."""
+        self.set("Requeued", "True" if evicted.reason in _RETRIED_AT_ONCE else "False", evicted.reason, evicted.message)
+        self.set("QuotaReserved", "False", "Pending", evicted.message)
+        admitted = self._workload.condition("Admitted")
+        if admitted.status == "True":
+            self.set("Admitted", "False", "NoReservation", "The workload has no reservation")
+            ran = self._now - datetime.fromisoformat(admitted.last_transition_time)
+            past = self._workload.status.accumulated_past_execution_time_seconds
+            self._status["accumulatedPastExecutionTimeSeconds"] = past + max(int(ran.total_seconds()), 0)
+        self._status["admission"] = None
+
+    def writes(self) -> tuple[Write, ...]:
+        """Return the patch, if there is one."""
+        if not self._status:
+            return ()
+        if "conditions" in self._status:
+            self._status["conditions"] = self._conditions
+        return (patch_of(self._workload, {"status": self._status}, Verb.STATUS),)
