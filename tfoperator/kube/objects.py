@@ -198,7 +198,8 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 _OURS = "training.kubeflow.org/"
 _LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
 KEPT_LABELS = {_OURS + name for name in _LABELS}
-KEPT_LABELS |= {"scheduling.x-k8s.io/pod-group", "kueue.x-k8s.io/queue-name", "kueue.x-k8s.io/multikueue-origin"}
+_OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
+KEPT_LABELS |= {"scheduling.x-k8s.io/pod-group", *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
 _ANNOTATIONS = ("restarts", "job-restarts", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
 """Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
