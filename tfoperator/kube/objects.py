@@ -197,9 +197,9 @@ GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
 
 _OURS = "training.kubeflow.org/"
 _LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
-KEPT_LABELS = {_OURS + name for name in _LABELS}
 _OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
-KEPT_LABELS |= {"scheduling.x-k8s.io/pod-group", *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
+KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
+KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
 _ANNOTATIONS = ("restarts", "job-restarts", "stopped", "spec-hash", "tensorboard-url")
 KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
 """Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
@@ -208,8 +208,7 @@ _MAX_VALUE = 1024
 
 # Equal values seen before. They stay alive until the table is full and cleared; views keep the values they refer to.
 # It needs no lock, since each step is one atomic dict operation. These steps are a large part of an event's cost: so
-# there is no function around them, room is made once for all values of an object, and () is left alone, as there is
-# but one.
+# there is no function around them, room is made once for all values of an object, and the only () is left alone.
 _SHARED_MAX = 4096
 _VALUES_OF_ONE = 8  # more than an object shares
 _shared: dict[object, object] = {}
