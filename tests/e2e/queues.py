@@ -28,7 +28,9 @@ _numbers = itertools.count(1)
 class Queues:
     """A namespace whose queues a test uses."""
 
-    def __init__(self, cluster: Cluster, plane: ControlPlane) -> None:
+    def __init__(self, cluster: Cluster, plane: ControlPlane, *, ours: bool = False) -> None:
+        """`ours`: the operator drives Workloads, and Kueue's own framework for TFJobs is off."""
+        self.ours = ours
         self.cluster = cluster
         self.client = cluster.client
         self.namespace = cluster.namespace
@@ -89,10 +91,19 @@ class Queues:
         job.play("Running", *replicas, leads_to="Running")
         return pods
 
-    def wait_suspended(self, job: JobOnCluster) -> None:
-        """Wait until Kueue has taken the job's quota, and the operator its pods."""
+    def wait_held(self, job: JobOnCluster) -> None:
+        """Wait until the job has no pods, and its conditions say that quota, or the suspension by Kueue, is why."""
         job.wait_pods(within=PATIENCE)
-        job.wait("Suspended", within=PATIENCE)
+
+        def is_said() -> bool:
+            conditions = job.conditions()
+            found = conditions.get("Admitted" if self.ours else "Suspended", {})
+            assert found.get("status") == ("False" if self.ours else "True"), conditions
+            suspended = conditions.get("Suspended", {}).get("status") == "True"
+            assert suspended != self.ours, "waiting for quota and suspension by a person are shown as two"
+            return True
+
+        eventually(is_said, within=PATIENCE, every=0.1, what=f"{job.name} is held")
 
     def deployment(self, name: str) -> Json | None:
         return find(self.client, DEPLOYMENTS, self.namespace, name)

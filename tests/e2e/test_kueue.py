@@ -41,9 +41,9 @@ from tfoperator.sdk.workloads import WORKLOADS
 pytestmark = pytest.mark.controlplane
 
 
-@pytest.fixture(scope="module")
-def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
-    folder = tmp_path_factory.mktemp("kueue")
+@pytest.fixture(scope="module", params=["theirs", "ours"])
+def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    folder, ours = tmp_path_factory.mktemp("kueue"), request.param == "ours"
     with ExitStack() as stack:
         # Of its own: Kueue's webhooks are asked about every job of a cluster.
         plane = stack.enter_context(control_plane(users={KUEUE_USER: KUEUE_GROUPS}))
@@ -51,10 +51,11 @@ def queues(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
         cluster = Cluster(admin)
         cluster.install_crd(crd())
         cluster.create_namespace()
-        stack.enter_context(kueue(plane, admin, folder))
-        flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1")
+        off = {"frameworks": ["pod"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
+        stack.enter_context(kueue(plane, admin, folder, **({"integrations": off} if ours else {})))
+        flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1", f"--kueue={ours}")
         stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags)).wait_ready()
-        yield Queues(cluster, plane)
+        yield Queues(cluster, plane, ours=ours)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -107,7 +108,7 @@ def test_a_job_without_quota_waits_says_why_and_runs_when_there_is_room(queues: 
     second = queues.submit("second", queue, Worker=2)
     reason = "insufficient unused quota for cpu"
     queues.wait_queue(second, QueueState.WAITING, reason, "2 more needed")
-    second.wait("Suspended")
+    queues.wait_held(second)
     described = tell("describe", "second").stdout
     assert f"Queue:        {queue}: Waiting: " in described
     assert reason in described
@@ -143,7 +144,7 @@ def test_a_preempted_job_gives_all_back_and_comes_back(queues: Queues) -> None:
     eventually(lambda: low.completed("Worker") == "1", within=PATIENCE, every=0.05, what="worker-1 has succeeded")
 
     high = queues.submit("urgent", queue, labels={"kueue.x-k8s.io/priority-class": "urgent"}, Worker=2)
-    queues.wait_suspended(low)
+    queues.wait_held(low)
     queues.wait_running(high, "worker-0", "worker-1")
     queues.wait_queue(low, QueueState.WAITING, "Preempted")
     eventually(lambda: queues.deployment(board) is None, within=PATIENCE, every=0.05, what="no TensorBoard")
@@ -199,7 +200,7 @@ def test_a_drained_queue_lets_its_jobs_go_and_takes_them_back(queues: Queues) ->
     job = queues.submit("drained", queue, Worker=1)
     queues.wait_running(job, "worker-0")
     queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
-    queues.wait_suspended(job)
+    queues.wait_held(job)
     queues.wait_queue(job, QueueState.WAITING, "ClusterQueueStopped")
     queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "None"}}, decode)
     queues.wait_running(job, "worker-0")
@@ -216,12 +217,13 @@ def test_suspending_names_kueues_way_which_works(queues: Queues, tell: Commands)
         queues.kubectl(*arguments)
 
     do_as_told("suspend", "stopped")
-    queues.wait_suspended(job)
+    queues.wait_held(job)
     queues.wait_queue(job, QueueState.INACTIVE, "is not active")
     do_as_told("resume", "stopped")
     queues.wait_running(job, "worker-0")
 
 
+@pytest.mark.parametrize("queues", ["theirs"], indirect=True)
 def test_what_kueues_webhook_makes_of_no_template_is_none(queues: Queues) -> None:
     manifest = queues.manifest("stock", "", PS=1, Worker=1)
     del manifest["spec"]["tfReplicaSpecs"]["PS"]["template"]
@@ -235,6 +237,7 @@ def test_what_kueues_webhook_makes_of_no_template_is_none(queues: Queues) -> Non
         queues.submit_manifest(without)
 
 
+@pytest.mark.parametrize("queues", ["theirs"], indirect=True)
 def test_what_kueue_does_not_count_is_told(queues: Queues) -> None:
     manifest = queues.manifest("uncounted", queues.queue(1), Chief=1, Worker=6)
     specs = manifest["spec"]["tfReplicaSpecs"]

@@ -151,7 +151,7 @@ def test_what_is_left_behind_is_told(plain: Joined, tell: Commands, tmp_path: Pa
 def test_a_job_that_the_worker_preempts_comes_back_there(plain: Joined) -> None:
     job, remote = plain.running("preempted")
     plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
-    plain.worker.wait_suspended(remote)
+    plain.worker.wait_held(remote)
     plain.worker.client.patch(CLUSTER_QUEUES, "", plain.queue, {"spec": {"stopPolicy": "None"}}, decode)
     plain.worker.wait_running(remote, "worker-0")
     remote.play("Succeeded", "worker-0")
