@@ -54,10 +54,10 @@ def decode_job_for_cache(data: bytes) -> TFJob:
     MAX_SPEC bytes besides are a `decode_error`.
     """
     job = _decode(data)
-    spec, policy = job.spec, job.spec.run_policy
+    spec = job.spec
     ended = spec.tensor_board is None and final_condition(job) is not None
     size = sum(memoryview(one.template).nbytes for one in spec.tf_replica_specs.values() if one is not None)
-    if ended or size > MAX_TEMPLATES or (policy is not None and policy.suspend):
+    if ended or size > MAX_TEMPLATES or spec.suspended:
         problems = () if ended else problems_of(default(job))
         job = TrimmedJob(job.metadata, without_templates(spec), job.status, job.decode_error, problems)
     if len(data) > MAX_SPEC and len(msgspec.json.encode(without_templates(spec))) > MAX_SPEC:

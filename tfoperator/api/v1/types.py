@@ -186,11 +186,9 @@ class ProgressReporting(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What the user asks for.
+    """What the user asks for."""
 
-    What is typed `int | str` is a number or a percentage such as "80%" (`api.int_or_percent`).
-    """
-
+    # What is typed `int | str` is a number or a percentage such as "80%" (`api.int_or_percent`).
     tf_replica_specs: dict[str, ReplicaSpec | None] = {}
     run_policy: RunPolicy | None = None
     success_policy: str | None = None
@@ -203,6 +201,11 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     checkpoint: Checkpoint | None = None
     tensor_board: TensorBoard | None = None
     progress: ProgressReporting | None = None
+
+    @property
+    def suspended(self) -> bool:
+        """Whether `runPolicy.suspend` is true."""
+        return self.run_policy is not None and bool(self.run_policy.suspend)
 
 
 class TFJob(HasMetadata, frozen=True, rename="camel"):

@@ -90,7 +90,7 @@ def decide(facts: Facts, now: datetime) -> Decision:
     occupied = facts.awaits_pods or any(map(occupies, facts.pods))
     if final_condition(job) is not None:
         return Decision(writes=() if workload is None else _ended(facts, workload, occupied, now))
-    suspended = job.spec.run_policy is not None and bool(job.spec.run_policy.suspend)
+    suspended = job.spec.suspended
     if workload is None:
         return Decision() if suspended or not facts.usable else _asked(facts, occupied)
     return _with_workload(facts, workload, now, occupied=occupied, wanted=bool(queue) and not suspended)

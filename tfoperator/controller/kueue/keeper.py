@@ -204,8 +204,7 @@ class QueueKeeper:
             live = self._client.get(TFJOBS, meta.namespace, meta.name, decode_tfjob)
         except NotFoundError:
             return False
-        suspended = live.spec.run_policy is not None and bool(live.spec.run_policy.suspend)
-        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None and not suspended
+        return live.metadata.uid == meta.uid and live.metadata.deletion_timestamp is None and not live.spec.suspended
 
     def _price(self, job: TFJob) -> dict[str, Any]:
         """Return the members of a Workload's spec that say its priority. Raises KubeError, _NoSuchClass."""

@@ -172,8 +172,8 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TF
 
     Raises PodTemplateError if no pod can be made from a template.
     """
-    job, policy = draft.job, draft.job.spec.run_policy
-    suspended = (policy is not None and bool(policy.suspend)) or draft.observed.held
+    job = draft.job
+    suspended = job.spec.suspended or draft.observed.held
     problems = draft.observed.problems or _unusable(job, draft.options)
     # A suspended job must release its resources, whether the rest of its spec makes sense or not.
     if problems and not (suspended and job.status.start_time is not None):

@@ -51,8 +51,7 @@ def report_suspension(draft: Draft) -> None:
     """Report that the job is suspended, or waits in its queue, or is resumed and waits for the end of its old pods."""
     report_created(draft)
     conditions = draft.conditions
-    name, policy, gate = draft.job.metadata.name, draft.job.spec.run_policy, draft.observed.gate
-    by_user = policy is not None and bool(policy.suspend)
+    name, by_user, gate = draft.job.metadata.name, draft.job.spec.suspended, draft.observed.gate
     message = f"TFJob {name} is suspended."
     if gate is not None and not by_user:
         _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)

@@ -68,7 +68,7 @@ def job_detail(seen: SeenJob, queue: JobQueue | None = None, *, local: bool = Fa
         "generation": job.metadata.generation,
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
         "queueState": "" if queue is None else _short(str(queue)),
-        "suspended": bool(policy is not None and policy.suspend),
+        "suspended": job.spec.suspended,
         "managedBy": (policy.managed_by if policy is not None else None) or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,
