@@ -20,7 +20,11 @@ _numbers = itertools.count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whichever test comes first waits for the image to be built and for the cluster to be started."""
+    """Put the chart's own tests first: what they install has the names of what `deployed` leaves in the cluster.
+
+    Whichever test comes first waits for the image to be built and for the cluster to be started.
+    """
+    items.sort(key=lambda item: item.path.parent == Path(__file__).parent and item.path.name != "test_helm.py")
     for item in items:
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))
