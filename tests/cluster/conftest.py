@@ -12,7 +12,8 @@ import pytest
 import yaml
 
 from hack.cluster import Cluster
-from tests.support.go_operator import USERS
+from tests.support.eventually import eventually
+from tests.support.go_operator import USERS, GoOperator
 from tests.support.in_cluster import InCluster, prometheus_image, shell_image, training_image, volume_of
 from tests.support.operator_image import operator_image
 
@@ -88,3 +89,17 @@ def namespace(deployed: InCluster, tmp_path: Path) -> Iterator[InCluster]:
     yield one
     print(one.kubectl("get", "pods,tfjobs", "-o", "wide"))
     one.kubectl("delete", "namespace", one.namespace, "--wait=false")
+
+
+@pytest.fixture
+def peer(deployed: InCluster) -> Iterator[GoOperator]:
+    """The Go operator, in the place of this one."""
+    deployed.kubectl("scale", "deployment/tfoperator", "--replicas=0")
+    try:
+        eventually(lambda: not deployed.list("pods"), within=120, every=1, what="this operator is gone")
+        with GoOperator(deployed.cluster.plane) as peer:
+            peer.start()
+            yield peer
+    finally:
+        deployed.kubectl("scale", "deployment/tfoperator", "--replicas=2")
+        deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.go_operator import GoOperator
 from tests.support.in_cluster import InCluster, shell_job
 
 pytestmark = pytest.mark.timeout(900)
@@ -130,13 +129,6 @@ def test_what_is_left_of_a_job_does_not_depend_on_its_sidecars(namespace: InClus
     try_cases(namespace, tmp_path, {case: ours for case, ours, _ in expected()})
 
 
-def test_what_the_go_operator_leaves(namespace: InCluster, deployed: InCluster, tmp_path: Path) -> None:
-    deployed.kubectl("scale", "deployment/tfoperator", "--replicas=0")
-    try:
-        eventually(lambda: not deployed.list("pods"), within=120, every=1, what="this operator is gone")
-        with GoOperator(namespace.cluster.plane) as peer:
-            peer.start()
-            try_cases(namespace, tmp_path, {case: theirs for case, _, theirs in expected() if theirs})
-    finally:
-        deployed.kubectl("scale", "deployment/tfoperator", "--replicas=2")
-        deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+@pytest.mark.usefixtures("peer")
+def test_what_the_go_operator_leaves(namespace: InCluster, tmp_path: Path) -> None:
+    try_cases(namespace, tmp_path, {case: theirs for case, _, theirs in expected() if theirs})

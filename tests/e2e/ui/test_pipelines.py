@@ -197,8 +197,8 @@ def test_the_keyboard_is_enough(shown: Shown, tmp_path: Path) -> None:
 def test_what_strangers_wrote_into_a_run_stays_text(shown: Shown, home: Home) -> None:
     """A hostile home: names of pipelines, steps, outputs and parameters, URIs, properties, messages and logs."""
     step = HOSTILE.replace("/", "")
-    pipeline = HOSTILE[:80]  # with the step it names a context, and a context's name has at most 255 characters
-    run = RunRecord("evil", pipeline, "failed", HOSTILE, "f", NOW, NOW, HOSTILE, {step: ()}, HOSTILE, {HOSTILE: HOSTILE})
+    name = HOSTILE[:80]  # with the step it names a context, and a context's name has at most 255 characters
+    run = RunRecord("evil", name, "failed", HOSTILE, "f", NOW, NOW, HOSTILE, {step: ()}, HOSTILE, {HOSTILE: HOSTILE})
     with home.store() as store:
         store.put_run(run)
         uri = "javascript:alert(8)"
