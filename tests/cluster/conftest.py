@@ -25,7 +25,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Whichever test comes first waits for the image to be built and for the cluster to be started.
     """
-    items.sort(key=lambda item: item.path.parent == Path(__file__).parent and item.path.name != "test_helm.py")
+    items.sort(key=lambda item: item.path != Path(__file__).with_name("test_helm.py"))
     for item in items:
         if item.path.parent == Path(__file__).parent and item.get_closest_marker("timeout") is None:
             item.add_marker(pytest.mark.timeout(600))
@@ -77,7 +77,7 @@ def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.Temp
     claim = next(one for one in system.kustomized(folder) if one["kind"] == "PersistentVolumeClaim")
     system.apply(volume_of(claim, archive))
     system.kubectl("apply", "-k", str(folder))
-    system.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+    system.wait_operator()
     return system
 
 
@@ -102,4 +102,4 @@ def peer(deployed: InCluster) -> Iterator[GoOperator]:
             yield peer
     finally:
         deployed.kubectl("scale", "deployment/tfoperator", "--replicas=2")
-        deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+        deployed.wait_operator()

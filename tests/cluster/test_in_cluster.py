@@ -78,19 +78,14 @@ def test_a_program_is_told_of_many_replicas_by_their_whole_names(namespace: InCl
     assert len(next(one["value"] for one in container["env"] if one["name"] == "TF_CONFIG")) < 1500
 
 
-def leader(system: InCluster) -> str:
-    return str(system.get("lease", "tfoperator")["spec"].get("holderIdentity", ""))
-
-
 def test_another_leads_and_training_goes_on(namespace: InCluster, deployed: InCluster) -> None:
     script = "trap 'exit 0' USR1; echo up; sleep 1000 & wait"
     namespace.apply(shell_job("training", script, replicas=2, successPolicy="AllWorkers"))
     workers = ("training-worker-0", "training-worker-1")
     for pod in workers:
         namespace.wait_log(pod, "up")
-    pods, before = namespace.pod_uids("training"), leader(deployed)
-    deployed.kubectl("delete", "pod", before.partition("_")[0], "--grace-period=0", "--force")
-    eventually(lambda: leader(deployed) not in ("", before), within=LIMIT, every=0.2, what="another leads")
+    pods, before = namespace.pod_uids("training"), deployed.kill_leader()
+    eventually(lambda: deployed.leader() not in ("", before), within=LIMIT, every=0.2, what="another leads")
     # A standby tries every second, and takes a lease that was not renewed for so long.
     assert deployed.get("lease", "tfoperator")["spec"]["leaseDurationSeconds"] + 1 < 20
     for pod in workers:
@@ -98,7 +93,7 @@ def test_another_leads_and_training_goes_on(namespace: InCluster, deployed: InCl
     namespace.wait("training", "Succeeded")
     assert namespace.pod_uids("training") == pods
     assert namespace.get("tfjob", "training")["status"].get("restarts", 0) == 0
-    deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+    deployed.wait_operator()
 
 
 def test_a_drained_node_costs_no_training(namespace: InCluster, tmp_path: Path) -> None:
@@ -175,7 +170,7 @@ def test_a_prometheus_in_the_cluster_sees_the_jobs(namespace: InCluster, deploye
     prometheus = PrometheusApi(f"http://{namespace.get('pod', 'prometheus')['status']['podIP']}:9090")
     eventually(lambda: len(prometheus.query("up == 1")) == 2, within=LIMIT, every=0.5, what="both are scraped")
     [leading] = prometheus.query("tfoperator_leader == 1")
-    address = deployed.get("pod", leader(deployed).partition("_")[0])["status"]["podIP"]
+    address = deployed.get("pod", deployed.leader().partition("_")[0])["status"]["podIP"]
     assert leading["metric"]["instance"] == f"{address}:8080"
     succeeded = f'training_operator_jobs_successful_total{{job_namespace="{namespace.namespace}"}}'
     assert [sample["value"][1] for sample in prometheus.query(succeeded)] == ["1"]
@@ -294,7 +289,7 @@ def test_an_update_of_the_operator_disturbs_no_job(namespace: InCluster, deploye
     eventually(all_run, within=LIMIT, every=1, what=f"{JOBS} jobs run")
     before = snapshot(namespace)
     deployed.kubectl("rollout", "restart", "deployment/tfoperator")
-    deployed.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+    deployed.wait_operator()
     # The new leader has looked at every job when it has finished one that came last.
     namespace.apply(shell_job("after-the-update", "exit 0"))
     namespace.wait("after-the-update", "Succeeded")

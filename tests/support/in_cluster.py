@@ -64,6 +64,20 @@ class InCluster:
         except AssertionError as error:
             raise AssertionError(f"{error}\n{self.tfoperator('describe', job).stdout}") from error
 
+    def wait_operator(self) -> None:
+        """Wait until every pod of the operator's Deployment in this namespace is new and ready."""
+        self.kubectl("rollout", "status", "deployment/tfoperator", "--timeout=200s", timeout=220)
+
+    def leader(self) -> str:
+        """The holder of the operator's lease in this namespace; empty if there is none."""
+        return str(self.get("lease", "tfoperator")["spec"].get("holderIdentity", ""))
+
+    def kill_leader(self) -> str:
+        """Kill the pod of the leader at once; return which holder it was."""
+        holder = self.leader()
+        self.kubectl("delete", "pod", holder.partition("_")[0], "--grace-period=0", "--force")
+        return holder
+
     def wait_event(self, job: str, reason: str) -> None:
         """Wait for an event of a job, which is written after what it is about."""
 
