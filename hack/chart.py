@@ -34,7 +34,7 @@ ROLES = {
 }
 """Each role's name in the chart: the file that has it, its kind and its name there."""
 
-ADDED = ("log-archive", "hang-detection", "stall-stacks", "volcano", "scheduler-plugins", "kueue")
+ADDED = ("log-archive", "hang-detection", "stall-stacks", "volcano", "scheduler-plugins", "kubernetes-gangs", "kueue")
 """The components that add rules to the operator's own role; in the chart, the rules have the component's name."""
 
 

@@ -48,6 +48,7 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
     "progress": (["overlays/progress"], [], {"progress": {"enabled": True}}),
     "volcano": (["overlays/volcano"], [], {"gangSchedulerName": "volcano"}),
     "scheduler-plugins": (["overlays/scheduler-plugins"], [], {"gangSchedulerName": GANG}),
+    "kubernetes-gangs": (["overlays/kubernetes-gangs"], [], {"gangSchedulerName": "kubernetes"}),
     "kueue": (["overlays/kueue"], [], {"kueue": {"enabled": True}}),
     "leave-running-pods": (["base"], ["leave-running-pods"], {"defaultCleanPodPolicy": "None"}),
     "network-per-job": (["base"], ["network-per-job"], {"defaultNetwork": "PerJob"}),

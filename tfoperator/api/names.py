@@ -46,6 +46,10 @@ ANNOTATION_SPEC_HASH = LABEL_PREFIX + "spec-hash"
 ANNOTATION_TENSORBOARD_URL = LABEL_PREFIX + "tensorboard-url"
 """On a TensorBoard's service, set by its publisher (an ingress, the local control plane): its address for people."""
 
+GANG_TOPOLOGY_ANNOTATION = LABEL_PREFIX + "gang-topology"
+"""On a TFJob: the label of nodes, such as `topology.kubernetes.io/zone`, whose value all nodes of its gang share, where
+Kubernetes' own scheduler places gangs."""
+
 EMBEDDED_VERSION = "+tfoperator.embedded"
 """The end of the version by which clients know the control plane of their own machine."""
 

@@ -58,10 +58,7 @@ class ObjectMeta(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_def
 
     @property
     def deletion_requested(self) -> datetime | None:
-        """When deletion was requested: the API server's timestamp is that time plus the grace period.
-
-        The minimum time, if that is before the year 1.
-        """
+        """When deletion was requested: the API server's timestamp less the grace period, or the minimum time."""
         if self.deletion_timestamp is None:
             return None
         try:
@@ -152,6 +149,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     restart_policy: str = ""
     active_deadline_seconds: int | None = None
     subdomain: str = ""
+    scheduling_group: dict[str, str] | None = None
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -286,7 +284,8 @@ def decode_nothing(_: bytes) -> None:
 def decode_pod(data: bytes) -> Pod:
     """Decode a pod for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
     pod = _decode_pod(data)
-    force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
+    if pod.spec.scheduling_group is None:  # a dict can't be shared
+        force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
     status = pod.status
     force_setattr(status, "phase", intern(status.phase))
     if conditions := status.conditions:

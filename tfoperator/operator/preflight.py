@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.controller import FLAVORS, WORKLOADS, GangScheduler
+from tfoperator.controller import FLAVORS, KUBERNETES_POD_GROUPS, WORKLOADS, GangKind, GangScheduler
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
     ApiError,
@@ -60,13 +60,24 @@ _KUEUE_NEEDS = (
 )
 
 
+_KUBERNETES_GANGS_NEED = Need(
+    KUBERNETES_POD_GROUPS,
+    f"PodGroups ({KUBERNETES_POD_GROUPS.group})",
+    f"this API server has no PodGroups of {KUBERNETES_POD_GROUPS.api_version}: switch them on in Kubernetes 1.37 or "
+    "later (--feature-gates=GenericWorkload=true --runtime-config=scheduling.k8s.io/v1beta1=true), "
+    "or start without --gang-scheduler-name=kubernetes",
+    f"manifests/components/{GangKind.KUBERNETES}/kustomization.yaml",
+)
+
+
 def needed_resources(gang: GangScheduler | None = None, *, kueue: bool = False) -> tuple[Need, ...]:
     """Return the resources that an operator lists and watches besides pods and services, which every server has."""
     queues = _KUEUE_NEEDS if kueue else ()
     if gang is None:
         return (_TFJOBS_NEED, *queues)
-    component = "volcano" if gang.admits else "scheduler-plugins"
-    rights = f"manifests/components/{component}/rbac.yaml"
+    if gang.is_kubernetes:
+        return (_TFJOBS_NEED, _KUBERNETES_GANGS_NEED, *queues)
+    rights = f"manifests/components/{gang.kind}/rbac.yaml"
     product = "Volcano" if gang.admits else "scheduler-plugins (coscheduling)"
     group = gang.pod_groups.group
     install = (

@@ -293,19 +293,27 @@ def test_a_gang_for_one_namespace_has_pod_groups_there_only(tmp_path: Path) -> N
 
 
 @pytest.mark.parametrize(
-    ("overlay", "group"), [("volcano", "scheduling.volcano.sh"), ("scheduler-plugins", "scheduling.x-k8s.io")]
+    ("overlay", "group"),
+    [
+        ("volcano", "scheduling.volcano.sh"),
+        ("scheduler-plugins", "scheduling.x-k8s.io"),
+        ("kubernetes-gangs", "scheduling.k8s.io"),
+    ],
 )
 def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
     base: Objects, overlay: str, group: str
 ) -> None:
     found = build(f"overlays/{overlay}")
     name = f"tfoperator-{overlay}"
-    assert set(found) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
-    (priority_classes,) = found["ClusterRole", name]["rules"]
-    assert set(priority_classes["verbs"]) == {"list", "watch"}
+    if group == "scheduling.k8s.io":
+        assert set(found) == set(base)
+    else:
+        assert set(found) - set(base) == {("ClusterRole", name), ("ClusterRoleBinding", name)}
+        (priority_classes,) = found["ClusterRole", name]["rules"]
+        assert set(priority_classes["verbs"]) == {"list", "watch"}
+        check_bound(found, name, "ClusterRole")
     (pod_groups,) = [one for one in found["ClusterRole", "tfoperator"]["rules"] if "podgroups" in one["resources"]]
     assert (pod_groups["apiGroups"], pod_groups["resources"]) == ([group], ["podgroups"])
-    check_bound(found, name, "ClusterRole")
     assert [arg for arg in container_of(found)["args"] if arg.startswith("--gang-scheduler-name=")]
     assert "podgroups" not in str([obj.get("rules") for obj in base.values()])
 

@@ -33,6 +33,7 @@ SECTIONS = {
     "Progress": ["progress-secret", "progress-keys"],
     "Volcano": ["volcano"],
     "scheduler-plugins": ["scheduler-plugins"],
+    "Kubernetes' own": ["kubernetes-gangs"],
     "Either of them": ["priority-classes"],
     "Kueue": ["kueue", "kueue-classes"],
 }

@@ -79,6 +79,21 @@ def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_to_install(
     ]  # fmt: skip
 
 
+def test_gangs_of_kubernetes_need_its_pod_groups_alone_and_say_how_they_are_switched_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    api, clock, stop = FakeApi(), FakeClock(), StopSignal()
+    api.fail("list", "podgroups", api_error(404, "NotFound"))
+    needs = needed_resources(gang_scheduler("kubernetes"))
+    call = InThread(lambda: await_resources(api, ("a",), stop, clock, needs))
+    clock.pass_time(1)
+    assert call.result() is True
+    (missing,) = [one.getMessage() for one in caplog.records if one.levelname == "WARNING"]
+    for words in ("scheduling.k8s.io/v1beta1", "GenericWorkload=true", "--gang-scheduler-name=kubernetes"):
+        assert words in missing
+    assert [call.resource for call in api.calls][-2:] == ["tfjobs", "podgroups"]
+
+
 def test_a_stop_ends_the_waiting() -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", api_error(404), times=1000)

@@ -52,8 +52,9 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     """The caches that a controller reads. Objects that jobs own are included only if they carry our label.
 
     Deployments are watched whether a job has a TensorBoard or not: a watch without events costs the API server next to
-    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups and PriorityClasses are there
-    if there is a gang scheduler, `gang`; Workloads and flavors if the operator drives jobs in queues of Kueue.
+    nothing, and the first job that wants one doesn't have to wait for a cache. PodGroups are there if there is a gang
+    scheduler, `gang`, and PriorityClasses if its PodGroups say resources; Workloads and flavors if the operator drives
+    jobs in queues of Kueue.
     """
 
     jobs: InformerGroup[TFJob]
@@ -73,7 +74,8 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         pod_groups, priority_classes = None, None
         if gang is not None:
             pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
-            priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
+            if not gang.is_kubernetes:
+                priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
         return cls(
             jobs=factory.informer(TFJOBS, decode_job_for_cache),
             pods=_owned_objects(factory, PODS, decode_pod),

@@ -10,6 +10,10 @@ evaluators, then by index. (The Go operator takes what the random order of Go's 
 need no room any more, and schedulers don't see their pods: counted in, they would keep a restarted replica waiting for
 ever.
 
+A PodGroup of Kubernetes' own stays as long as its pods do, even when it was deleted, and only its size can be changed:
+its priority class (if the job names none, the one that all its pods have), topology and mode of disruption are those
+that the job had when it was made.
+
 The reason why a gang waits is reported once for all its pods, with a text that changes only with the reason.
 """
 
@@ -21,6 +25,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
 
+from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.types import ConditionType, ReplicaType, RunPolicy, SchedulingPolicy
 from tfoperator.controller.plan.actions import Create, Patch
 from tfoperator.controller.plan.draft import Draft
@@ -35,6 +40,7 @@ from tfoperator.controller.pods import (
     Template,
     owner_reference,
     pod_requests,
+    restarts_together,
 )
 
 _NOT_ADMITTED_PHASES = ("", "Pending")
@@ -54,7 +60,7 @@ def gang_of(draft: Draft, gang: GangScheduler) -> GangScheduler | None:
     """Return the scheduler of the job's gang; None if its pods are scheduled one by one."""
     if draft.observed.pod_group is not None:
         return gang
-    members = (gang.is_member(pod.metadata, draft.job) for pod in draft.observed.pods)
+    members = (gang.is_member(pod, draft.job) for pod in draft.observed.pods)
     return gang if all(members) else None
 
 
@@ -71,8 +77,9 @@ def plan_pod_group(
     """
     job, current = draft.job, draft.observed.pod_group
     policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
-    if current is not None and current.metadata.deletion_timestamp is not None:
-        draft.gang_waits = f"PodGroup {current.metadata.name} is being deleted, and made anew when it is gone"
+    annotations = draft.options.scheduling.annotations_of(job)
+    if _is_leaving(current, groups, gang):
+        draft.gang_waits = f"PodGroup {job.metadata.name} is being deleted, and made anew when it is gone"
         return False
     refused = draft.options.scheduling.problems(
         gang, job.metadata.namespace, policy, None if current is None else current.spec
@@ -82,12 +89,14 @@ def plan_pod_group(
     size = gang_size(policy, groups, current, draft.observed.priorities, template)
     wanted = gang.spec(policy, size.members, size.resources)
     if current is None:
-        body = gang.body(job, owner_reference(job), wanted, draft.options.scheduling)
+        if gang.is_kubernetes:
+            wanted = _with_lasting_fields(wanted, draft, groups, template)
+        body = gang.body(job, owner_reference(job), wanted, annotations)
         draft.change_pod_group(
             Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
         )
     else:
-        change = gang.change(job, current, wanted, draft.options.scheduling)
+        change = gang.change(job, current, wanted, annotations)
         if change:
             name, uid = current.metadata.name, current.metadata.uid
             draft.change_pod_group(
@@ -103,6 +112,39 @@ def plan_pod_group(
         draft.gang_is_stuck = bool(waits)
     draft.gang_waits = waits
     return admitted
+
+
+def _is_leaving(current: PodGroup | None, groups: Sequence[ReplicaGroup], gang: GangScheduler) -> bool:
+    """Return whether a PodGroup is on its way out, and not kept by pods that go on."""
+    if current is None or current.metadata.deletion_timestamp is None:
+        return False
+    alive = (ReplicaState.PENDING, ReplicaState.RUNNING)
+    return not gang.is_kubernetes or not any(r.state in alive for group in groups for r in group.replicas)
+
+
+def _with_lasting_fields(
+    wanted: PodGroupSpec, draft: Draft, groups: Sequence[ReplicaGroup], template: Callable[[ReplicaGroup], Template]
+) -> PodGroupSpec:
+    """Add what can't be changed later. Without a class the group would have the priority 0, whatever its pods have."""
+    classes = {str(template(group).spec.get("priorityClassName") or "") for group in groups if group.size > 0}
+    own = classes.pop() if len(classes) == 1 else ""
+    topology = draft.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    return msgspec.structs.replace(
+        wanted,
+        priority_class_name=wanted.priority_class_name or own,
+        disruption_mode={"all": {}} if restarts_together(draft.job) else None,
+        scheduling_constraints={"topology": [{"key": topology}]} if topology else None,
+    )
+
+
+def ignored_topology(draft: Draft, gang: GangScheduler) -> str:
+    """Return that the job's PodGroup lacks the topology that the job asks for, or "" if it has it."""
+    current = draft.observed.pod_group
+    wanted = draft.job.metadata.annotations.get(GANG_TOPOLOGY_ANNOTATION)
+    if not wanted or current is None or current.spec.scheduling_constraints is not None:
+        return ""
+    why = "the API server's gate TopologyAwareWorkloadScheduling is off, or the annotation is younger"
+    return f"PodGroup {current.metadata.name} has no topology: {why if gang.is_kubernetes else gang.name + ' has none'}"
 
 
 def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:
@@ -134,8 +176,8 @@ def gang_size(
     # If more is asked for than there are, that stays: such a job waits, and its condition says why.
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
-    if current is not None and members <= current.spec.min_member <= asked and not _needs_room(todo):
-        return GangSize(current.spec.min_member, current.spec.min_resources if given is None else given)
+    if current is not None and members <= current.spec.members <= asked and not _needs_room(todo):
+        return GangSize(current.spec.members, current.spec.min_resources if given is None else given)
     if given is not None:
         return GangSize(members, given)
 
@@ -190,12 +232,13 @@ def not_scheduled(wanted: PodGroupSpec, groups: Sequence[ReplicaGroup], known: s
     placed = sum(1 for replica in replicas if _is_placed(replica))
     if placed >= wanted.min_member:
         return None
+    gang = _gang(wanted)
+    if wanted.min_member > len(replicas):
+        # Kubernetes' own scheduler does not even look at such pods.
+        return f"{gang} can't come together: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
     refusals = [message for replica in replicas if (message := _refusal(replica)) is not None]
     if not refusals:
         return ""
-    gang = _gang(wanted)
-    if wanted.min_member > len(replicas):
-        return f"{gang} can't come together: the job has only {len(replicas)} replicas (schedulingPolicy.minAvailable)"
     waits = f"{gang} waits for room"
     said = _with_reasons(waits, refusals)
     if said != waits:

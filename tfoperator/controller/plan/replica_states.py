@@ -50,6 +50,9 @@ _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, Rep
 _PHASE_RANK = {"Succeeded": 4, "Running": 3, "Pending": 2, "": 1}
 _NO_STATUS = ReplicaStatus()
 
+PREEMPTED = "PreemptionByScheduler"
+"""The cause of a restart: the scheduler takes the pod away for one of a higher priority. It is Kubernetes' reason."""
+
 
 def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: PlanOptions) -> list[ReplicaGroup]:
     """Return the job's replicas by type, in a fixed order.
@@ -139,7 +142,7 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
     if pod.metadata.deletion_timestamp is not None and (
         index not in group.started_before or phase not in ENDED_PHASES or ended_by_deletion(pod)
     ):
-        _judge_terminating(group, replica, so_far, noted)
+        _judge_terminating(group, replica, pod, so_far, noted)
         return replica
     if phase in ("Failed", "Unknown"):
         _judge_failed(group, replica, pod, so_far, noted)
@@ -186,10 +189,14 @@ def _is_ready(pod: Pod) -> bool:
     return all(container.ready for container in pod.status.container_statuses)
 
 
-def _judge_terminating(group: ReplicaGroup, replica: Replica, so_far: int, noted: int) -> None:
+def _is_preempted(pod: Pod) -> bool:
+    return any((c.type, c.status, c.reason) == ("DisruptionTarget", "True", PREEMPTED) for c in pod.status.conditions)
+
+
+def _judge_terminating(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:
     replica.state = ReplicaState.LEAVING
     if replica.index in group.started_before or noted > so_far:
-        replica.restart(so_far, noted, "its pod is being deleted")
+        replica.restart(so_far, noted, PREEMPTED if _is_preempted(pod) else "its pod is being deleted")
 
 
 def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, noted: int) -> None:

@@ -15,8 +15,10 @@ from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.gang import ignored_topology
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
+from tfoperator.controller.plan.replica_states import PREEMPTED
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
@@ -105,6 +107,7 @@ def report_progress(draft: Draft, known: Situation) -> None:
         f"the job has no {absent} replica now" if absent else "",
         "all replicas start again when the last old pod is gone" if restart.old else "",
         draft.gang_waits,
+        ignored := "" if draft.options.gang is None else ignored_topology(draft, draft.options.gang),
         waiting_summary(groups, in_gang=draft.gang_waits is not None),
     )
     waits = "; ".join(filter(None, waiting))
@@ -126,17 +129,18 @@ def report_progress(draft: Draft, known: Situation) -> None:
     else:
         _set_false_if_there(draft, ConditionType.READY, "TFJobNotReady", f"{counts}.")
     if draft.gang_is_stuck:
-        _report_gang(draft)
+        _report_gang(draft, "Unschedulable", draft.gang_waits or "")
+    if ignored:
+        _report_gang(draft, "TopologyIgnored", ignored)
 
 
-def _report_gang(draft: Draft) -> None:
-    """Send one event when the condition first says why the gang waits: the condition prevents a second event."""
+def _report_gang(draft: Draft, reason: str, text: str) -> None:
+    """Send one event when the condition first says this about the gang: the condition prevents a second event."""
     before = find_condition(draft.job.status.conditions, ConditionType.RUNNING)
     now = draft.conditions.get(ConditionType.RUNNING)
-    waits = draft.gang_waits or ""
-    said = before is not None and waits in before.message
-    if not said and now is not None and waits in now.message:
-        draft.event("Warning", "Unschedulable", f"TFJob {draft.key}: {waits}.")
+    said = before is not None and text in before.message
+    if not said and now is not None and text in now.message:
+        draft.event("Warning", reason, f"TFJob {draft.key}: {text}.")
 
 
 def watch_progress(draft: Draft, stall: Stall) -> None:
@@ -222,7 +226,9 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
         conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
         draft.event("Warning", "TFJobRestarting", message)
     elif types:
-        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) failed."
+        lost = [one.cause for group in groups for one in group.replicas if one.state in _RESTART_STATES]
+        why = f"were preempted ({PREEMPTED})" if PREEMPTED in lost else "failed"
+        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) {why}."
         changed = conditions.set(ConditionType.RESTARTING, "True", "TFJobRestarting", message)
         if changed or any(replica.newly_restarting for group in groups for replica in group.replicas):
             draft.event("Warning", "TFJobRestarting", message)

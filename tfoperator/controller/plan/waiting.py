@@ -42,6 +42,7 @@ _GANG_ECHO = re.compile(
     r"pod group is not ready|tasks in gang unschedulable|can possibly be assigned|all nodes are unavailable$"  # Volcano
     r"|cannot find enough sibling pods|failed recently|optimistic rejection|gets rejected due to|PodGroup not found"
     r"|rejected due to timeout|rejection in Unreserve"
+    r"|minCount|pod group is unschedulable"  # Kubernetes' own scheduler
 )
 """Messages which say that something other than this pod keeps the gang waiting."""
 

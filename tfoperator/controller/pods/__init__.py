@@ -8,14 +8,13 @@ options; nothing here depends on the state of the cluster.
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import (
-    ANY,
     COSCHEDULING_POD_GROUPS,
+    KUBERNETES_POD_GROUPS,
     VOLCANO_POD_GROUPS,
-    AllowedNames,
+    GangKind,
     GangScheduler,
     PodGroup,
     PodGroupSpec,
-    SchedulingRules,
     decode_pod_group,
     gang_scheduler,
 )
@@ -31,6 +30,7 @@ from tfoperator.controller.pods.naming import (
 )
 from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE, PodOptions
 from tfoperator.controller.pods.resources import Resources, pod_requests
+from tfoperator.controller.pods.scheduling_rules import ANY, AllowedNames, SchedulingRules
 from tfoperator.controller.pods.template import PodTemplateError, Template
 from tfoperator.controller.pods.tensorboard import (
     refused_service_type,
@@ -43,6 +43,7 @@ __all__ = [
     "CHIEF_TYPES",
     "COSCHEDULING_POD_GROUPS",
     "DEFAULT_TENSORBOARD_IMAGE",
+    "KUBERNETES_POD_GROUPS",
     "NAMINGS",
     "PLAIN_NAMES",
     "UNIQUE_NAMES",
@@ -50,6 +51,7 @@ __all__ = [
     "Accelerator",
     "AllowedNames",
     "DesiredReplicas",
+    "GangKind",
     "GangScheduler",
     "Naming",
     "PodGroup",

@@ -8,8 +8,9 @@ import msgspec
 
 from tfoperator.api.v1.types import Network
 from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
-from tfoperator.controller.pods.gang import GangScheduler, SchedulingRules
+from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.naming import PLAIN_NAMES, Naming
+from tfoperator.controller.pods.scheduling_rules import SchedulingRules
 
 DEFAULT_TENSORBOARD_IMAGE = "tensorflow/tensorflow:2.19.0"
 """An image with TensorBoard in it, which from TensorFlow 2.21 on is a package of its own."""

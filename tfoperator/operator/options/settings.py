@@ -143,7 +143,7 @@ SETTINGS = (
     Setting("kube-api-burst", parse.integer(1, 100_000), "N", "requests at once before that limit holds"),
     Setting("resync-period", parse.duration, "TIME", "shortest interval of the comparison with the live state"),
     Setting("reconcile-max-period", parse.duration, "TIME", "longest interval of that comparison"),
-    Setting("gang-scheduler-name", parse.text, "NAME", "volcano, or a scheduler with the coscheduling plugin"),
+    Setting("gang-scheduler-name", parse.text, "NAME", "volcano, kubernetes, or one with the coscheduling plugin"),
     Setting("kueue", parse.boolean, "BOOL", "drive jobs in queues of Kueue whose own framework for TFJobs is off"),
     Setting("cluster-domain", parse.text, "DOMAIN", "appended to host names in TF_CONFIG, e.g. cluster.local"),
     Setting("evaluator-in-cluster", parse.boolean, "BOOL", "list evaluators in TF_CONFIG's cluster"),

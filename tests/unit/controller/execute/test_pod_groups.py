@@ -13,7 +13,7 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerMetrics, OwnedKind, gang_scheduler
-from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
@@ -58,6 +58,18 @@ def test_a_gang_costs_one_create_and_a_quiet_one_no_call(world: Harness) -> None
     assert world.calls().count(("create", "pods")) == 2
     assert group(world.api)["metadata"]["labels"] == {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
     assert world.calls_of_sync() == []
+
+
+def test_a_gang_of_kubernetes_is_made_before_its_pods_and_costs_no_watch_of_priority_classes() -> None:
+    with harness("kubernetes") as world:
+        world.submit(Worker=2)
+        world.forget_calls()
+        world.sync()
+        assert world.calls()[0] == ("create", "podgroups")
+        assert group(world.api, KUBERNETES_POD_GROUPS)["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in world.api.objects(PODS)} == {"job"}
+        assert world.calls_of_sync() == []
+        assert world.informers.priority_classes is None
 
 
 def test_volcano_lets_a_gang_in_before_it_has_pods() -> None:

@@ -34,6 +34,7 @@ def scheduler(name: str) -> GangScheduler:
 
 VOLCANO = scheduler("volcano")
 COSCHEDULING = scheduler("mine")
+KUBERNETES = scheduler("Kubernetes")
 
 
 def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
@@ -94,7 +95,7 @@ def pod_group(job: TFJob, phase: str = "Inqueue", gang: GangScheduler = VOLCANO,
 
 
 def member(replica: str, phase: str = "Pending", *, node: str = "", refusal: str = "", **options: Any) -> Pod:
-    """A pod that is a member of the job's PodGroup, for either scheduler."""
+    """A pod that is a member of the job's PodGroup, for each kind of scheduler."""
     conditions = (PodCondition("PodScheduled", "False", "Unschedulable", refusal),) if refusal else ()
     pod = make_pod(replica, phase, conditions=conditions, **options)
     meta = pod.metadata
@@ -103,7 +104,7 @@ def member(replica: str, phase: str = "Pending", *, node: str = "", refusal: str
         labels={**meta.labels, "scheduling.x-k8s.io/pod-group": "mnist"},
         annotations={**meta.annotations, "scheduling.k8s.io/group-name": "mnist"},
     )
-    return Pod(metadata=marks, spec=PodSpec(node), status=pod.status)
+    return Pod(metadata=marks, spec=PodSpec(node, scheduling_group={"podGroupName": "mnist"}), status=pod.status)
 
 
 def message(result: ReadablePlan) -> str:
@@ -118,6 +119,7 @@ def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
     assert gang_scheduler("none") is None
     assert scheduler("Volcano") == VOLCANO
     assert (COSCHEDULING.name, COSCHEDULING.pod_groups.group) == ("mine", "scheduling.x-k8s.io")
+    assert (KUBERNETES.name, KUBERNETES.pod_groups.group) == ("default-scheduler", "scheduling.k8s.io")
 
 
 # What a PodGroup asks for.
@@ -131,6 +133,41 @@ def test_a_volcano_pod_group_asks_for_all_replicas_and_what_the_policy_says() ->
 def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
     job = gang_job({"Worker": replicas(2)}, queue="q", priorityClass="high", scheduleTimeoutSeconds=7)
     assert made(job, COSCHEDULING) == {"minMember": 2, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
+
+
+URGENT = replicas(1, priorityClassName="urgent")
+TOPOLOGY = {"training.kubeflow.org/gang-topology": "topology.kubernetes.io/zone"}
+
+
+@pytest.mark.parametrize(
+    ("specs", "run_policy", "annotations", "asked"),
+    [
+        ({"PS": replicas(1), "Worker": replicas(2)}, {}, {}, {3: {}}),
+        ({"Worker": replicas(2)}, {"schedulingPolicy": {"minAvailable": 1, "queue": "q"}}, {}, {1: {}}),
+        ({"Worker": replicas(2)}, {"schedulingPolicy": {"minAvailable": 0}}, {}, {1: {}}),
+        ({"Worker": replicas(2)}, {"restartScope": "Job"}, {}, {2: {"disruptionMode": {"all": {}}}}),
+        ({"PS": URGENT, "Worker": URGENT}, {}, {}, {2: {"priorityClassName": "urgent"}}),
+        ({"PS": URGENT, "Worker": replicas(1)}, {}, {}, {2: {}}),
+        ({"PS": replicas(0), "Worker": URGENT}, {}, {}, {1: {"priorityClassName": "urgent"}}),
+        ({"Worker": URGENT}, {"schedulingPolicy": {"priorityClass": "low"}}, {}, {1: {"priorityClassName": "low"}}),
+        (
+            {"Worker": replicas(2)},
+            {},
+            TOPOLOGY,
+            {2: {"schedulingConstraints": {"topology": [{"key": "topology.kubernetes.io/zone"}]}}},
+        ),
+    ],
+)
+def test_a_pod_group_of_kubernetes_has_a_least_number_and_what_cannot_be_changed_later(
+    specs: dict[str, Any], run_policy: dict[str, Any], annotations: dict[str, str], asked: dict[int, dict[str, Any]]
+) -> None:
+    job = annotated(make_job(specs, runPolicy=run_policy), annotations)
+    ((count, more),) = asked.items()
+    assert made(job, KUBERNETES) == {"schedulingPolicy": {"gang": {"minCount": count}}, **more}
+
+
+def annotated(job: TFJob, annotations: dict[str, str]) -> TFJob:
+    return msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=annotations))
 
 
 def test_it_is_the_jobs_own() -> None:
@@ -159,12 +196,12 @@ def test_it_has_those_annotations_of_the_job_that_administrators_allow(
     job = make_job({"Worker": 1})
     notes = {f"volcano.sh/{name}": "x" for name in OF_VOLCANO + OF_ADMINISTRATORS}
     every = notes | {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
-    job = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=every))
+    job = annotated(job, every)
     rules = SchedulingRules() if allowed is None else SchedulingRules(annotations=allowed)
     wanted = {f"volcano.sh/{name}": "x" for name in passed}
     assert body_of_group(decide(job, gang=gang, rules=rules))["metadata"]["annotations"] == wanted
     current = PodGroup(metadata=msgspec.structs.replace(pod_group(job).metadata, annotations={"others": "y"}))
-    assert gang.change(job, current, current.spec, rules)["metadata"]["annotations"] == wanted
+    assert gang.change(job, current, current.spec, rules.annotations_of(job))["metadata"]["annotations"] == wanted
 
 
 def test_given_resources_win() -> None:
@@ -248,13 +285,35 @@ def test_coscheduling_pods_are_made_with_their_group() -> None:
     assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
 
 
-def test_a_group_that_is_being_deleted_is_waited_for() -> None:
+def test_pods_of_kubernetes_gangs_name_their_group() -> None:
+    result = decide(make_job({"Worker": replicas(2)}), gang=KUBERNETES)
+    assert creation_of_group(result) is not None
+    spec = result.creations("pods")[0].body["spec"]
+    assert (spec["schedulerName"], spec["schedulingGroup"]) == ("default-scheduler", {"podGroupName": "mnist"})
+    seen = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
+    job = make_job({"Worker": 1})
+    assert KUBERNETES.is_member(seen, job)
+    assert not KUBERNETES.is_member(make_pod("Worker-0"), job)
+
+
+def leaving(group: PodGroup) -> PodGroup:
+    return msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, deletion_timestamp=NOW))
+
+
+@pytest.mark.parametrize("gang", [VOLCANO, KUBERNETES])
+def test_a_group_that_is_being_deleted_is_waited_for(gang: GangScheduler) -> None:
     job = make_job({"Worker": replicas(2)})
-    group = pod_group(job)
-    leaving = msgspec.structs.replace(group, metadata=msgspec.structs.replace(group.metadata, deletion_timestamp=NOW))
-    result = decide(job, group=leaving)
+    result = decide(job, group=leaving(pod_group(job, gang=gang)), gang=gang)
     assert not result.changes_objects
     assert "is being deleted" in message(result)
+
+
+@pytest.mark.parametrize(("gang", "created"), [(COSCHEDULING, []), (KUBERNETES, ["Worker-1"])])
+def test_a_deleted_group_that_pods_keep_is_used_on(gang: GangScheduler, created: list[str]) -> None:
+    """Kubernetes' own goes when its last pod has: to wait for that would stop the job for ever."""
+    job = started(make_job({"Worker": replicas(2)}))
+    result = decide(job, member("Worker-0", "Running", node="n"), group=leaving(pod_group(job, gang=gang)), gang=gang)
+    assert result.created_pods == created
 
 
 def test_another_scheduler_is_kept_with_one_warning() -> None:
@@ -288,7 +347,7 @@ def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> Non
     job = make_job({"Worker": 1})
     annotations = {"scheduling.k8s.io/group-name": "mnist", "other": "x"} if annotated else {"other": "x"}
     pod = decode_pod(json.dumps({"metadata": {"name": "x", "annotations": annotations}}).encode())
-    assert VOLCANO.is_member(pod.metadata, job) is annotated
+    assert VOLCANO.is_member(pod, job) is annotated
 
 
 # How it changes.
@@ -311,7 +370,16 @@ def test_what_differs_is_patched_and_nothing_else() -> None:
     }
 
 
-@pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING], ids=["volcano", "coscheduling"])
+def test_of_a_group_of_kubernetes_only_the_size_is_patched() -> None:
+    job = make_job({"Worker": replicas(2)})
+    policy = {"schedulingPolicy": {"minAvailable": 1, "priorityClass": "high", "minResources": {"cpu": "9"}}}
+    changed = annotated(make_job({"Worker": replicas(2)}, runPolicy={"restartScope": "Job", **policy}), TOPOLOGY)
+    patch = patch_of_group(decide(changed, group=pod_group(job, gang=KUBERNETES), gang=KUBERNETES))
+    assert patch is not None
+    assert patch.body == {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
+
+
+@pytest.mark.parametrize("gang", [VOLCANO, COSCHEDULING, KUBERNETES], ids=lambda gang: gang.kind)
 @given(
     old=st.fixed_dictionaries({}, optional={"minAvailable": st.integers(0, 5), "priorityClass": st.sampled_from("ab")}),
     new=st.fixed_dictionaries(
@@ -333,7 +401,7 @@ def test_a_patched_group_needs_no_second_patch(gang: GangScheduler, old: dict[st
     if patch is not None:
         before = msgspec.convert(apply_merge_patch(msgspec.to_builtins(before), patch.body), PodGroup)
     assert patch_of_group(decide(job, group=before, gang=gang)) is None
-    assert before.spec.min_member == new.get("minAvailable", 3)
+    assert before.spec.members == max(new.get("minAvailable", 3), int(gang is KUBERNETES))
 
 
 def test_completed_replicas_count_only_while_nothing_needs_room() -> None:
@@ -408,10 +476,40 @@ def test_a_gang_that_has_come_together_leaves_the_others_to_themselves() -> None
     assert "gang" not in message(result)
 
 
-def test_a_gang_larger_than_the_job_says_so() -> None:
+@pytest.mark.parametrize(("gang", "refusal"), [(VOLCANO, "pod group is not ready, 1 Pending"), (KUBERNETES, "")])
+def test_a_gang_larger_than_the_job_says_so(gang: GangScheduler, refusal: str) -> None:
     job = started(gang_job({"Worker": replicas(1)}, minAvailable=10))
-    result = decide(job, member("Worker-0", refusal="pod group is not ready, 1 Pending"), group=pod_group(job))
+    result = decide(job, member("Worker-0", refusal=refusal), group=pod_group(job, gang=gang), gang=gang)
     assert "can't come together: the job has only 1 replicas" in message(result)
+
+
+def test_a_topology_that_the_server_leaves_out_is_said_once() -> None:
+    job = annotated(started(make_job({"Worker": replicas(1)})), TOPOLOGY)
+    group = pod_group(job, gang=KUBERNETES)
+    pod = member("Worker-0", "Running", node="n", ready=True)
+    assert "TopologyIgnored" not in decide(job, pod, group=group, gang=KUBERNETES).reasons
+    without = pod_group(job, gang=KUBERNETES, schedulingConstraints=None)
+    told = decide(job, pod, group=without, gang=KUBERNETES)
+    assert told.reasons.count("TopologyIgnored") == 1
+    assert "PodGroup mnist has no topology: the API server's gate" in message(told)
+    again = decide(annotated(with_status(job, told.status), TOPOLOGY), pod, group=without, gang=KUBERNETES)
+    assert "TopologyIgnored" not in again.reasons
+    assert not again.write_status
+
+
+@pytest.mark.parametrize(
+    ("scope", "says"),
+    [
+        ("Replica", "restarting because Worker replica(s) were preempted (PreemptionByScheduler)."),
+        ("Job", "restarting all its replicas because of Worker-0 (PreemptionByScheduler)."),
+    ],
+)
+def test_a_gang_that_was_preempted_says_so(scope: str, says: str) -> None:
+    job = make_job({"Worker": replicas(1)}, runPolicy={"restartScope": scope})
+    job = with_status(job, planned(started(job), make_pod("Worker-0")).status)
+    disruption = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler", "preempting")
+    pod = make_pod("Worker-0", deleted=NOW, conditions=(disruption,))
+    assert says in planned(job, pod).condition(ConditionType.RESTARTING).message
 
 
 # What a PodGroup may name.
@@ -476,6 +574,12 @@ def test_what_is_allowed_is_asked_for(rules: SchedulingRules, policy: dict[str, 
         policy.get("priorityClass") or None,
         policy.get("queue") or None,
     )
+
+
+def test_a_group_of_kubernetes_may_have_the_class_of_its_pods_and_others_that_are_allowed() -> None:
+    assert made(gang_job({"Worker": URGENT}, queue="any"), KUBERNETES, rules=RULES)["priorityClassName"] == "urgent"
+    refused = decide(gang_job({"Worker": URGENT}, priorityClass="low"), gang=KUBERNETES, rules=RULES)
+    assert "allowed: high" in refused.condition(ConditionType.FAILED).message
 
 
 def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:

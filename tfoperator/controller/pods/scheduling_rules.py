@@ -1,0 +1,95 @@
+"""What an administrator lets jobs name in their PodGroups: priority classes, queues and annotations.
+
+The operator makes PodGroups with its own rights. A quota of pods by priority class, or an admission policy on pods,
+never sees the names in them, so the operator itself must check whether the job's namespace may use them: an
+administrator lists the allowed priority classes and queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from tfoperator.api.problems import shown
+from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.controller.pods.gang import GangScheduler, PodGroupSpec
+
+_NOT_COPIED = frozenset({"kubectl.kubernetes.io/last-applied-configuration"})
+"""Annotations about the job's own manifest, which are wrong on any other object."""
+
+_HARMLESS_ANNOTATIONS = (
+    "volcano.sh/preemptable",
+    "volcano.sh/task-topology-affinity",
+    "volcano.sh/task-topology-anti-affinity",
+    "volcano.sh/task-topology-task-order",
+)
+"""What Volcano (1.14) reads in a PodGroup and no other job loses by: a lower claim, and how a job's pods are placed.
+
+By the others a job gets in before those that wait (`sla-waiting-time`) or may not be evicted (`jdb-min-available`,
+`jdb-max-unavailable`). The coscheduling plugin (0.34) reads none.
+"""
+
+ANY = "*"
+"""In a list of names: every name, but for a system class."""
+
+_SYSTEM_PREFIX = "system-"
+"""The prefix of Kubernetes' own priority classes, whose pods preempt all others."""
+
+_POLICY = "spec.runPolicy.schedulingPolicy"
+_MAX_SHOWN_NAMES = 10
+
+
+class AllowedNames(msgspec.Struct, frozen=True, rename="camel"):
+    """Names that jobs may use. A namespace in `namespaces` has its own list instead of `default`."""
+
+    default: tuple[str, ...]
+    namespaces: dict[str, tuple[str, ...]] = {}
+
+    def of(self, namespace: str) -> tuple[str, ...]:
+        """Return the names that jobs of a namespace may use."""
+        return self.namespaces.get(namespace, self.default)
+
+
+class SchedulingRules(msgspec.Struct, frozen=True, rename="camel"):
+    """What PodGroups may have: by default every queue, every priority class except the system's, few annotations."""
+
+    priority_classes: AllowedNames = AllowedNames((ANY,))
+    queues: AllowedNames = AllowedNames((ANY,))
+    annotations: AllowedNames = AllowedNames(_HARMLESS_ANNOTATIONS)
+
+    def annotations_of(self, job: TFJob) -> dict[str, str]:
+        """Return the job's annotations that its PodGroup gets, too."""
+        allowed = self.annotations.of(job.metadata.namespace)
+        return {
+            name: value
+            for name, value in job.metadata.annotations.items()
+            if name not in _NOT_COPIED and _allows(allowed, name)
+        }
+
+    def problems(
+        self, gang: GangScheduler, namespace: str, policy: SchedulingPolicy, current: PodGroupSpec | None
+    ) -> Iterator[str]:
+        """Yield the parts of the policy that are not allowed; `current` is the spec of the job's existing PodGroup.
+
+        It keeps its existing values: they were allowed when the job started, or not checked yet.
+        """
+        has = current or PodGroupSpec()
+        wanted = gang.spec(policy, 0, {})
+        name, allowed = wanted.priority_class_name, self.priority_classes.of(namespace)
+        if name != has.priority_class_name and not _allows(allowed, name, but=_SYSTEM_PREFIX):
+            yield _refusal("priorityClass", name, namespace, allowed, but=_SYSTEM_PREFIX)
+        name, allowed = wanted.queue, self.queues.of(namespace)
+        if name != has.queue and not _allows(allowed, name):
+            yield _refusal("queue", name, namespace, allowed)
+
+
+def _allows(allowed: tuple[str, ...], name: str, *, but: str = "") -> bool:
+    """Return whether a name is listed, or all are and it doesn't begin with `but`. The empty name is always allowed."""
+    return not name or name in allowed or (ANY in allowed and not (but and name.startswith(but)))
+
+
+def _refusal(field: str, name: str, namespace: str, allowed: tuple[str, ...], *, but: str = "") -> str:
+    names = [f"any but {but}*" if one == ANY and but else one for one in allowed]
+    listed = ", ".join(names[:_MAX_SHOWN_NAMES]) + (" and more" if len(names) > _MAX_SHOWN_NAMES else "")
+    return f"{_POLICY}.{field}: {shown(name)} is not allowed in namespace {namespace}; allowed: {listed or 'none'}"
