@@ -1,0 +1,58 @@
+"""Open the records of the digits example, which ran twice, with ML Metadata's own library; print what it says of them.
+
+Arguments: an empty text and a path, or the host, port, user, password and name of a database of PostgreSQL.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+from ml_metadata import ListOptions
+from ml_metadata.metadata_store import metadata_store
+from ml_metadata.proto import metadata_store_pb2
+
+host, *rest = sys.argv[1:]
+config = metadata_store_pb2.ConnectionConfig()
+if host:
+    port, user, password, name = rest
+    config.postgresql.host, config.postgresql.port, config.postgresql.user = host, port, user
+    config.postgresql.password, config.postgresql.dbname = password, name
+else:
+    (config.sqlite.filename_uri,) = rest
+    config.sqlite.connection_mode = metadata_store_pb2.SqliteMetadataSourceConfig.READWRITE
+store = metadata_store.MetadataStore(config)
+
+
+def state(execution: Any) -> str:
+    """The name of an execution's state."""
+    return str(metadata_store_pb2.Execution.State.Name(execution.last_known_state))
+
+
+executions = {one.id: one for one in store.get_executions()}
+artifacts = {one.id: one for one in store.get_artifacts()}
+runs = sorted(store.get_contexts_by_type("pipeline_run"), key=lambda one: one.id)
+events = sorted(
+    (
+        executions[one.execution_id].type,
+        metadata_store_pb2.Event.Type.Name(one.type),
+        [step.key if step.HasField("key") else step.index for step in one.path.steps],
+        artifacts[one.artifact_id].type,
+    )
+    for one in store.get_events_by_execution_ids(list(executions))
+    if state(executions[one.execution_id]) == "COMPLETE"
+)
+careful = store.get_executions(ListOptions(filter_query="properties.alpha.double_value < 0.0005"))
+best = store.get_artifacts(
+    ListOptions(filter_query="type = 'ModelEvaluation' AND properties.model_0.double_value > 0.5")
+)
+found = {
+    "runs": {one.name: sorted(map(state, store.get_executions_by_context(one.id))) for one in runs},
+    "parents": [parent.name for one in runs for parent in store.get_parent_contexts_by_context(one.id)],
+    "nodes": sorted(one.name for one in store.get_contexts_by_type("node")),
+    "events": events,
+    "careful": sorted((one.type, state(one)) for one in careful),
+    "best": [[one.uri, metadata_store_pb2.Artifact.State.Name(one.state)] for one in best],
+}
+print(json.dumps(found))
