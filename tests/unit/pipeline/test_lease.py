@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +20,7 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import MetadataStore, RunInProgress, StoreError
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, acquire
+from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.store import Lease, LeaseTable
 
 NAME = "x"
@@ -114,6 +115,28 @@ def test_who_could_not_renew_in_time_goes_on_if_nobody_has_taken_over(
     assert not lease.held()
     lease.check()
     assert lease.held()
+
+
+@pytest.mark.parametrize("outage", [20.0, 40.0])
+def test_a_holder_survives_an_outage_and_ends_for_good_in_one_that_is_longer_than_its_lease(
+    leases: LeaseTable, clock: FakeClock, outage: float
+) -> None:
+    way: Any = Way(leases)
+    lease, ended = held(way, clock), list[str]()
+    ownership = Ownership(lease, clock, ExitStack(), LEASE_SECONDS)
+    ownership.when_lost = lambda: ended.append("lost")
+    with ownership:
+        way.loses_answers = True
+        for second in range(60):
+            way.loses_answers = second < outage
+            clock.wait_for_waiters()
+            clock.advance(1)
+        if outage < LEASE_SECONDS:
+            ownership.check()
+        else:  # also now that the store is back, for its containers are not stopped
+            with pytest.raises(StoreError, match="no answer"):
+                ownership.check()
+    assert ended == (["lost"] if outage > LEASE_SECONDS else [])
 
 
 @pytest.mark.usefixtures("place")

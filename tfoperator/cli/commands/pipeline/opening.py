@@ -56,7 +56,10 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
         raise CliError(str(error), "Try again when it can be reached.", exit_code=failed) from None
     except StoreError as error:
         code = EXIT_RETRYABLE if error.passing else failed
-        raise CliError(f"the metadata store: {error}", exit_code=code) from None
+        hint = (
+            "What runs goes on. When the store can be reached, --resume goes on with the run." if error.passing else ""
+        )
+        raise CliError(f"the metadata store: {error}", hint, exit_code=code) from None
 
 
 @contextmanager
