@@ -6,6 +6,7 @@ import asyncio
 import socket
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 
 from tfoperator.servers.http.limits import Limits
 
@@ -18,6 +19,7 @@ class Connection:
 
     `streaming`: with a response that has no end, so that stopping does not wait for it. `received` are the bytes of the
     request's body, until the response is computed, and `unsent` those of the response, until its last byte is sent.
+    `handed_over`: asyncio made a transport of the socket, and closes it.
     """
 
     def __init__(self, plain: socket.socket, source: str, now: float) -> None:
@@ -28,6 +30,7 @@ class Connection:
         self.idle_since = now
         self.received = 0
         self.unsent = 0
+        self.handed_over = False
         self.task: asyncio.Task[None] | None = None
         self.transport: asyncio.WriteTransport | None = None
 
@@ -35,7 +38,13 @@ class Connection:
         """Close it, unless it ended in an orderly way already."""
         if self.transport is not None:
             self.transport.abort()
-        self.plain.close()
+        if not self.handed_over:
+            self.plain.close()
+            return
+        # Only asyncio may close it: a transport of TLS can outlive `abort`, and the next connection with the number of
+        # its socket would fail.
+        with suppress(OSError):
+            self.plain.shutdown(socket.SHUT_RDWR)
 
 
 class Connections:

@@ -172,6 +172,7 @@ class HttpServer(ABC):
         try:
             await self._begins(connection.plain)
             context = self.context()
+            connection.handed_over = True
             connection.transport, _ = await self._loop.connect_accepted_socket(
                 lambda: protocol,
                 connection.plain,
