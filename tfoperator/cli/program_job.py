@@ -52,7 +52,8 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             ReplicaType.EVALUATOR: int(self.evaluator),
         }
         spec: dict[str, Any] = {
-            "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count}
+            "progress": {},
+            "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count},
         }
         if self.max_restarts:
             spec = {"runPolicy": {"backoffLimit": self.max_restarts}, **spec}

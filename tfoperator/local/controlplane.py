@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -29,6 +29,10 @@ from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName
 from tfoperator.local.usage import UsageMeter
 from tfoperator.operator import Operator, Options, Reach, Seen
 from tfoperator.servers.http import Address
+
+if TYPE_CHECKING:
+    from tfoperator.servers.progress import ProgressServer
+    from tfoperator.servers.progress.reports import ProgressReport
 
 logger = logging.getLogger(__name__)
 
@@ -97,7 +101,7 @@ class ControlPlane:
             work_dir=work_dir,
             allow_privileged=allow_privileged,
             enforce_limits=enforce_limits,
-            host_service=HostService(host, self._progress_port, self._take_reports_at) if progress else None,
+            host_service=HostService(host, lambda: self._progress.port, self._listen_also) if progress else None,
         )
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
@@ -176,13 +180,18 @@ class ControlPlane:
         """Stop in the opposite order, so that no component restarts a stopped one. Idempotent."""
         self._cleanup.close()
 
-    def _progress_port(self) -> int:
-        port = self._operator.progress_port
-        assert port is not None, "asked for only where the operator takes reports"
-        return port
+    def observe(self, pod_key: str, report: ProgressReport) -> None:
+        """Take what a pod's output says of its progress, if reports are taken. From any thread."""
+        if self._operator.progress is not None:
+            self._operator.progress.observe(pod_key, report)
 
-    def _take_reports_at(self, listening: socket.socket) -> None:
-        self._operator.take_reports_at(listening)
+    def _listen_also(self, listening: socket.socket) -> None:
+        self._progress.listen_also(listening)
+
+    @property
+    def _progress(self) -> ProgressServer:
+        assert self._operator.progress is not None, "asked for only where the operator takes reports"
+        return self._operator.progress
 
     def _newest_line(self, pod: Pod) -> Seen:
         """Return when the training container last wrote: its log is a file here, without timestamps."""

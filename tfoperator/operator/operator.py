@@ -14,6 +14,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.v1.types import ConditionType
@@ -24,6 +25,9 @@ from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
 from tfoperator.operator.preflight import await_resources, needed_resources
 from tfoperator.operator.wiring import Parts, Reach
+
+if TYPE_CHECKING:
+    from tfoperator.servers.progress import ProgressServer
 
 logger = logging.getLogger(__name__)
 
@@ -102,16 +106,9 @@ class Operator:
         return self._parts.progress is None or self._parts.progress.is_ready
 
     @property
-    def progress_port(self) -> int | None:
-        """The port of the progress server; None if there is none."""
-        return None if self._parts.progress is None else self._parts.progress.port
-
-    def take_reports_at(self, listening: socket.socket) -> None:
-        """Take reports at this socket, too, until the end. It is closed then, or now if no reports are taken."""
-        if self._parts.progress is None:
-            listening.close()
-        else:
-            self._parts.progress.listen_also(listening)
+    def progress(self) -> ProgressServer | None:
+        """The progress server, if the options enable it."""
+        return self._parts.progress
 
     @property
     def is_leader(self) -> bool:

@@ -84,7 +84,7 @@ def function_job(
         "apiVersion": TFJOBS.api_version,
         "kind": TFJOBS.kind,
         "metadata": {"name": name},
-        "spec": {"tfReplicaSpecs": specs},
+        "spec": {"progress": {}, "tfReplicaSpecs": specs},
     }
 
 

@@ -26,7 +26,7 @@ class LocalPlane:
             else:
                 os.makedirs(run_dir, mode=0o700, exist_ok=True)
                 folder = os.fspath(run_dir)
-            plane = ControlPlane(Path(folder), work_dir=None if work_dir is None else Path(work_dir))
+            plane = ControlPlane(Path(folder), work_dir=None if work_dir is None else Path(work_dir), progress=True)
             undo.callback(plane.stop)
             plane.start()
             self._undo = undo.pop_all()

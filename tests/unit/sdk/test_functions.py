@@ -98,6 +98,7 @@ def test_the_job_has_the_replicas_and_resources_that_were_asked_for(world: Serve
 def test_one_worker_is_enough_unless_there_is_a_chief() -> None:
     def train() -> None: ...
 
+    assert function_job("a", train)["spec"]["progress"] == {}
     assert list(function_job("a", train)["spec"]["tfReplicaSpecs"]) == ["Worker"]
     assert list(function_job("a", train, num_chief_replicas=1)["spec"]["tfReplicaSpecs"]) == ["Chief"]
 

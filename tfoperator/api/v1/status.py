@@ -96,6 +96,10 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     last_updated_time: datetime | None = None
     behind: tuple[ReplicaProgress, ...] = ()
 
+    def without_estimate(self) -> TrainingProgress:
+        """Return the progress of a job that has ended: no time is left."""
+        return msgspec.structs.replace(self, eta="", estimated_remaining_seconds=None)
+
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the operator observed. All times are UTC, whole seconds.

@@ -38,7 +38,9 @@ def build_status(
     `held` has by type the number of replicas that run on because they can't be stopped yet, and those are active. The
     network is that of the job's objects: the status has it if it isn't the Go operator's.
     """
-    job, groups, progress = known.job, known.groups, known.observed.progress
+    job, groups = known.job, known.groups
+    progress = known.observed.progress or job.status.progress
+    has_ended = stage in (Stage.SUCCEEDED, Stage.FAILED)
     per_job = known.start is not None and known.options.network is Network.PER_JOB
     job_restarts = known.restart.number if stage is Stage.ACTIVE else job.status.job_restarts
     specs = job.spec.tf_replica_specs
@@ -57,10 +59,10 @@ def build_status(
         conditions=conditions,
         replica_statuses=replica_statuses,
         start_time=known.start,
-        completion_time=whole_second(known.now) if stage in (Stage.SUCCEEDED, Stage.FAILED) else None,
+        completion_time=whole_second(known.now) if has_ended else None,
         observed_generation=job.metadata.generation,
         network=Network.PER_JOB if per_job else job.status.network,
-        progress=job.status.progress if progress is None else progress,
+        progress=progress.without_estimate() if progress is not None and has_ended else progress,
     )
 
 

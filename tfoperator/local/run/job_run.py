@@ -10,14 +10,18 @@ from __future__ import annotations
 import queue
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
+from tfoperator.kube.objects import object_key
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
+from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
@@ -60,6 +64,7 @@ class JobRun:
         self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lifecycle = JobLifecycle(objects, listener, self._news, namespace=namespace, timeout=timeout)
         self._pace = Pace()
+        self._fits: dict[str, FitOutput] = {}  # by the path of the log
 
     def interrupt(self) -> None:
         """End the run gracefully; at once when called again. Safe in a signal handler."""
@@ -90,7 +95,7 @@ class JobRun:
         reader = OutputReader(plane.agent.logs)
         self._lifecycle.start(plane)
         try:
-            self._show_all(reader)
+            self._show_all(reader, plane)
         finally:
             self._lifecycle.abandon()
             self._lifecycle.join()
@@ -109,14 +114,14 @@ class JobRun:
         """Every event of the run."""
         return tuple(self._lifecycle.events)
 
-    def _show_all(self, reader: OutputReader) -> None:
+    def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
         """Show changes and lines until everything has been stopped and shown."""
         ended = False
         while not ended or reader.more or not self._news.empty():
             ended = self._lifecycle.ended  # read before the news: once it is true, nothing more is written or sent
             news = self._take_news(0.0 if ended or (reader.more and self._shows_all_lines) else _POLL_SECONDS)
             # A container's output before its end is shown before the news of its end.
-            self._show_lines(reader)
+            self._show_lines(reader, plane)
             for call in news:
                 call()
             self._listener.tick()
@@ -135,8 +140,14 @@ class JobRun:
         # After Ctrl-C, the user wants the end, and not a million lines before it.
         return self._listener.shows_every_line and not self._lifecycle.interrupted
 
-    def _show_lines(self, reader: OutputReader) -> None:
+    def _show_lines(self, reader: OutputReader, plane: ControlPlane) -> None:
         chunks = reader.read(None if self._shows_all_lines else self._pace.lines)
+        for chunk in chunks:
+            if chunk.container == DEFAULT_CONTAINER_NAME:
+                fit = self._fits.setdefault(chunk.path, FitOutput())
+                report = fit.read((*chunk.lines, chunk.bar), time.monotonic(), datetime.now(UTC))
+                if report is not None:
+                    plane.observe(object_key(chunk.namespace, chunk.pod), report)
         if chunks:
             began = time.monotonic()
             self._listener.logged(chunks)

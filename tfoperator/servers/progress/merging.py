@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaType, TFJob
@@ -73,6 +74,8 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
     if percentage is None and speaker.step is not None and speaker.total_steps:
         percentage = min(100, 100 * speaker.step // speaker.total_steps)
     remaining = speaker.estimated_remaining_seconds
+    if final_condition(job) is not None:
+        remaining = None
     return TrainingProgress(
         completion="" if percentage is None else f"{percentage}%",
         eta="" if remaining is None else human_duration(remaining),

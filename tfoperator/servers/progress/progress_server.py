@@ -10,11 +10,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import replica_name
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import InformerGroup
-from tfoperator.kube.objects import ObjectMeta, Pod
+from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates import KeyPair
 from tfoperator.servers.keyring import KeyringSecret
@@ -71,6 +72,7 @@ class ProgressServer:
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
         self._store = _ReportStore()
         self._jobs = jobs.lister
+        self._pods = pods.lister
         self._on_authorities = on_authorities
         self._ready = threading.Event()
         self._writer = ProgressWriter(
@@ -120,6 +122,14 @@ class ProgressServer:
         """Whether it has a certificate, so that it can receive reports."""
         return self._ready.is_set()
 
+    def observe(self, pod_key: str, report: ProgressReport) -> None:
+        """Take what a pod's output says of its progress, of no named replica; ignored if its program reports itself."""
+        pod = self._pods.find(pod_key)
+        owner = None if pod is None else pod.metadata.controller
+        job = None if owner is None or pod is None else self._jobs.find(object_key(pod.metadata.namespace, owner.name))
+        if pod is not None and job is not None and pod.metadata.is_controlled_by(job.metadata.uid):
+            self._take(job, msgspec.structs.replace(report, replica=replica_name(pod)), observed=True)
+
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """Return what the status of this job should be now, as far as this replica knows."""
         return self._store.progress_of(job)
@@ -141,9 +151,10 @@ class ProgressServer:
         self._on_authorities(authorities.decode())
         self._ready.set()
 
-    def _take(self, job: TFJob, report: ProgressReport) -> None:
+    def _take(self, job: TFJob, report: ProgressReport, *, observed: bool = False) -> None:
         meta = job.metadata
-        self._store.add(meta.uid, report)
+        if not self._store.add(meta.uid, report, observed=observed):
+            return
         if self._is_gone(meta):
             # The job was deleted meanwhile: `_job_gone` may have run before, and does not run again.
             self._store.forget(meta.uid)
@@ -199,14 +210,23 @@ class _ReportStore:
     """
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()  # guards _reports
+        self._lock = threading.Lock()  # guards both
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
+        self._reporting: dict[str, set[str]] = {}  # the replicas whose programs report, by the job's UID
 
-    def add(self, uid: str, report: ProgressReport) -> None:
-        """Merge a report of a replica of this job into its last one."""
+    def add(self, uid: str, report: ProgressReport, *, observed: bool) -> bool:
+        """Merge a report of a replica of this job into its last one; False for an `observed` one whose program reports
+        itself.
+        """
         with self._lock:
+            reporting = self._reporting.setdefault(uid, set())
+            if observed and report.replica in reporting:
+                return False
+            if not observed:
+                reporting.add(report.replica)
             reports = self._reports.setdefault(uid, {})
             reports[report.replica] = overlaid(reports.get(report.replica), report)
+            return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """Return what the status of this job should be now; its present progress if there is no newer report."""
@@ -218,6 +238,7 @@ class _ReportStore:
         """Remove a deleted job."""
         with self._lock:
             self._reports.pop(uid, None)
+            self._reporting.pop(uid, None)
 
     def __len__(self) -> int:
         """Return the number of jobs that have reported."""

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.servers.progress.samples import NOW, job, report
-from tfoperator.api.v1.status import ReplicaStatus, TrainingProgress
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.reports import ProgressReport
@@ -35,6 +35,14 @@ def test_a_report_is_said_in_numbers_and_for_people() -> None:
     assert (found.percentage, found.completion, found.eta) == (43, "43%", "3m20s")
     assert (found.step, found.replica, found.report_time, found.last_updated_time) == (430, "worker-0", NOW, NOW)
     assert found.behind == ()
+
+
+def test_a_report_after_the_end_says_no_time_left() -> None:
+    end = JobCondition(type=ConditionType.FAILED, status="True")
+    ended = job()
+    ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, conditions=(end,)))
+    found = told(ended, report(percentage=25, estimated_remaining_seconds=200))
+    assert (found.percentage, found.eta, found.estimated_remaining_seconds) == (25, "", None)
 
 
 def test_percent_follows_from_the_steps_where_it_is_not_said() -> None:

@@ -367,3 +367,17 @@ def test_many_jobs_cost_no_more_writes_than_the_budget_and_each_ends_with_its_la
     writes, seconds = world.api.count("patch", "tfjobs"), time.monotonic() - began
     assert writes <= CONFIG.writes_per_second * seconds + 6
     assert replica.metrics.reports == 3 * len(names)
+
+
+def test_what_a_pods_output_says_counts_until_its_program_reports(world: World) -> None:
+    replica = world.replica()
+    observed = ProgressReport(replica="", time=datetime.now(UTC).replace(microsecond=0), percentage=30)
+    replica.server.observe(f"{NAMESPACE}/none-such", observed)
+    replica.server.observe(f"{NAMESPACE}/{NAME}-worker-0", observed)
+    assert world.wait_percentage(30)["replica"] == "worker-0"
+    assert post(replica, world.token(), {"progressPercentage": 50})[0] == 200
+    replica.server.observe(f"{NAMESPACE}/{NAME}-worker-0", observed)
+    (job,) = replica.jobs.lister.list()
+    told = replica.server.progress_of(job)
+    assert told is not None
+    assert told.percentage == 50

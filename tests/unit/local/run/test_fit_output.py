@@ -1,0 +1,68 @@
+"""What Keras 3 prints, and the progress that follows from it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tfoperator.local.run.fit_output import FitOutput
+from tfoperator.servers.progress.reports import ProgressReport
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+BAR = "\x1b[1m {step}/300\x1b[0m \x1b[32m━━━━━\x1b[0m\x1b[37m━━━━━━━━━━━━━━━\x1b[0m \x1b[1m8s\x1b[0m 37ms/step"
+METRICS = " - accuracy: 0.9100 - loss: 1.2e-04"
+
+
+def bar(step: int) -> str:
+    return BAR.format(step=step) + METRICS
+
+
+def read(output: FitOutput, *lines: str, after: float = 0.0) -> ProgressReport:
+    found = output.read(lines, 100.0 + after, NOW)
+    assert found is not None
+    return found
+
+
+def test_a_line_says_step_percentage_and_metrics() -> None:
+    found = read(FitOutput(), "Epoch 2/5", bar(75))
+    assert (found.step, found.total_steps, found.percentage, found.estimated_remaining_seconds) == (375, 1500, 25, None)
+    assert {one.name: one.value for one in found.metrics} == {"epoch": "2", "accuracy": "0.9100", "loss": "1.2e-04"}
+
+
+def test_the_time_left_follows_from_the_pace_of_this_fit() -> None:
+    output = FitOutput()
+    read(output, "Epoch 1/2", bar(100))
+    found = read(output, bar(200), after=10)
+    assert found.estimated_remaining_seconds == 40
+    read(output, "Epoch 1/2", bar(100), after=1000)  # the program has called fit again
+    found = read(output, bar(200), after=1020)
+    assert found.estimated_remaining_seconds == 80
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [("300/300 - 9s - 30ms/step - loss: 1.9", 600), ("     12/Unknown \x1b[1m3s\x1b[0m 20ms/step - loss: 1", None)],
+)
+def test_other_forms_of_a_line(line: str, step: int | None) -> None:
+    found = read(FitOutput(), "Epoch 2/4", line)
+    assert (found.step, found.percentage) == (step, 50 if step else 25)
+
+
+def test_what_is_evaluated_or_predicted_is_no_training() -> None:
+    output = FitOutput()
+    assert read(output, bar(30)).percentage == 10, "a fit of one epoch"
+    assert read(output, bar(300)).percentage == 100
+    assert output.read([bar(10), bar(300)], 2.0, NOW) is None
+    assert read(output, "Epoch 1/2", bar(300) + "Traceback").percentage == 50
+
+
+@given(st.lists(st.one_of(st.text(max_size=40), st.from_regex(r"Epoch \d{1,9}/\d{1,9}|\s*\d{1,15}/\d{1,15} (━|-) .*"))))
+def test_any_output_gives_a_report_within_bounds_or_none(lines: list[str]) -> None:
+    output = FitOutput()
+    for after, line in enumerate(lines):
+        found = output.read([line], after, NOW)
+        assert found is None or 0 <= (found.percentage or 0) <= 100
+        assert found is None or found.step is None or 0 < found.step <= (found.total_steps or 0)
