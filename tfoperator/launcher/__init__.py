@@ -52,6 +52,7 @@ from tfoperator.launcher.core import (
 from tfoperator.launcher.platforms.docker import DockerComponentLauncher, DockerPlatformConfig
 from tfoperator.launcher.platforms.in_process import InProcessComponentLauncher
 from tfoperator.launcher.platforms.kubernetes import KubernetesPodComponentLauncher, KubernetesPodPlatformConfig, Pod
+from tfoperator.launcher.platforms.process import ProcessComponentLauncher, ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobComponentLauncher, TFJobPlatformConfig
 
 __all__ = [
@@ -92,6 +93,8 @@ __all__ = [
     "PlatformConfigError",
     "PlatformUnavailable",
     "Pod",
+    "ProcessComponentLauncher",
+    "ProcessPlatformConfig",
     "Publisher",
     "RetryPolicy",
     "RetryableFailure",

@@ -7,6 +7,7 @@
     container: {image: ..., command: [...], args: [...]}     # or  class: package.module:Class
     platforms:                         # each is optional
       docker: {...}                    # arguments of docker-py's containers.run
+      process: {environment: {...}}    # the command as a process of this machine
       kubernetes: {metadata: ..., spec: ...}                 # laid over the pod
       tfjob: {replicas: {Worker: 2}, spec: ..., pod: {metadata: ..., spec: ...}}
 
@@ -33,6 +34,7 @@ from tfoperator.launcher.core import (
 )
 from tfoperator.launcher.platforms.docker import DockerPlatformConfig
 from tfoperator.launcher.platforms.kubernetes import KubernetesPodPlatformConfig
+from tfoperator.launcher.platforms.process import ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig
 
 Json = dict[str, Any]
@@ -55,8 +57,15 @@ class _TFJob(msgspec.Struct, forbid_unknown_fields=True):
     pod: _Pod = msgspec.field(default_factory=_Pod)
 
 
-class _Platforms(msgspec.Struct, forbid_unknown_fields=True):
+class _Process(msgspec.Struct, forbid_unknown_fields=True):
+    environment: dict[str, str] = {}
+
+
+class Platforms(msgspec.Struct, forbid_unknown_fields=True):
+    """The platform configs of one component, as a file has them."""
+
     docker: Json | None = None
+    process: _Process | None = None
     kubernetes: _Pod | None = None
     tfjob: _TFJob | None = None
 
@@ -68,7 +77,7 @@ class _Document(msgspec.Struct, forbid_unknown_fields=True):
     parameters: list[str] | Json = []
     container: _Container | None = None
     class_: str | None = msgspec.field(default=None, name="class")
-    platforms: _Platforms = msgspec.field(default_factory=_Platforms)
+    platforms: Platforms = msgspec.field(default_factory=Platforms)
 
 
 class ComponentFile(msgspec.Struct, frozen=True):
@@ -132,7 +141,7 @@ def _component_file(path: str, document: _Document) -> ComponentFile:
         _named(document.inputs),
         _named(document.outputs),
         _named(document.parameters),
-        tuple(_configs(document.platforms)),
+        tuple(platform_configs(document.platforms)),
     )
     Component(file.name, file.executor_spec, exec_properties=dict(file.parameters))  # checks the name and so on
     return file
@@ -146,9 +155,11 @@ def _named(values: list[str] | dict[str, Any]) -> dict[str, Any]:
     return values
 
 
-def _configs(platforms: _Platforms) -> list[PlatformConfig]:
+def platform_configs(platforms: Platforms) -> list[PlatformConfig]:
+    """Return the configs. Raises PlatformConfigError, which names the platform."""
     makers: tuple[tuple[str, Callable[[], PlatformConfig | None]], ...] = (
         ("docker", lambda: None if platforms.docker is None else DockerPlatformConfig(**platforms.docker)),
+        ("process", lambda: ProcessPlatformConfig(platforms.process.environment) if platforms.process else None),
         ("kubernetes", lambda: None if platforms.kubernetes is None else _pod_config(platforms.kubernetes)),
         ("tfjob", lambda: None if platforms.tfjob is None else _tfjob_config(platforms.tfjob)),
     )

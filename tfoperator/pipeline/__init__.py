@@ -18,6 +18,7 @@ from tfoperator.pipeline.dsl import (
 from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.runner import (
+    AS_PROCESSES,
     IN_CLUSTER,
     ON_DOCKER,
     ON_KUBERNETES,
@@ -35,6 +36,7 @@ from tfoperator.pipeline.runner import (
 from tfoperator.pipeline.store import Lineage, MetadataStore, RunRecord, StoreError, lineage_of
 
 __all__ = [
+    "AS_PROCESSES",
     "DEFAULT_HOME",
     "IN_CLUSTER",
     "LAST",

@@ -33,6 +33,7 @@ class Launcher(StrEnum):
     """The platforms of a component."""
 
     DOCKER = "docker"
+    PROCESS = "process"
     KUBERNETES = "kubernetes"
     TFJOB = "tfjob"
     IN_PROCESS = "in-process"
@@ -146,6 +147,7 @@ def _launcher(
         for one in (
             launchers.InProcessComponentLauncher,
             launchers.DockerComponentLauncher,
+            launchers.ProcessComponentLauncher,
             launchers.KubernetesPodComponentLauncher,
             launchers.TFJobComponentLauncher,
         )

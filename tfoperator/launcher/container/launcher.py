@@ -31,7 +31,6 @@ from tfoperator.launcher.core import (
     PlatformUnavailable,
     RetryableFailure,
     VerdictKind,
-    judge,
 )
 
 logger = logging.getLogger(__name__)
@@ -128,7 +127,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     def _conclude(self, backend: Backend, end: ContainerEnd) -> Output | None:
         record, output = self.record, self._read_output(end)
-        verdict = judge(end, output)
+        verdict = self._judged(end, output)
         succeeded = verdict.kind is VerdictKind.SUCCEEDED
         output = None if isinstance(output, MalformedOutput) else output
         plain = msgspec.to_builtins(output) if succeeded and output is not None else None

@@ -36,7 +36,15 @@ from tfoperator.launcher.core.errors import (
     WorkDirectoryError,
 )
 from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
-from tfoperator.launcher.core.output import ContainerEnd, MalformedOutput, Output, read_output
+from tfoperator.launcher.core.output import (
+    ContainerEnd,
+    ExecutionVerdict,
+    MalformedOutput,
+    Output,
+    VerdictKind,
+    judge,
+    read_output,
+)
 from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
 
 T = TypeVar("T")
@@ -162,6 +170,13 @@ class BaseComponentLauncher(abc.ABC):
             return read_output(self.context.store, self.tmp_path, self.component.outputs, end)
         except ObjectStoreError as error:  # the container's end is kept, for a launch that resumes
             raise PlatformUnavailable(f"component {self.component.name}: {error}") from None
+
+    def _judged(self, end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
+        """Return the outcome of one execution, by the context's policy."""
+        verdict = judge(end, output)
+        if verdict.kind is VerdictKind.PERMANENT and self.context.retry.any_failure:
+            return msgspec.structs.replace(verdict, kind=VerdictKind.RETRYABLE)
+        return verdict
 
     def _clear_output(self) -> None:
         """Remove an output.json of an earlier attempt."""

@@ -33,8 +33,8 @@ T = TypeVar("T")
 class RetryPolicy(msgspec.Struct, frozen=True):
     """At most `attempts` tries, including the first. Before try n+1 it waits `initial * 2**(n-1)` seconds.
 
-    That is capped at `maximum`, then shortened at random by up to `jitter` (a share); a server's Retry-After is a lower
-    bound, itself capped at `longest_retry_after`.
+    (`factor` in place of 2, if it is another one.) That is capped at `maximum`, then shortened at random by up to
+    `jitter` (a share); a server's Retry-After is a lower bound, itself capped at `longest_retry_after`.
     """
 
     attempts: int = 3
@@ -42,10 +42,13 @@ class RetryPolicy(msgspec.Struct, frozen=True):
     maximum: float = 300.0
     jitter: float = 0.5
     longest_retry_after: float = 600.0
+    factor: float = 2.0
+    any_failure: bool = False
+    """Whether a failure that would be permanent is tried again, too."""
 
     def delay(self, failed: int, retry_after: float | None, random: Random) -> float:
         """Return the seconds to wait after `failed` tries."""
-        seconds = min(self.maximum, self.initial * 2.0 ** min(failed - 1, 64))
+        seconds = min(self.maximum, self.initial * self.factor ** min(failed - 1, 64))
         seconds *= 1 - self.jitter * random.random()
         return max(seconds, min(retry_after or 0.0, self.longest_retry_after))
 

@@ -32,10 +32,10 @@ from tfoperator.launcher.core import (
     LauncherError,
     MalformedOutput,
     Output,
+    PermanentFailure,
     PlatformConfig,
     PlatformUnavailable,
     RetryableFailure,
-    judge,
 )
 
 logger = logging.getLogger(__name__)
@@ -232,6 +232,10 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         try:
             with own_output(self.context.log):
                 self._interruptible(lambda: self._spec.load()().do(inputs, outputs, properties))
+        except PermanentFailure as error:
+            if self.context.retry.any_failure:
+                raise RetryableFailure(str(error)) from error
+            raise
         except LauncherError:
             raise
         except KeyboardInterrupt:
@@ -245,7 +249,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             logger.exception("component %s failed", self.component.name)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
         output = self._read_output(end)
-        judge(end, output).raise_failure(f"component {self.component.name} failed")
+        self._judged(end, output).raise_failure(f"component {self.component.name} failed")
         assert not isinstance(output, MalformedOutput)
         return output
 

@@ -25,6 +25,7 @@ from tfoperator.launcher.core import (
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
 from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend
+from tfoperator.launcher.platforms.process import ProcessBackend
 from tfoperator.launcher.platforms.tfjob import TFJobBackend
 
 
@@ -78,6 +79,8 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
     elif record.kind == "docker":
         with closing(connect_docker(record.place.get("engine", ""))) as engine:
             yield DockerBackend(launch, engine, {}, "never", output_file(record.place.get("tmp_path", "")))
+    elif record.kind == "process":
+        yield ProcessBackend(launch, [], {})
     elif record.kind in ("kubernetes", "tfjob"):
         with context.kube() as client:
             namespace = record.place.get("namespace") or context.namespace or client.namespace or "default"

@@ -21,6 +21,7 @@ from tfoperator.launcher import (
     DockerPlatformConfig,
     InProcessComponentLauncher,
     KubernetesPodComponentLauncher,
+    ProcessComponentLauncher,
     TFJobComponentLauncher,
 )
 from tfoperator.launcher.platforms.kubernetes import ObjectComponentLauncher
@@ -34,6 +35,7 @@ ON_DOCKER: tuple[type[BaseComponentLauncher], ...] = (
     DockerComponentLauncher,
     KubernetesPodComponentLauncher,
     TFJobComponentLauncher,
+    ProcessComponentLauncher,
 )
 """A container without a config runs on Docker."""
 ON_KUBERNETES: tuple[type[BaseComponentLauncher], ...] = (
@@ -41,10 +43,17 @@ ON_KUBERNETES: tuple[type[BaseComponentLauncher], ...] = (
     KubernetesPodComponentLauncher,
     TFJobComponentLauncher,
     DockerComponentLauncher,
+    ProcessComponentLauncher,
 )
 """A container without a config runs as a pod."""
-IN_CLUSTER = tuple([one for one in ON_KUBERNETES if one is not DockerComponentLauncher])
-"""The launchers' own pods have no Docker."""
+AS_PROCESSES: tuple[type[BaseComponentLauncher], ...] = (
+    InProcessComponentLauncher,
+    ProcessComponentLauncher,
+    *ON_DOCKER[1:-1],
+)
+"""A container without a config runs as a process of this machine."""
+IN_CLUSTER = ON_KUBERNETES[:3]
+"""The launchers' own pods have no Docker, and not the programs of the steps."""
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:

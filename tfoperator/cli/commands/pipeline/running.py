@@ -40,6 +40,7 @@ class Containers(StrEnum):
     """The platform of containers without a platform config for one."""
 
     DOCKER = "docker"
+    PROCESS = "process"
     KUBERNETES = "kubernetes"
 
 
@@ -71,12 +72,14 @@ def run(
         raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
-        from tfoperator.pipeline import ON_DOCKER, ON_KUBERNETES, PipelineRunner
+        from tfoperator.pipeline import AS_PROCESSES, ON_DOCKER, ON_KUBERNETES, PipelineRunner
+
+        launchers = {"docker": ON_DOCKER, "process": AS_PROCESSES, "kubernetes": ON_KUBERNETES}
 
         loaded = load(file, single_values("--param", params), cache=launching.cache)
         display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
         runner = PipelineRunner(
-            ON_DOCKER if containers is Containers.DOCKER else ON_KUBERNETES,
+            launchers[containers.value],
             loaded.platform_configs(launching.platform),
             home=home,
             parallel=parallel,

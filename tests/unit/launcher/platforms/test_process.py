@@ -1,0 +1,127 @@
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.eventually import eventually
+from tests.support.threads import InThread
+from tfoperator.launcher import (
+    Artifact,
+    Component,
+    ComponentError,
+    ExecutorContainerSpec,
+    LaunchCancelled,
+    LaunchContext,
+    PermanentFailure,
+    ProcessComponentLauncher,
+    ProcessPlatformConfig,
+    RetryableFailure,
+    RetryPolicy,
+)
+from tfoperator.launcher.platforms.process import ProcessBackend
+from tfoperator.launcher.platforms.stopping import stop_recorded
+
+
+def launcher(folder: Path, script: str, lines: list[str], *words: str, **more: Any) -> ProcessComponentLauncher:
+    spec = ExecutorContainerSpec("busybox", ["sh", "-c", script, *words])
+    component = Component("step", spec, outputs={"out": [Artifact(str(folder / "out"))]})
+    retry = RetryPolicy(attempts=3, initial=0.01, any_failure=more.pop("any_failure", False))
+    context = LaunchContext(work_dir=folder / "work", retry=retry, log=lines.append)
+    return ProcessComponentLauncher(component, ProcessPlatformConfig(more), context=context)
+
+
+def test_a_command_runs_with_its_variables_its_outputs_and_a_python_of_its_own(tmp_path: Path) -> None:
+    script = 'echo "$HUE"; echo data >"$0"; python3 -c "import sys, msgspec; print(sys.prefix)"; printf end'
+    lines: list[str] = []
+    result = launcher(tmp_path, script, lines, "{{ outputs.out.uri }}", HUE="red").launch()
+    assert (Path(result.outputs["out"][0].uri).read_text(), lines[0], lines[2]) == ("data\n", "red", "end")
+    assert lines[1].startswith(str(tmp_path / "work"))
+    assert not Path(lines[1]).exists()
+
+
+def test_a_failure_says_its_last_line_and_a_policy_may_try_it_again(tmp_path: Path) -> None:
+    script = 'echo x >>"$0"; test $(wc -l <"$0") = 3 || { echo boom >&2; exit 4; }'
+    with pytest.raises(PermanentFailure, match=r"exit code 4: boom"):
+        launcher(tmp_path / "one", script, [], str(tmp_path / "n")).launch()
+    launcher(tmp_path / "two", script, [], str(tmp_path / "n"), any_failure=True).launch()
+    assert (tmp_path / "n").read_text() == "x\n" * 3
+
+
+def test_what_can_be_no_process_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ComponentError, match="needs a command"):
+        ProcessComponentLauncher(Component("step", ExecutorContainerSpec("busybox"))).check()
+    with pytest.raises(ComponentError, match="A=B"):
+        ProcessPlatformConfig({"A=B": ""})
+    long = ProcessComponentLauncher(
+        Component("step", ExecutorContainerSpec("busybox", ["true", "x" * 200_000])),
+        context=LaunchContext(work_dir=tmp_path),
+    )
+    with pytest.raises(PermanentFailure, match="can't be started"):
+        long.launch()
+    own = Component("step", ExecutorContainerSpec("busybox", ["exit", "0"]))  # would end the shell that keeps the code
+    with pytest.raises(PermanentFailure, match="exit code 127: .*not found"):
+        ProcessComponentLauncher(own, context=LaunchContext(work_dir=tmp_path / "own")).launch()
+
+
+def test_cancelling_stops_the_whole_group(tmp_path: Path) -> None:
+    lines: list[str] = []
+    one = launcher(tmp_path, "trap 'echo bye; exit 3' TERM; echo begun; sleep 60 & wait", lines)
+    running = InThread(one.launch)
+    eventually(lambda: "begun" in lines)
+    one.cancel()
+    with pytest.raises(LaunchCancelled):
+        running.result()
+    assert lines == ["begun", "bye"]
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from tests.unit.launcher.platforms.test_process import launcher
+launcher(Path(sys.argv[1]), sys.argv[2], []).launch()
+"""
+
+
+@pytest.mark.parametrize("how", ["resumed", "stopped", "lost"])
+def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(tmp_path: Path, how: str) -> None:
+    script = f"echo begun >>{tmp_path}/begun; echo one; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo two"
+    first = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), script], cwd=Path.cwd())
+    eventually(lambda: (tmp_path / "begun").exists() and b"created" in (tmp_path / "work/launch.json").read_bytes())
+    first.send_signal(signal.SIGKILL)
+    first.wait(10)
+    lines: list[str] = []
+    again = launcher(tmp_path, script, lines)
+    (pid,) = (tmp_path / "work" / "processes").glob("*/pid")
+    if how == "resumed":
+        threading.Timer(0.2, (tmp_path / "go").touch).start()
+        again.launch()
+        assert lines[-1] == "two"
+        assert (tmp_path / "begun").read_text() == "begun\n"
+    elif how == "stopped":
+        record = stop_recorded(tmp_path / "work", again.context, "it was killed")
+        assert record is not None
+        assert record.state == "cancelled"
+        (tmp_path / "go").touch()
+        assert not pid.parent.exists()
+    else:
+        os.killpg(int(pid.read_text()), signal.SIGKILL)
+        (tmp_path / "go").touch()
+        again.launch()  # it was taken away, and is begun anew
+        assert (tmp_path / "begun").read_text() == "begun\n" * 2
+
+
+def test_a_process_of_another_machine_is_not_taken_for_a_lost_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = launcher(tmp_path, "sleep 0.5", [])
+    created = ProcessBackend.create
+    monkeypatch.setattr(ProcessBackend, "create", lambda *given: created(*given) and "elsewhere")
+    with pytest.raises(RetryableFailure, match="the machine elsewhere"):
+        one.launch()

@@ -1,0 +1,247 @@
+"""Runs a component's container as a process of this machine: its command and arguments, and not its image.
+
+A shell starts the command in a process group of its own and writes its exit code to a file. The command holds the lock
+of a file as long as it or a child of it lives, so a later launcher knows whether it still runs, and no process id is
+trusted that may be another process's by now. `python3` and `pip` are those of an environment of the execution's own: it
+has all packages of this Python, and what is installed into it is gone with it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Self
+
+import yaml
+
+from tfoperator.launcher.container import ContainerComponentLauncher, Launch, Mailbox
+from tfoperator.launcher.core import (
+    ContainerEnd,
+    ExecutorContainerSpec,
+    ExecutorSpec,
+    PermanentFailure,
+    PlatformConfig,
+    PlatformConfigError,
+    PlatformUnavailable,
+)
+
+_SHELL = 'echo $$ >"$0/pid"; { (exec "$@") >"$0/log" 2>&1 </dev/null; echo $? >"$0/part"; mv "$0/part" "$0/exit"; } &'
+"""It ends at once, and nobody has to wait for its child; `$$` is the number of the process group. With `exec` a word is
+a program, and never a command of the shell's own."""
+_GRACE_SECONDS = 10.0  # as for containers on Docker
+_LOOK_SECONDS = 0.1
+_CHUNK = 1 << 20
+_MAX_LINE = 64 << 10
+"""Bytes after which a line is cut in two."""
+
+
+class ProcessPlatformConfig(PlatformConfig):
+    """Runs the component as a process of this machine, with environment variables beside those of the launcher."""
+
+    def __init__(self, environment: Mapping[str, str] | None = None) -> None:
+        """Raises PlatformConfigError for a name or value that no variable can have."""
+        self.environment = dict(environment or {})
+        for name, value in self.environment.items():
+            if not name or "=" in name or "\0" in name or not isinstance(value, str) or "\0" in value:
+                raise PlatformConfigError(f"process: environment: {name!r} and its value can't be a variable")
+
+    def named(self, origin: str) -> Self:
+        """Return the config unchanged: a process has no place for the origin."""
+        del origin
+        return self
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the variables."""
+        return {"environment": self.environment}
+
+    def _merged(self, new: Self) -> Self:
+        return type(self)({**self.environment, **new.environment})
+
+
+class ProcessBackend:
+    """A `container.Backend`. `work` is the launch's folder on this machine, `words` the command with its arguments."""
+
+    def __init__(self, launch: Launch, words: list[str], environment: Mapping[str, str]) -> None:
+        self._launch = launch
+        self._clock = launch.context.clock
+        self._words = words
+        self._environment = environment
+        self._mailbox: Mailbox[None] = Mailbox(self._clock)
+        self._last = ""
+
+    def create(self, name: str) -> str:
+        """Start the process, or find that this launch did; return the name of its machine."""
+        folder = self._folder(name)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with _lock(folder) as handle:
+            if handle is not None and not (folder / "pid").exists():
+                variables = {**os.environ, **_own_python(folder), **self._environment}
+                try:
+                    subprocess.run(
+                        ["/bin/sh", "-c", _SHELL, str(folder), *self._words],
+                        env=variables,
+                        cwd=folder,
+                        stdin=subprocess.DEVNULL,
+                        stdout=subprocess.DEVNULL,
+                        stderr=subprocess.DEVNULL,
+                        start_new_session=True,
+                        pass_fds=[handle],
+                        check=False,
+                    )
+                except (OSError, ValueError) as error:  # of the system: an argument that is too long, or has a NUL
+                    raise PermanentFailure(f"process {name} can't be started: {error}") from error
+                self._launch.context.tell(f"process {name} started")
+        return socket.gethostname()
+
+    def wait(self, name: str, uid: str) -> ContainerEnd:
+        """See `container.Backend`."""
+        while (end := self.ended(name, uid)) is None:
+            self._launch.check_cancelled(f"process {name}")
+            if not self._lives(name) and self.ended(name, uid) is None:
+                return ContainerEnd(None, f"process {name} was killed, or its machine restarted", lost=True)
+            self._mailbox.take(self._clock.monotonic() + _LOOK_SECONDS)
+        return end
+
+    def ended(self, name: str, uid: str) -> ContainerEnd | None:
+        """See `container.Backend`."""
+        if uid not in ("", socket.gethostname()):
+            raise PlatformUnavailable(f"process {name} is one of the machine {uid}: go on with it there")
+        try:
+            code = int((self._folder(name) / "exit").read_text("ascii"))
+        except (FileNotFoundError, ValueError):
+            self._forward(name)
+            return None
+        self._forward(name, last=True)
+        return ContainerEnd(code, self._last if code else "")
+
+    def stop(self, name: str, uid: str) -> None:
+        """See `container.Backend`."""
+        self._launch.context.tell(f"stopping process {name}")
+        end = self._clock.monotonic() + _GRACE_SECONDS
+        kill = signal.SIGTERM
+        while self._lives(name):
+            try:
+                os.killpg(int((self._folder(name) / "pid").read_text("ascii")), kill)
+            except (FileNotFoundError, ValueError, ProcessLookupError):
+                pass  # not begun, or all that is left has another group
+            if kill == signal.SIGKILL:
+                break
+            while self._lives(name) and self._clock.monotonic() < end:
+                self._mailbox.take(self._clock.monotonic() + _LOOK_SECONDS)
+            kill = signal.SIGKILL
+        self._forward(name, last=True)
+        self.remove(name, uid)
+
+    def remove(self, name: str, uid: str) -> None:
+        """See `container.Backend`."""
+        del uid
+        shutil.rmtree(self._folder(name), ignore_errors=True)
+
+    def wake(self) -> None:
+        """See `container.Backend`."""
+        self._mailbox.put(None)
+
+    def _folder(self, name: str) -> Path:
+        return self._launch.work.path / "processes" / name
+
+    def _lives(self, name: str) -> bool:
+        folder = self._folder(name)
+        if not folder.is_dir():
+            return False
+        with _lock(folder) as handle:
+            return handle is None
+
+    def _forward(self, name: str, *, last: bool = False) -> None:
+        """Pass on the lines that are new, and at the end the last one without a line end."""
+        work, at = self._launch.work, 0
+        if (kept := work.log_position()).isdecimal():
+            at = int(kept)
+        try:
+            with (self._folder(name) / "log").open("rb") as stream:
+                stream.seek(at)
+                while data := stream.read(_CHUNK):
+                    whole = data.rfind(b"\n") + 1 or (len(data) if last or len(data) >= _MAX_LINE else 0)
+                    for line in data[:whole].decode("utf-8", "backslashreplace").splitlines():
+                        self._launch.context.log(line[:_MAX_LINE])
+                        self._last = line.strip()[:1000] or self._last
+                    if not whole:
+                        break
+                    at += whole
+                    stream.seek(at)
+        except FileNotFoundError:
+            return
+        if str(at) != kept:
+            work.keep_log_position(str(at))
+
+
+class ProcessComponentLauncher(ContainerComponentLauncher):
+    """Accepts container specs, with a ProcessPlatformConfig or with none. The image is not used."""
+
+    kind = "process"
+
+    @classmethod
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+        """Return whether it is a container, with a config for processes or none."""
+        fits = platform_config is None or isinstance(platform_config, ProcessPlatformConfig)
+        return fits and isinstance(executor_spec, ExecutorContainerSpec)
+
+    def dry_run(self) -> str:
+        """Return the words and the variables."""
+        return yaml.safe_dump({"process": self._words(), "environment": self._environment}, sort_keys=False)
+
+    def _words(self) -> list[str]:
+        container = self.container
+        if not container.command and not container.args:
+            raise PlatformConfigError(
+                f"component {self.component.name}: a process needs a command; the image's own entry point is not known"
+            )
+        return [*container.command, *container.args]
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        config = self.platform_config
+        return config.environment if isinstance(config, ProcessPlatformConfig) else {}
+
+    @contextmanager
+    def _connect(self, launch: Launch) -> Iterator[ProcessBackend]:
+        yield ProcessBackend(launch, self._words(), self._environment)
+
+    def _resolve_digest(self, image: str) -> str:
+        """Return what a process is known by, beside its command: the image that it stands for, and this Python."""
+        return f"process:{image}:{sys.implementation.cache_tag}"
+
+
+@contextmanager
+def _lock(folder: Path) -> Iterator[int | None]:
+    """Yield the handle of the lock, None if the process or a child of it has it."""
+    handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield None
+        else:
+            yield handle
+    finally:
+        os.close(handle)
+
+
+def _own_python(folder: Path) -> dict[str, str]:
+    """Make an environment of Python that has all packages of this one; return the variables that choose it."""
+    place = folder / "python"
+    needs_pip = find_spec("pip") is None and find_spec("ensurepip") is not None
+    venv.EnvBuilder(symlinks=True, with_pip=needs_pip).create(place)
+    packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    library = next(place.glob("lib/python*/site-packages"))
+    (library / "shared.pth").write_text("".join(f"{path}\n" for path in packages), "utf-8")
+    return {"PATH": f"{place / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "VIRTUAL_ENV": str(place)}
