@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from tfoperator.base.object_store import ObjectStoreError
-from tfoperator.launcher import Artifact, Component, ComponentError, Execution
+from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core import cache_key, fingerprint
+from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Graph, Source, Step
-from tfoperator.pipeline.local_paths import exists, local_path, version
+from tfoperator.pipeline.local_paths import content, exists, local_path, version
 from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, MetadataStore, RunRecord, StepOutcome
+from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate
 
 logger = logging.getLogger(__name__)
 
@@ -27,21 +31,27 @@ _STATES = {
 
 
 class MetadataDriver:
-    """`Driver` and `Publisher` of one run. Thread-safe."""
+    """`Driver` and `Publisher` of one step of a run. Thread-safe."""
 
-    def __init__(self, store: MetadataStore, graph: Graph, run: RunRecord) -> None:
+    def __init__(self, store: MetadataStore, graph: Graph, run: RunRecord, step: Step) -> None:
         self._store = store
         self._graph = graph
         self._run = run
+        self._step = step
 
     def begin(self, component: Component, identity: str, now: datetime) -> Execution:
         """See `Driver`: inputs are the outputs of earlier steps, outputs get URIs of this run."""
-        step = self._graph.step(component.name)
-        before = self._store.executions(self._run.id)
+        step = self._step
+        before = self._store.executions(self._run.id, step.after | {step.name})
         known = before.get(step.name)
         if known is not None and known.state == "CACHED":  # decided before a crash
             return _execution(known, "succeeded")
-        inputs = {name: self._resolved(step, source, before) for name, source in step.inputs.items()}
+        try:
+            inputs = {name: _resolved(source, before) for name, source in step.inputs.items()}
+            lookup: Any = partial(looked_up, before=before)
+            values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
+        except (ComponentError, LeftOut) as error:
+            raise ComponentError(f"component {step.name}: {error}") from None
         numbers = {
             name: [
                 one.id if isinstance(one, ArtifactRecord) else self._store.external_artifact(type_name, one, now)
@@ -53,7 +63,7 @@ class MetadataDriver:
         outputs = {
             name: (kind, self._graph.output_uri(step.name, name, self._run.id)) for name, kind in step.outputs.items()
         }
-        resolved = msgspec.structs.replace(component, inputs=artifacts)
+        resolved = msgspec.structs.replace(component, inputs=artifacts, exec_properties=values)
         key = self._key(step, resolved, identity)
         if key:
             for earlier in self._store.usable(self._run.pipeline, step.name, key):
@@ -61,37 +71,21 @@ class MetadataDriver:
                     again = self._store.use_again(self._run, step.name, step.kind, earlier, now)
                     return _execution(again, "succeeded")
         self._make_folders([uri for _, uri in outputs.values()])
-        begun = self._store.begin_execution(
-            self._run, step.name, step.kind, numbers, outputs, component.exec_properties, key, now
-        )
+        begun = self._store.begin_execution(self._run, step.name, step.kind, numbers, outputs, values, key, now)
         return _execution(begun, "running")
 
     def publish(self, execution: Execution) -> None:
-        """See `Publisher`."""
-        publish(self._store, execution, self._run)
-
-    def _resolved(
-        self, step: Step, source: Source, before: dict[str, ExecutionRecord]
-    ) -> tuple[str, tuple[ArtifactRecord | Artifact, ...]]:
-        if isinstance(source, FromOutside):
-            return source.type_name, source.artifacts
-        made = before.get(source.step)
-        if made is None or made.state not in ("COMPLETE", "CACHED"):
-            raise ComponentError(f"component {step.name}: {source.step}, which it reads from, has not succeeded")
-        live = tuple([one for one in made.outputs.get(source.output, ()) if one.state == "LIVE"])
-        if not live:
-            raise ComponentError(
-                f"component {step.name}: {source.step} has succeeded, but put out nothing as {source.output}"
-            )
-        return live[0].type, live
+        """See `Publisher`. Raises PermanentFailure, recorded, for an output that is no value of its type."""
+        if problem := publish(self._store, execution, self._run, self._step.outputs):
+            raise PermanentFailure(problem)
 
     def _key(self, step: Step, resolved: Component, identity: str) -> str:
         """Return the cache key of executor and inputs. Files and objects made by no step count by version."""
         if not identity:
             return ""
-        outside = [source for source in step.inputs.values() if isinstance(source, FromOutside)]
         try:
-            versions = [version(one.uri) for source in outside for one in source.artifacts]
+            names = [name for name, source in step.inputs.items() if isinstance(source, FromOutside)]
+            versions = [version(one.uri) for name in names for one in resolved.inputs[name]]
         except ObjectStoreError as error:
             logger.warning("step %s: caching is disabled: an input can't be looked at: %s", step.name, error)
             return ""
@@ -110,12 +104,67 @@ class MetadataDriver:
                     ) from error
 
 
-def publish(store: MetadataStore, execution: Execution, run: RunRecord) -> None:
-    """Record the outcome of an execution."""
-    outputs = {
-        name: tuple([(one.uri, one.properties, _is_made(one.uri)) for one in artifacts])
-        for name, artifacts in execution.outputs.items()
-    }
+def looked_up(value: Value, before: Mapping[str, ExecutionRecord], *, content: bool = True) -> Any:
+    """Return the output of a step, its artifacts or with `content` the value that they hold; or how steps ended.
+
+    Raises LeftOut if the step has not run, ComponentError if it has not succeeded or put that out.
+    """
+    if value.op == STATUS:
+        failed = [one for name in value.args if (one := before.get(name)) and one.state in ("FAILED", "CANCELED")]
+        error = {"error": {"message": "; ".join(f"{one.step}: {one.message}" for one in failed)}} if failed else {}
+        return {"state": "FAILED" if failed else "SUCCEEDED", **error}
+    step, output = value.args
+    made = before.get(step)
+    if made is None:
+        raise LeftOut(f"{step}, which it reads from, has not succeeded")
+    if made.state not in ("COMPLETE", "CACHED"):
+        raise ComponentError(f"{step}, which it reads from, has not succeeded")
+    live = tuple([one for one in made.outputs.get(output, ()) if one.state == "LIVE"])
+    if not live or (content and "value" not in live[0].properties):
+        raise ComponentError(f"{step} has succeeded, but put out nothing as {output}" + ", a value" * content)
+    return live[0].properties["value"] if content else live
+
+
+def _resolved(
+    source: Source, before: Mapping[str, ExecutionRecord]
+) -> tuple[str, tuple[ArtifactRecord | Artifact, ...]]:
+    if isinstance(source, FromOutside):
+        one = () if source.uri is None else (evaluate(source.uri, lambda value: looked_up(value, before)),)
+        properties = source.artifacts[0].properties if one and source.artifacts else {}
+        return source.type_name, tuple([Artifact(str(uri), properties) for uri in one]) or source.artifacts
+    found = tuple(_flat(evaluate(source, lambda value: looked_up(value, before, content=False))))
+    return (found[0].type if found else "Artifact"), found
+
+
+def _flat(found: Any) -> Iterator[ArtifactRecord]:
+    for one in found:
+        if isinstance(one, ArtifactRecord):
+            yield one
+        else:
+            yield from _flat(one)
+
+
+def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: Mapping[str, str]) -> str:
+    """Record the outcome of an execution; return why it has failed after all: by `types` an output is no value.
+
+    Values are read at planned URIs only: a container may name any file of this machine, and must not get its content.
+    """
+    outputs, problem = {}, ""
+    for name, artifacts in execution.outputs.items():
+        valued = []
+        for one in artifacts:
+            made, properties = _is_made(one.uri), one.properties
+            if (kind := types.get(name)) in VALUES:
+                own = made and one.uri == f"{run.root}/{execution.component}/{name}/{run.id}"
+                try:
+                    raw = properties["value"] if "value" in properties else content(one.uri) if own else None
+                    properties = properties if raw is None else {**properties, "value": value_of(kind, raw)}
+                except (OSError, ValueError) as error:
+                    problem = f"component {execution.component}: its output {name} is no {kind}: {error}"
+            valued.append((one.uri, properties, made))
+        outputs[name] = tuple(valued)
+    if problem:
+        execution = msgspec.structs.replace(execution, state="failed", message=problem)
     state: Any = _STATES[execution.state]
     at = execution.ended or datetime.now(UTC)
     store.publish(
@@ -123,6 +172,7 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord) -> None:
         StepOutcome(state, execution.message, execution.image_id, execution.exec_properties, outputs, at),
         run,
     )
+    return problem
 
 
 def _artifacts(found: tuple[ArtifactRecord | Artifact, ...]) -> tuple[Artifact, ...]:

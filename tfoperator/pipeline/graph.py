@@ -2,35 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
 
-from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec
+from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec, RetryPolicy
 from tfoperator.launcher.core import fingerprint
+from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, LeftOut, NotYet, Value, evaluate, mapped, sources
+
+MAX_ITEMS = 1000
+"""Maximum number of items of a loop."""
+MAX_STEPS = 10_000
+_MAX_NAME = 255
+"""Maximum number of characters of a context of the records, which has the names of a pipeline and a step."""
 
 
-class FromOutside(msgspec.Struct, frozen=True, tag=True):
-    """Artifacts made by no step."""
+class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
+    """Artifacts made by no step. With `uri`, a value, it is one, of that URI."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]
+    uri: Any = None
 
 
-class FromStep(msgspec.Struct, frozen=True, tag=True):
-    """The output of a step."""
-
-    step: str
-    output: str
+Source = FromOutside | Value
+"""A value is the output of a step, or a choice or list of such."""
 
 
-Source = FromOutside | FromStep
+class Loop(msgspec.Struct, frozen=True):
+    """The steps in it run once for each item, at most `limit` iterations at once (0: any number)."""
+
+    name: str
+    items: Any
+    limit: int = 0
 
 
 class Step(msgspec.Struct, frozen=True):
-    """One component. `outputs` has the type of each."""
+    """One component. `outputs` has the type of each; parameters may be values.
+
+    It is left out unless all of `when` hold. In `loops`, the outermost first, it is a pattern, of which
+    `unfold` makes a step for each iteration: `pattern` and `at` are that one's. `always`: it runs
+    however the steps before it end.
+    """
 
     name: str
     kind: str
@@ -38,11 +55,29 @@ class Step(msgspec.Struct, frozen=True):
     inputs: Mapping[str, Source] = {}
     outputs: Mapping[str, str] = {}
     exec_properties: Mapping[str, Any] = {}
+    when: tuple[Any, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    behind: tuple[str, ...] = ()
+    always: bool = False
+    retry: RetryPolicy | None = None
+    cache: bool = True
+    pattern: str = ""
+    at: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> Iterator[Any]:
+        """All its values, of constants, too."""
+        for source in self.inputs.values():
+            yield source.uri if isinstance(source, FromOutside) else source
+        yield from self.exec_properties.values()
+        yield from self.when
+        if not self.at:
+            yield from (loop.items for loop in self.loops)
 
     @property
     def after(self) -> frozenset[str]:
-        """The steps of its inputs."""
-        return frozenset(source.step for source in self.inputs.values() if isinstance(source, FromStep))
+        """The steps that it waits for."""
+        return frozenset([*self.behind, *(one for value in self.values for one in sources(value))])
 
 
 class Graph(msgspec.Struct, frozen=True):
@@ -51,6 +86,7 @@ class Graph(msgspec.Struct, frozen=True):
     name: str
     root: str
     steps: tuple[Step, ...]
+    enable_cache: bool = False
 
     def step(self, name: str) -> Step:
         """Return the step of this name."""
@@ -63,11 +99,12 @@ class Graph(msgspec.Struct, frozen=True):
     def component(self, step: Step, run_id: str) -> Component:
         """Return the component to launch, as far as known before the run.
 
-        Inputs have their planned URIs; the driver resolves them.
+        Inputs have their planned URIs, and values their origin; the driver resolves them.
         """
         inputs = {name: self._expected(source, run_id) for name, source in step.inputs.items()}
         outputs = {name: (Artifact(self.output_uri(step.name, name, run_id)),) for name in step.outputs}
-        return Component(step.name, step.executor_spec, inputs, outputs, dict(step.exec_properties))
+        known = {name: str(one) if isinstance(one, Value) else one for name, one in step.exec_properties.items()}
+        return Component(step.name, step.executor_spec, inputs, outputs, known)
 
     def fingerprint(self) -> str:
         """Return a hash of everything that a run does: a run is resumed only with a pipeline of the same hash."""
@@ -75,13 +112,29 @@ class Graph(msgspec.Struct, frozen=True):
 
     def _expected(self, source: Source, run_id: str) -> tuple[Artifact, ...]:
         if isinstance(source, FromOutside):
-            return source.artifacts
-        return (Artifact(self.output_uri(source.step, source.output, run_id)),)
+            return source.artifacts if source.uri is None else (Artifact(str(source.uri)),)
+        if source.op != OUTPUT:
+            return (Artifact(str(source)),)
+        step, output = source.args
+        return (Artifact(self.output_uri(step, output, run_id)),)
+
+
+def check_fixed(graph: Graph) -> None:
+    """Raise ComponentError for a pipeline whose steps are only known in its run: an orchestrator has to know them."""
+    if step := next((one for one in graph.steps if one.when or one.loops or one.always), None):
+        raise ComponentError(
+            f"pipeline {graph.name}: step {step.name} has a condition or a loop, or runs after failures: such a "
+            "pipeline needs a runner of its own (tfoperator pipeline run), and can't be an orchestrator's"
+        )
 
 
 def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """Return the steps, each after its inputs' steps, else in the given order. Raises ComponentError for a cycle."""
+    """Return the steps, each after its inputs' steps, else in the given order.
+
+    Raises ComponentError for a cycle, and for names that records can't have, or that iterations of loops would share.
+    """
     by_name = {step.name: step for step in steps}
+    _check_names(pipeline, by_name.values())
     try:
         order = TopologicalSorter({name: sorted(step.after) for name, step in by_name.items()}).static_order()
         return tuple([by_name[name] for name in order])
@@ -91,13 +144,152 @@ def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
         ) from None
 
 
-def ready(graph: Graph, done: Collection[str], begun: Collection[str]) -> list[Step]:
-    """Return the steps that can start: not started, and all their inputs' steps are done."""
-    return [step for step in graph.steps if step.name not in begun and step.after <= frozenset(done)]
+def _check_names(pipeline: str, steps: Collection[Step]) -> None:
+    parts: dict[str, tuple[str, tuple[str, ...], int]] = {}
+    begun: Counter[Any] = Counter()
+    for step in steps:
+        longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
+        if len(longest) > _MAX_NAME:
+            raise ComponentError(
+                f"pipeline {pipeline}: its name and that of its step {step.name} have {len(longest)} characters "
+                f"together, and records take {_MAX_NAME}: shorten one"
+            )
+        word, *numbers = re.split(r"\.(?=[\d.]*$)", step.name.casefold())
+        parts[step.name] = (word, tuple(numbers), len(numbers) + len(step.loops))
+        begun.update((word, tuple(numbers[:end]), parts[step.name][2]) for end in range(len(numbers) + 1))
+    for step in steps:
+        if step.loops and begun[parts[step.name]] > 1:
+            raise ComponentError(f"pipeline {pipeline}: an iteration of {step.name} has the name of another step")
+
+
+def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:
+    """Return the steps that have not ended, and of which all steps before them, by `after`, have.
+
+    An iteration of a loop starts when fewer than the loop's limit of those before it have not ended.
+    """
+    ended = frozenset(ended)
+    found = []
+    open_before: dict[tuple[str, tuple[int, ...]], set[int]] = {}
+    for step in steps:
+        late = False
+        for depth, loop in enumerate(step.loops[: len(step.at)]):
+            others = open_before.setdefault((loop.name, step.at[:depth]), set())
+            late = late or bool(loop.limit and sum(one < step.at[depth] for one in others) >= loop.limit)
+            if step.name not in ended:
+                others.add(step.at[depth])
+        if step.name not in ended and not late and (step.at or not step.loops) and ended.issuperset(after[step.name]):
+            found.append(step)
+    return found
+
+
+class Unfolded:
+    """The steps of a graph as far as the items of its loops are known, and messages of loops that have no items.
+
+    A step in a loop whose items are not known yet is its pattern, which can't start.
+    """
+
+    def __init__(self, graph: Graph, lookup: Callable[[Value], Any]) -> None:
+        self.steps: list[Step] = []
+        self.wrong: dict[str, str] = {}
+        self._lookup = lookup
+        self._items: dict[tuple[str, tuple[int, ...]], list[Any]] = {}
+        self._made: dict[str, list[Step]] = {}
+        self._loops = {step.name: [loop.name for loop in step.loops] for step in graph.steps}
+        for step in graph.steps:
+            self._made[step.name] = made = self._iterations(step)
+            self.steps += made
+
+    def _iterations(self, step: Step) -> list[Step]:
+        try:
+            paths: list[tuple[int, ...]] = [()]
+            for depth, loop in enumerate(step.loops):
+                paths = [(*path, at) for path in paths for at in range(len(self._of(step.loops[:depth], loop, path)))]
+            if step.loops and len(self.steps) + len(paths) > MAX_STEPS:
+                raise ComponentError(f"the loops of the pipeline make more than {MAX_STEPS} steps")
+            return [self._made_at(step, path) for path in paths]
+        except NotYet:
+            return [step]
+        except ComponentError as error:
+            self.wrong[step.name] = str(error)
+            return [step]
+
+    def _of(self, outer: tuple[Loop, ...], loop: Loop, path: tuple[int, ...]) -> list[Any]:
+        """Return the items of a loop in one iteration of those around it."""
+        if (loop.name, path) not in self._items:
+            try:
+                items = evaluate(self._placed(loop.items, outer, path), self._lookup)
+            except LeftOut:
+                items = []
+            items = msgspec.json.decode(items) if isinstance(items, str) and items[:1] == "[" else items
+            if not isinstance(items, list | tuple) or len(items) > MAX_ITEMS:
+                raise ComponentError(f"loop {loop.name}: its items are no list of at most {MAX_ITEMS}")
+            self._items[loop.name, path] = list(items)
+        return self._items[loop.name, path]
+
+    def _made_at(self, step: Step, path: tuple[int, ...]) -> Step:
+        def placed(value: Any) -> Any:
+            return self._placed(value, step.loops, path)
+
+        inputs = {
+            name: msgspec.structs.replace(one, uri=placed(one.uri)) if isinstance(one, FromOutside) else placed(one)
+            for name, one in step.inputs.items()
+        }
+        return msgspec.structs.replace(
+            step,
+            name=_name(step.name, path),
+            inputs=inputs,
+            exec_properties={name: placed(one) for name, one in step.exec_properties.items()},
+            when=tuple([placed(one) for one in step.when]),
+            behind=tuple([made for one in step.behind for made in self._names(one, step.loops, path)]),
+            pattern=step.name,
+            at=path,
+        )
+
+    def _placed(self, value: Any, loops: tuple[Loop, ...], path: tuple[int, ...]) -> Any:
+        """Return a value with the items, and the names of steps, of one iteration."""
+
+        def change(one: Value) -> Any:
+            if one.op == ITEM:
+                depth = [loop.name for loop in loops].index(one.args[0])
+                return self._of(loops[:depth], loops[depth], path[:depth])[path[depth]]
+            if one.op == COLLECT:
+                depth, loop, inner = one.args
+                outer, place = loops[:depth], path[:depth]
+                number = len(self._of(outer, loop, place))
+                return Value("all", tuple([self._placed(inner, (*outer, loop), (*place, at)) for at in range(number)]))
+            if one.op == STATUS:
+                return Value(STATUS, tuple([made for step in one.args for made in self._names(step, loops, path)]))
+            (name,) = self._names(one.args[0], loops, path)
+            return Value(OUTPUT, (name, *one.args[1:]))
+
+        return mapped(value, change)
+
+    def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
+        """Return the names of a pattern's steps in one iteration of the loops that it shares."""
+        own = self._loops[pattern]
+        shared = 0
+        while shared < min(len(own), len(loops)) and own[shared] == loops[shared].name:
+            shared += 1
+        made = self._made[pattern]
+        if own and not all(one.at for one in made):
+            raise NotYet(pattern)
+        return [one.name for one in made if one.at[:shared] == path[:shared]]
+
+
+def _name(pattern: str, path: tuple[int, ...]) -> str:
+    return ".".join([pattern, *map(str, path)])
 
 
 def _described(step: Step) -> Any:
+    """Return what a step does. Without values, conditions and loops it is as runs of the first release have it."""
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
-    inputs = {name: msgspec.to_builtins(source) for name, source in step.inputs.items()}
-    return [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties)]
+    inputs = {name: _described_source(source) for name, source in step.inputs.items()}
+    more = [step.when, step.loops, sorted(step.behind), step.always]
+    return [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties), *([more] if any(more) else [])]
+
+
+def _described_source(source: Source) -> Any:
+    if isinstance(source, Value) and source.op == OUTPUT:
+        return {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
+    return msgspec.to_builtins(source)

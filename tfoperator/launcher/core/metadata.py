@@ -130,7 +130,10 @@ class LocalMetadata:
 def put_out(component: Component, output: Output | None) -> dict[str, Any]:
     """Return the outputs and parameters of a success: those of the component, unless output.json overrides them."""
     output = output or Output()
-    outputs = {name: tuple(artifacts) for name, artifacts in component.outputs.items()} | output.artifacts()
+    outputs = {name: tuple(artifacts) for name, artifacts in component.outputs.items()}
+    for name, artifacts in output.artifacts().items():
+        place = next((one.uri for one in component.outputs.get(name, ())), "")
+        outputs[name] = tuple([Artifact(one.uri or place, one.properties) for one in artifacts])
     return {"outputs": outputs, "exec_properties": {**component.exec_properties, **output.exec_properties}}
 
 

@@ -48,23 +48,57 @@ class ErrorStatus(msgspec.Struct, frozen=True):
         return self.code == "RETRYABLE_ERROR"
 
 
+class OutputArtifact(Artifact, frozen=True, omit_defaults=True):
+    """An artifact in output.json; without a URI it is where it was planned."""
+
+    uri: str = ""
+
+
 class Output(msgspec.Struct, frozen=True):
     """The document. `outputs` is by name one artifact (`{"uri": ..., "properties": {...}}`) or a list of them.
 
+    The members that programs of Kubeflow Pipelines write instead are taken, too: `parameterValues` and `artifacts`.
     `outputs` and `exec_properties` replace the planned values; unknown members are ignored, as the schema
     of the TFX design allows them.
     """
 
     error_status: ErrorStatus | None = None
-    outputs: dict[str, Artifact | list[Artifact]] = {}
+    outputs: dict[str, OutputArtifact | list[OutputArtifact]] = {}
     exec_properties: dict[str, Any] = {}
 
     def artifacts(self) -> dict[str, tuple[Artifact, ...]]:
         """Return the artifacts by output."""
-        return {name: (one,) if isinstance(one, Artifact) else tuple(one) for name, one in self.outputs.items()}
+        found = {name: [one] if isinstance(one, Artifact) else one for name, one in self.outputs.items()}
+        return {name: tuple([Artifact(one.uri, one.properties) for one in these]) for name, these in found.items()}
+
+
+class _KfpArtifact(msgspec.Struct, frozen=True):
+    uri: str = ""
+    metadata: dict[str, Any] = {}
+
+
+class _KfpArtifacts(msgspec.Struct, frozen=True):
+    artifacts: list[_KfpArtifact] = []
+
+
+class _KfpOutput(msgspec.Struct, frozen=True):
+    """ExecutorOutput of Kubeflow Pipelines, https://github.com/kubeflow/pipelines (api/v2alpha1)."""
+
+    parameters: dict[str, Any] = msgspec.field(default={}, name="parameterValues")
+    artifacts: dict[str, _KfpArtifacts] = {}
+
+
+def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
+    return OutputArtifact(given.uri, given.metadata)
+
+
+def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifact]]:
+    values = {name: OutputArtifact(properties={"value": value}) for name, value in given.parameters.items()}
+    return {**values, **{name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()}}
 
 
 _decode = msgspec.json.Decoder(Output).decode
+_decode_kfp = msgspec.json.Decoder(_KfpOutput).decode
 
 
 def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:
@@ -73,6 +107,8 @@ def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Ou
         raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
     try:
         output = _decode(data)
+        if not output.outputs and (b'"parameterValues"' in data or b'"artifacts"' in data):
+            output = msgspec.structs.replace(output, outputs=_as_ours(_decode_kfp(data)))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
     stray = sorted(output.outputs.keys() - known_outputs) if known_outputs is not None else []
@@ -214,7 +250,7 @@ def read_output(
 
 
 def _copied(output: Output, planned: Mapping[str, Sequence[Artifact]], tmp_path: str) -> Output:
-    outputs: dict[str, Artifact | list[Artifact]] = {}
+    outputs: dict[str, Any] = {}
     for name, artifacts in output.artifacts().items():
         place = planned[name][0].uri if planned[name] else ""
         outputs[name] = copies = list(artifacts)

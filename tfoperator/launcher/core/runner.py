@@ -51,16 +51,20 @@ class BaseComponentRunner(abc.ABC):
                 own[type(config)] = config.named(origin)
             self._configs[name] = own
 
-    def launch_info(self, component: Component) -> ComponentLaunchInfo:
-        """Return the launcher for one component, and its merged config. Raises NoLauncherError."""
-        configs = self._merged(component.name)
+    def launch_info(self, component: Component, configured_as: str = "") -> ComponentLaunchInfo:
+        """Return the launcher for one component, and its merged config. Raises NoLauncherError.
+
+        `configured_as` is the name of its configs, if that is another one.
+        """
+        name = configured_as or component.name
+        configs = self._merged(name)
         for config in configs:
             for launcher in self._launchers:
                 if launcher.can_launch(component.executor_spec, config):
                     return ComponentLaunchInfo(component, launcher, config)
         spec = type(component.executor_spec).__name__
         # A pipeline may mix classes and containers: a default config need not fit classes.
-        concerned = component.name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
+        concerned = name in self._configs or isinstance(component.executor_spec, ExecutorContainerSpec)
         if configs and concerned:
             types = ", ".join(type(config).__name__ for config in configs)
             raise NoLauncherError(f"component {component.name} ({spec}): no launcher here accepts its config: {types}")

@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core import fingerprint
-from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.local_paths import local_path
 
 Json = dict[str, Any]
@@ -137,6 +137,7 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
     """Return the plan. Raises ComponentError for a pipeline_root outside of pods' volumes, or an invalid parameter."""
+    check_fixed(graph)
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():
         raise ComponentError(

@@ -10,6 +10,7 @@ from tfoperator.pipeline.dsl.component import (
     ChannelParameter,
     ComponentSpec,
     ExecutionParameter,
+    ForEach,
     make_spec_class,
 )
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
@@ -20,6 +21,7 @@ __all__ = [
     "ChannelParameter",
     "ComponentSpec",
     "ExecutionParameter",
+    "ForEach",
     "Pipeline",
     "graph_of",
     "make_spec_class",

@@ -12,8 +12,9 @@ from typing import Any, ClassVar, Self
 
 import msgspec
 
-from tfoperator.launcher import Artifact, ComponentError, ExecutorSpec
-from tfoperator.pipeline.dsl.standard_artifacts import ArtifactTypeName, type_name
+from tfoperator.launcher import Artifact, ComponentError, ExecutorSpec, RetryPolicy
+from tfoperator.pipeline.dsl.standard_artifacts import VALUES, ArtifactTypeName, type_name
+from tfoperator.pipeline.values import ITEM, OUTPUT, Value
 
 
 class Channel:
@@ -33,12 +34,30 @@ class Channel:
         self.producer: BaseComponent | None = None
         self.output = ""
         """The name of the producer's output."""
+        self.choices: tuple[Channel, ...] = ()
 
     @classmethod
     def of_output(cls, producer: BaseComponent, output: str, kind: ArtifactTypeName) -> Channel:
         """Return the channel of a component's output."""
         channel = cls(kind)
         channel.producer, channel.output = producer, output
+        return channel
+
+    @property
+    def value(self) -> Value:
+        """What the artifact holds, once it is there: a parameter of other components, or a part of a condition.
+
+        Raises ComponentError unless it is the output of a component, and of a type of values (`Integer`, `String` ...).
+        """
+        if self.producer is None or self.type_name not in VALUES:
+            raise ComponentError(f"{self!r} holds no value: that is an output of type {', '.join(VALUES)}")
+        return Value(OUTPUT, (self.producer, self.output))
+
+    @classmethod
+    def first_of(cls, *channels: Channel) -> Channel:
+        """Return the channel of the first of several steps that was not left out."""
+        channel = cls(channels[0].type_name)
+        channel.choices = channels
         return channel
 
     def __repr__(self) -> str:
@@ -67,6 +86,23 @@ class Outputs(Mapping[str, Channel]):
         except KeyError:
             known = ", ".join(self.__dict__.get("_channels", ())) or "none"
             raise AttributeError(f"there is no output {name!r}; there are: {known}") from None
+
+
+class ForEach:
+    """A loop: components with its `item` in a parameter, and those that say `each`, run for each of the items.
+
+    `items` are a list, or a value: the output of a component, or another loop's item. At most `limit` iterations are
+    under way at once; 0: any number. A component outside gets the outputs of all iterations, as a list.
+    """
+
+    def __init__(self, items: Sequence[Any] | Value, limit: int = 0) -> None:
+        self.items = items
+        self.limit = limit
+
+    @property
+    def item(self) -> Value:
+        """The item of the present iteration; `item["name"]` is a member of it."""
+        return Value(ITEM, (self,))
 
 
 class ChannelParameter(msgspec.Struct, frozen=True):
@@ -155,6 +191,9 @@ def _take_parameter(
         if not parameter.optional:
             problems.append(f"the parameter {name!r} is missing")
         return
+    if isinstance(given, Value):
+        into[name] = given
+        return
     wanted: tuple[type[Any], ...] = (float, int) if parameter.type is float else (parameter.type,)
     if not isinstance(given, wanted) or (isinstance(given, bool) and bool not in wanted):
         problems.append(f"the parameter {name!r} is {parameter.type.__name__}, but is given {given!r}")
@@ -194,6 +233,9 @@ class BaseComponent:
             raise ComponentError(f"{kind} has no EXECUTOR_SPEC: a container or a class that does its work")
         self.id = f"{kind}.{instance_name}" if instance_name else kind
         self.executor_spec = executor
+        self.conditions: tuple[Value, ...] = ()
+        self.loops: tuple[ForEach, ...] = ()
+        self.retry_policy: RetryPolicy | None = None
         try:
             self.spec = spec if spec is not None else self.SPEC_CLASS(**arguments)
         except ComponentError as error:
@@ -204,6 +246,21 @@ class BaseComponent:
                 for name, parameter in self.spec.OUTPUTS.items()
             }
         )
+
+    def when(self, *conditions: Value) -> Self:
+        """Run it only if these hold; return the component itself. Otherwise what reads from it is left out, too."""
+        self.conditions += conditions
+        return self
+
+    def each(self, *loops: ForEach) -> Self:
+        """Run it in these loops, too; return the component itself."""
+        self.loops += loops
+        return self
+
+    def retry(self, policy: RetryPolicy) -> Self:
+        """Try it again by this policy; return the component itself."""
+        self.retry_policy = policy
+        return self
 
     def with_id(self, name: str) -> Self:
         """Set the id; return the component itself."""

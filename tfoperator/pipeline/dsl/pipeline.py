@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import msgspec
 
 from tfoperator.launcher import Component, ComponentError, ExecutorSpec
-from tfoperator.pipeline.dsl.component import BaseComponent, Channel
+from tfoperator.pipeline.dsl.component import BaseComponent, Channel, ForEach
 from tfoperator.pipeline.dsl.standard_artifacts import type_name
-from tfoperator.pipeline.graph import FromOutside, FromStep, Graph, Source, Step, in_order
+from tfoperator.pipeline.graph import FromOutside, Graph, Loop, Source, Step, in_order
+from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, Value, mapped
 
 
 class Pipeline(msgspec.Struct, frozen=True):
@@ -30,8 +32,10 @@ class Pipeline(msgspec.Struct, frozen=True):
         return self.pipeline_name
 
 
-def graph_of(pipeline: Pipeline) -> Graph:
+def graph_of(pipeline: Pipeline | Graph) -> Graph:
     """Return the pipeline as plain values, in an order in which it can run. Raises ComponentError."""
+    if isinstance(pipeline, Graph):
+        return pipeline
     Component(pipeline.pipeline_name, ExecutorSpec())  # names follow the same rules as those of components
     if not pipeline.pipeline_root:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no pipeline_root: where do outputs go?")
@@ -48,32 +52,93 @@ def graph_of(pipeline: Pipeline) -> Graph:
             f"pipeline {pipeline.pipeline_name}: {', '.join(alike)} differ in case only, and would share their records "
             "on file systems where case doesn't count (macOS): tell them apart by instance_name, or with_id"
         )
-    steps = [_step(pipeline, component) for component in pipeline.components]
-    return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), in_order(pipeline.pipeline_name, steps))
+    loops = _Loops()
+    steps = [_step(pipeline, component, loops) for component in pipeline.components]
+    ordered = in_order(pipeline.pipeline_name, steps)
+    return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), ordered, pipeline.enable_cache)
 
 
-def _step(pipeline: Pipeline, component: BaseComponent) -> Step:
-    inputs = {name: _source(pipeline, component, name, channel) for name, channel in component.inputs.items()}
+def _step(pipeline: Pipeline, component: BaseComponent, loops: _Loops) -> Step:
+    own = loops.around(component)
+
+    def placed(value: Any) -> Any:
+        return loops.placed(pipeline, component, value, own)
+
+    inputs = {name: _source(component, name, channel, placed) for name, channel in component.inputs.items()}
     outputs = {name: type_name(parameter.type) for name, parameter in component.spec.OUTPUTS.items()}
-    Component(component.id, component.executor_spec, exec_properties=component.exec_properties)  # checks it
+    known = {name: None if isinstance(one, Value) else one for name, one in component.exec_properties.items()}
+    Component(component.id, component.executor_spec, exec_properties=known)  # checks it
     return Step(
         component.id,
         type(component).__name__,
         component.executor_spec,
         inputs,
         outputs,
-        dict(component.exec_properties),
+        {name: placed(one) for name, one in component.exec_properties.items()},
+        tuple([placed(one) for one in component.conditions]),
+        tuple([loops.plain(pipeline, component, one) for one in own]),
+        retry=component.retry_policy,
     )
 
 
-def _source(pipeline: Pipeline, component: BaseComponent, name: str, channel: Channel) -> Source:
+def _source(component: BaseComponent, name: str, channel: Channel, placed: Callable[[Any], Any]) -> Source:
+    if channel.choices:
+        return Value("first", tuple([_source(component, name, one, placed) for one in channel.choices]))
     if channel.producer is None:
         if not channel.artifacts:
             raise ComponentError(f"{component.id}: nothing comes by its input {name!r}: a channel needs a uri")
         return FromOutside(channel.type_name, channel.artifacts)
-    if not any(one is channel.producer for one in pipeline.components):
-        raise ComponentError(
-            f"{component.id}: its input {name!r} comes from {channel.producer.id}, which is not in the pipeline "
-            f"{pipeline.pipeline_name}"
-        )
-    return FromStep(channel.producer.id, channel.output)
+    source: Value = placed(Value(OUTPUT, (channel.producer, channel.output)))
+    return source
+
+
+class _Loops:
+    """The loops of a pipeline, with names by their order."""
+
+    def __init__(self) -> None:
+        self._names: dict[int, str] = {}
+
+    def around(self, component: BaseComponent) -> list[ForEach]:
+        """Return the loops that a component is in, the outer ones first."""
+        found: list[ForEach] = []
+        for value in (*component.exec_properties.values(), *component.conditions):
+            found += self._of(value)
+        for loop in component.loops:
+            found += [*self._of(loop.items, of_items=True), loop]
+        return list(dict.fromkeys(found))
+
+    def plain(self, pipeline: Pipeline, component: BaseComponent, loop: ForEach) -> Loop:
+        """Return a loop as a plain value."""
+        name = self._names.setdefault(id(loop), f"loop-{len(self._names) + 1}")
+        items = self.placed(pipeline, component, loop.items, self._of(loop.items, of_items=True))
+        return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)
+
+    def placed(self, pipeline: Pipeline, component: BaseComponent, value: Any, own: list[ForEach]) -> Any:
+        """Return a value as plain ones: of a component in further loops a list, with the value of each iteration."""
+
+        def change(one: Value) -> Value:
+            if one.op == ITEM:
+                return Value(ITEM, (self.plain(pipeline, component, one.args[0]).name,))
+            producer, output = one.args
+            if not any(known is producer for known in pipeline.components):
+                raise ComponentError(
+                    f"{component.id}: what it reads comes from {producer.id}, which is not in the pipeline "
+                    f"{pipeline.pipeline_name}"
+                )
+            theirs, found = self.around(producer), Value(OUTPUT, (producer.id, output))
+            shared = next((at for at, loop in enumerate(theirs) if own[at : at + 1] != [loop]), len(theirs))
+            for depth in range(len(theirs) - 1, shared - 1, -1):
+                found = Value(COLLECT, (depth, self.plain(pipeline, component, theirs[depth]), found))
+            return found
+
+        return mapped(value, change)
+
+    def _of(self, value: Any, *, of_items: bool = False) -> list[ForEach]:
+        """Return the loops that a value is in; of a loop's items also those around the component that makes them."""
+        if not isinstance(value, Value):
+            return []
+        if value.op == OUTPUT and of_items:
+            return self.around(value.args[0])
+        if value.op == ITEM:
+            return [*self._of(value.args[0].items, of_items=True), value.args[0]]
+        return [loop for one in value.args for loop in self._of(one, of_items=of_items)]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+import msgspec
 
 
 class ArtifactType:
@@ -53,6 +56,56 @@ class ModelBlessing(ArtifactType):
 
 class PushedModel(ArtifactType):
     """A deployed model."""
+
+
+class Integer(ArtifactType):
+    """A number, which is the text of the file."""
+
+
+class Float(ArtifactType):
+    """A number, which is the text of the file."""
+
+
+class String(ArtifactType):
+    """The text of the file."""
+
+
+class Boolean(ArtifactType):
+    """`true` or `false`, which is the text of the file."""
+
+
+class JsonValue(ArtifactType):
+    """Anything that is JSON."""
+
+
+_MAX_DEPTH = 100
+VALUES = {"Integer": (int,), "Float": (int, float), "String": (str,), "Boolean": (bool,), "JsonValue": (object,)}
+"""The types whose content is a value that other steps may have as a parameter."""
+
+
+def value_of(kind: str, raw: Any) -> Any:
+    """Return the value of one of those types, of the bytes of a file or as JSON has it. Raises ValueError."""
+    value = raw
+    if isinstance(raw, bytes):
+        text = raw.decode()
+        try:
+            value = text if kind == "String" else msgspec.json.decode(text.lower() if kind == "Boolean" else text)
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise ValueError(f"{text[:100]!r}: {error}") from None
+    if kind == "Integer" and isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if not isinstance(value, VALUES[kind]) or (isinstance(value, bool) and kind in ("Integer", "Float")):
+        raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
+    level = [value]
+    for _ in range(_MAX_DEPTH):  # who reads it later may be deeper in calls than this
+        level = [one for whole in level if isinstance(whole, list | dict) for one in _members(whole)]
+    if level:
+        raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
+    return value
+
+
+def _members(whole: list[Any] | dict[str, Any]) -> Iterable[Any]:
+    return whole.values() if isinstance(whole, dict) else whole
 
 
 ArtifactTypeName = type[ArtifactType] | str

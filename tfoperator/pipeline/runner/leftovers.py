@@ -68,7 +68,8 @@ def stop_run(
                 continue
             if record is not None and record.execution_id == execution.id:
                 # It may have succeeded, but its runner died before recording it.
-                publish(store, recorded_execution(record, now), run)
+                types = {name: records[0].type for name, records in execution.outputs.items() if records}
+                publish(store, recorded_execution(record, now), run, types)
             else:
                 store.publish(execution.id, StepOutcome("CANCELED", _STOP_REASON, execution.image_id, {}, {}, now), run)
         if failures:

@@ -20,11 +20,12 @@ class StepState(StrEnum):
     RETRYABLE = "retryable"
     CANCELLED = "cancelled"
     SKIPPED = "skipped"
+    LEFT_OUT = "left out"
 
     @property
     def done(self) -> bool:
-        """Whether steps that use its outputs can run."""
-        return self in (StepState.SUCCEEDED, StepState.CACHED)
+        """Whether steps behind it can run: it has succeeded, or was left out since its condition did not hold."""
+        return self in (StepState.SUCCEEDED, StepState.CACHED, StepState.LEFT_OUT)
 
 
 class StepView(msgspec.Struct, frozen=True):

@@ -21,7 +21,7 @@ from tfoperator.launcher import (
 )
 from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl import Pipeline, graph_of
-from tfoperator.pipeline.graph import Graph, Step
+from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
 from tfoperator.pipeline.local_paths import local_path
@@ -100,7 +100,7 @@ class PipelineRunner:
 
     def run(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Graph,
         *,
         resume: str = "",
         run_id: str = "",
@@ -133,13 +133,20 @@ class PipelineRunner:
             # The work of another runner until it released the run is known only now.
             known = store.run(run.id)
             run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
-            parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
-            launches = {step.name: self._launch(parts, step) for step in graph.steps}
+            parts = RunParts(home, store, graph, run, ownership)
             store.put_run(run)  # from here on an earlier runner can't write
             unclear = self._stop_dead_runs(home, store, run)
             ownership.when_lost = self.cancel
+
+            def changed(steps: dict[str, tuple[str, ...]]) -> None:
+                nonlocal run
+                run = msgspec.structs.replace(run, steps=steps)
+                store.put_run(run)
+
             with on_signals(self.cancel):
-                views = self._scheduler.run(graph, launches)
+                views, launches = self._scheduler.run(
+                    graph, lambda step: self._launch(parts, step), lambda some: store.executions(run.id, some), changed
+                )
             if unclear:  # only time shows that runners on other machines are gone
                 self._stop_dead_runs(home, store, run)
             ownership.check()
@@ -170,7 +177,7 @@ class PipelineRunner:
 
     def run_step(
         self,
-        pipeline: Pipeline,
+        pipeline: Pipeline | Graph,
         step: str,
         *,
         run_id: str,
@@ -187,6 +194,7 @@ class PipelineRunner:
         """
         graph = _absolute(graph_of(pipeline))
         check_run_id(run_id)
+        check_fixed(graph)
         if step not in (known := [one.name for one in graph.steps]):
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
         with ExitStack() as stack:
@@ -207,7 +215,7 @@ class PipelineRunner:
                 run = msgspec.structs.replace(run, term=term, step_terms={step: ownership.term})
                 ownership.when_lost = self.cancel
             self._chooser.check_names(known)
-            parts = RunParts(home, store, graph, run, ownership, pipeline.enable_cache)
+            parts = RunParts(home, store, graph, run, ownership)
             launch = self._launch(parts, graph.step(step))
             self._check_step(step, launch.launcher)
             if begun is None or begun.state != run.state:
@@ -220,7 +228,7 @@ class PipelineRunner:
             self._listener.step(view)
             return view
 
-    def check(self, pipeline: Pipeline) -> dict[str, str]:
+    def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
         """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
         graph = _absolute(graph_of(pipeline))
         shown: dict[str, str] = {}
@@ -233,7 +241,7 @@ class PipelineRunner:
     def _chosen(
         self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
     ) -> BaseComponentLauncher:
-        info = self._chooser.launch_info(graph.component(step, run_id))
+        info = self._chooser.launch_info(graph.component(step, run_id), step.pattern)
         return with_root(info, graph.root).make(context)
 
     def _check(self, graph: Graph) -> None:

@@ -6,8 +6,9 @@ import dataclasses
 import logging
 import queue
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import msgspec
 
@@ -24,12 +25,13 @@ from tfoperator.launcher import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.pipeline.driver import MetadataDriver
-from tfoperator.pipeline.graph import Graph, Step, ready
+from tfoperator.pipeline.driver import MetadataDriver, looked_up
+from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
-from tfoperator.pipeline.store import MetadataStore, RunRecord, StoreError
+from tfoperator.pipeline.store import ExecutionRecord, MetadataStore, RunRecord, StoreError
+from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate, sources
 
 logger = logging.getLogger(__name__)
 
@@ -45,7 +47,6 @@ class RunParts:
     graph: Graph
     run: RunRecord
     ownership: Ownership | None
-    cache: bool
 
 
 class StepLaunch:
@@ -63,12 +64,13 @@ class StepLaunch:
         self._clock = pattern.clock
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
         self._keep_line = home.log_to(run.id, step.name)
-        metadata = MetadataDriver(parts.store, parts.graph, run)
+        metadata = MetadataDriver(parts.store, parts.graph, run, step)
         self.context = dataclasses.replace(
             pattern,
             work_dir=home.step_folder(run.id, step.name),
             tmp_path=f"{pattern.tmp_path}/{run.id}/{step.name}" if pattern.tmp_path else "",
-            cache=parts.cache,
+            cache=parts.graph.enable_cache and step.cache,
+            retry=step.retry or pattern.retry,
             resume=True,
             driver=metadata,
             publisher=metadata,
@@ -134,35 +136,41 @@ class Scheduler:
         for launcher in running:
             launcher.cancel()
 
-    def run(self, graph: Graph, launches: Mapping[str, StepLaunch]) -> dict[str, StepView]:
-        """Run the steps, whose launches are by name; return when none runs any more."""
-        views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in graph.steps}
-        for view in views.values():
-            self._listener.step(view)
+    def run(
+        self,
+        graph: Graph,
+        launch: Callable[[Step], StepLaunch],
+        records: Callable[[Collection[str]], dict[str, ExecutionRecord]],
+        changed: Callable[[dict[str, tuple[str, ...]]], object],
+    ) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
+        """Run the steps; return when none runs any more: how each ended, and the launches.
+
+        `records` are the executions of steps, where values are; `changed` is told the steps, with those before each,
+        when a loop has got its items.
+        """
+        progress = _Progress(graph, records, self._listener, changed)
+        launches: dict[str, StepLaunch] = {}
         ended: queue.SimpleQueue[StepView] = queue.SimpleQueue()
         running: set[str] = set()
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
             while True:
-                done = [name for name, view in views.items() if view.state.done]
-                begun = [name for name, view in views.items() if view.state is not StepState.WAITING]
-                for step in ready(graph, done, begun)[: self._parallel - len(running)]:
-                    if not self.admit(launches[step.name]):
+                for step in progress.startable():
+                    if len(running) >= self._parallel:
+                        break
+                    one = launches[step.name] = launch(step)
+                    if not self.admit(one):
                         break
                     running.add(step.name)
-                    views[step.name] = launches[step.name].began()
-                    self._listener.step(views[step.name])
-                    pool.submit(self._work, launches[step.name], ended)
-                if not running:
+                    progress.see(one.began())
+                    pool.submit(self._work, one, ended)
+                if running:
+                    view = ended.get()
+                    running.discard(view.name)
+                    progress.see(view)
+                elif self.cancelled.is_set() or not progress.skip():
                     break
-                view = ended.get()
-                running.discard(view.name)
-                views[view.name] = view
-                self._listener.step(view)
-        for name, view in views.items():
-            if view.state is StepState.WAITING:
-                views[name] = msgspec.structs.replace(view, state=StepState.SKIPPED)
-                self._listener.step(views[name])
-        return views
+        progress.skip(all_of_them=True)
+        return progress.views, launches
 
     def admit(self, launch: StepLaunch) -> bool:
         """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
@@ -180,3 +188,110 @@ class Scheduler:
             with self._lock:
                 self._running.pop(launch.name, None)
         ended.put(view)
+
+
+_OPEN = (StepState.WAITING, StepState.RUNNING)
+
+
+class _Progress:
+    """The steps of a run as they become known, and the state of each. Used by one thread."""
+
+    def __init__(
+        self,
+        graph: Graph,
+        records: Callable[[Collection[str]], dict[str, ExecutionRecord]],
+        listener: Listener,
+        changed: Callable[[dict[str, tuple[str, ...]]], object],
+    ) -> None:
+        self._graph = graph
+        self._records = records
+        self._listener = listener
+        self._changed = changed
+        self._known: dict[str, ExecutionRecord] = {}
+        self._chosen: set[str] = set()  # that are to run
+        self._folded = True
+        self._steps: list[Step] = []
+        self.views: dict[str, StepView] = {}
+        self._unfold()
+
+    def see(self, view: StepView) -> None:
+        """Take a changed state."""
+        self.views[view.name] = view
+        self._listener.step(view)
+
+    def startable(self) -> list[Step]:
+        """Return the steps that can start now; those whose condition does not hold are left out."""
+        while True:
+            self._unfold()
+            ended = [name for name, view in self.views.items() if view.state not in _OPEN]
+            done = [name for name in ended if self.views[name].state.done]
+            after = {name: view.after for name, view in self.views.items()}
+            found = [one for one in ready(self._steps, after, done) if self.views[one.name].state is StepState.WAITING]
+            always = [one for one in self._steps if one.always and self.views[one.name].state is StepState.WAITING]
+            found += [one for one in ready(always, after, ended) if one not in found]
+            chosen = [one for one in found if one.name in self._chosen or self._wanted(one)]
+            if len(chosen) == len(found):
+                return chosen
+
+    def skip(self, *, all_of_them: bool = False) -> bool:
+        """Skip what waits for a step that has failed, but for steps that run in any case; return whether any was."""
+        waiting = [one for one in self._steps if self.views[one.name].state is StepState.WAITING]
+        skipped = [one for one in waiting if all_of_them or not one.always]
+        for one in skipped:
+            self.see(msgspec.structs.replace(self.views[one.name], state=StepState.SKIPPED))
+        return bool(skipped) and len(waiting) > len(skipped)
+
+    def _unfold(self) -> None:
+        if not self._folded:
+            return
+        before = set(self.views)
+        unfolded = Unfolded(self._graph, self._lookup)
+        self._steps = unfolded.steps
+        self._folded = any(step.loops and not step.at for step in self._steps)
+        views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in self._steps}
+        for name in views.keys() & before:
+            views[name] = msgspec.structs.replace(self.views[name], after=views[name].after)
+        self.views = views
+        for step in self._steps:
+            if step.name in unfolded.wrong:
+                self._end(step, StepState.FAILED, unfolded.wrong[step.name])
+            elif step.name not in before and (step.at or not step.loops):
+                self._listener.step(views[step.name])
+        if views.keys() != (before or {step.name for step in self._graph.steps}):
+            self._changed({name: view.after for name, view in views.items()})
+
+    def _wanted(self, step: Step) -> bool:
+        """Return whether a step is to run; otherwise record how it ended without that."""
+        try:
+            if not all(evaluate(one, self._lookup) for one in step.when):
+                raise LeftOut("its condition does not hold")
+            for source in step.inputs.values():
+                if isinstance(source, Value):
+                    evaluate(source, lambda one: self._lookup(one, content=False))
+            for value in step.exec_properties.values():
+                evaluate(value, self._lookup)
+        except LeftOut as error:
+            self._end(step, StepState.LEFT_OUT, str(error))
+        except ComponentError as error:
+            self._end(step, StepState.FAILED, str(error))
+        if wanted := self.views[step.name].state is StepState.WAITING:
+            self._chosen.add(step.name)
+        return wanted
+
+    def _end(self, step: Step, state: StepState, message: str) -> None:
+        self.see(msgspec.structs.replace(self.views[step.name], state=state, message=message))
+
+    def _lookup(self, value: Value, *, content: bool = True) -> Any:
+        unknown = []
+        for name in sources(value):
+            state = self.views[name].state if name in self.views else StepState.WAITING
+            if state in _OPEN or (value.op == OUTPUT and not state.done):
+                raise NotYet(name)
+            if value.op == OUTPUT and state is StepState.LEFT_OUT:
+                raise LeftOut(f"{name}, which it reads from, was left out")
+            known = self._known.get(name)
+            if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
+                unknown.append(name)
+        if unknown:
+            self._known |= self._records(unknown)
+        return looked_up(value, self._known, content=content)

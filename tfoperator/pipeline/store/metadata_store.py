@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -143,9 +143,11 @@ class MetadataStore:
     # Executions.
 
     @reads
-    def executions(self, db: Connection, run_id: str) -> dict[str, ExecutionRecord]:
-        """Return the executions of a run by step; the last one of each."""
-        return {one.step: one for one in executions_in(db, run_id)}
+    def executions(
+        self, db: Connection, run_id: str, steps: Collection[str] | None = None
+    ) -> dict[str, ExecutionRecord]:
+        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
+        return {one.step: one for one in executions_in(db, run_id, steps)}
 
     @reads
     def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:

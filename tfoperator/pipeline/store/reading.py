@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -85,11 +85,13 @@ def lease_record(row: Row[Any]) -> Lease:
     return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
 
 
-def executions_in(db: Connection, run_id: str) -> list[ExecutionRecord]:
-    """Return the executions of a run, the oldest first."""
+def executions_in(db: Connection, run_id: str, steps: Collection[str] | None) -> list[ExecutionRecord]:
+    """Return the executions of a run, or those of some steps of it, the oldest of each step first."""
     wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
     wanted = wanted.where(associations.c.context_id == context_named(RUN, run_id).scalar_subquery())
-    return execution_records(db, db.execute(wanted.order_by(executions.c.id)).all(), run_id)
+    wanted = wanted.order_by(executions.c.id)
+    parts = [wanted] if steps is None else [wanted.where(our_executions.c.step.in_(some)) for some in batched([*steps])]
+    return [one for part in parts for one in execution_records(db, db.execute(part).all(), run_id)]
 
 
 def run_of(db: Connection, number: int) -> str:

@@ -66,7 +66,7 @@ def test_what_can_be_no_process_is_refused(tmp_path: Path) -> None:
     with pytest.raises(PermanentFailure, match="can't be started"):
         long.launch()
     own = Component("step", ExecutorContainerSpec("busybox", ["exit", "0"]))  # would end the shell that keeps the code
-    with pytest.raises(PermanentFailure, match="exit code 127: .*not found"):
+    with pytest.raises(PermanentFailure, match=r"exit code 127: .*not found"):
         ProcessComponentLauncher(own, context=LaunchContext(work_dir=tmp_path / "own")).launch()
 
 

@@ -6,14 +6,18 @@ from typing import Any
 
 from tfoperator.launcher import ExecutorContainerSpec
 from tfoperator.pipeline.compiling import LauncherPods, LaunchPlan, launch_plan
-from tfoperator.pipeline.graph import FromStep, Graph, Step
+from tfoperator.pipeline.graph import Graph, Step
+from tfoperator.pipeline.values import OUTPUT, Value
 
 
 def graph(steps: dict[str, list[str]], root: str = "/data/root", name: str = "words") -> Graph:
     """Steps that read from others."""
     made = [
         Step(
-            one, "Step", ExecutorContainerSpec("a:1"), {f"i{n}": FromStep(other, "o") for n, other in enumerate(after)}
+            one,
+            "Step",
+            ExecutorContainerSpec("a:1"),
+            {f"i{n}": Value(OUTPUT, (other, "o")) for n, other in enumerate(after)},
         )
         for one, after in steps.items()
     ]

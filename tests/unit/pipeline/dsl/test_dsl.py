@@ -16,7 +16,8 @@ from tfoperator.pipeline import (
     standard_artifacts,
 )
 from tfoperator.pipeline.dsl import graph_of
-from tfoperator.pipeline.graph import FromOutside, FromStep, ready
+from tfoperator.pipeline.graph import FromOutside, ready
+from tfoperator.pipeline.values import OUTPUT, Value
 
 
 def graph(*components: BaseComponent, root: str = "/data", name: str = "p") -> Any:
@@ -31,12 +32,13 @@ def test_the_order_follows_from_the_channels() -> None:
 
     assert [step.name for step in made.steps] == ["z", "a", "m"]
     assert made.step("m").inputs == {
-        "left": FromStep("a", "total"),
+        "left": Value(OUTPUT, ("a", "total")),
         "right": FromOutside("Number", (Artifact("/n"),)),
     }
-    assert [step.name for step in ready(made, done=[], begun=[])] == ["z"]
-    assert [step.name for step in ready(made, done=["z"], begun=["z"])] == ["a"]
-    assert ready(made, done=["z"], begun=["z", "a"]) == []
+    after = {step.name: step.after for step in made.steps}
+    assert [step.name for step in ready(made.steps, after, [])] == ["z"]
+    assert [step.name for step in ready(made.steps, after, ["z"])] == ["a"]
+    assert [step.name for step in ready(made.steps, after, ["z", "a"])] == ["m"]
 
 
 def test_outputs_go_below_the_root_by_component_output_and_run() -> None:

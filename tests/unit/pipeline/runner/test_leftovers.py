@@ -26,7 +26,7 @@ def over(store: MetadataStore, root: Path | str, name: str, *uris: str) -> RunRe
     store.put_run(run)
     begun = store.begin_execution(run, "a", "A", {}, {"o": ("T", f"{root}/a/o/{name}")}, {}, "", NOW)
     outputs = {"o": tuple([Artifact(uri) for uri in uris])}
-    publish(store, Execution(begun.id, "a", "succeeded", outputs=outputs, ended=NOW), run)
+    publish(store, Execution(begun.id, "a", "succeeded", outputs=outputs, ended=NOW), run, {})
     return run
 
 

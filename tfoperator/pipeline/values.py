@@ -1,0 +1,154 @@
+"""Values that are known once steps have ended: of parameters, conditions, loops and inputs. No I/O.
+
+A value is an expression over what steps put out. It has the operations of this file and no others: it runs no code,
+looks at no attribute, and is bounded in size.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.container import rendered_value
+
+_MAX_WEIGHT = 20_000
+_MAX_TEXT = 1 << 18
+OUTPUT, STATUS, ITEM, COLLECT = "output", "status", "item", "collect"
+
+
+class LeftOut(Exception):
+    """A step that this comes from was left out, for its condition did not hold; the text names it."""
+
+
+class NotYet(Exception):
+    """A step that this comes from has not ended."""
+
+
+class Value(msgspec.Struct, frozen=True):
+    """An operation and its arguments: constants and other values. Raises ComponentError for one that is too large.
+
+    `output` (step, output) is what a step puts out, `status` (steps) how steps ended, `item` (loop) the current item;
+    `collect` (depth, loop, value) a list with the value of each iteration of a loop in so many others.
+    """
+
+    op: str
+    args: tuple[Any, ...] = ()
+    weight: int = 1
+
+    def __post_init__(self) -> None:
+        weight = 1 + sum(one.weight if isinstance(one, Value) else 1 for one in self.args)
+        if weight > _MAX_WEIGHT:
+            raise ComponentError(f"a value is made of more than {_MAX_WEIGHT} parts")
+        msgspec.structs.force_setattr(self, "weight", weight)
+
+    def __str__(self) -> str:
+        words = list(map(str, self.args))
+        return ".".join(words) if self.op == OUTPUT else f"{self.op}({', '.join(words)})"[:200]
+
+    def __bool__(self) -> bool:
+        raise TypeError("a value is known when steps have ended, and not when the pipeline is made: give it to when()")
+
+    def __getitem__(self, key: str | int) -> Value:
+        return Value("get", (self, key))
+
+    def __lt__(self, other: Any) -> Value:
+        return Value("<", (self, other))
+
+    def __le__(self, other: Any) -> Value:
+        return Value("<=", (self, other))
+
+    def __gt__(self, other: Any) -> Value:
+        return Value(">", (self, other))
+
+    def __ge__(self, other: Any) -> Value:
+        return Value(">=", (self, other))
+
+    def __and__(self, other: Any) -> Value:
+        return Value("&&", (self, other))
+
+    def __or__(self, other: Any) -> Value:
+        return Value("||", (self, other))
+
+    def __invert__(self) -> Value:
+        return Value("!", (self,))
+
+    def equals(self, other: Any) -> Value:
+        """Return whether it equals another value, or a constant."""
+        return Value("==", (self, other))
+
+
+def evaluate(what: Any, lookup: Callable[[Value], Any]) -> Any:
+    """Return what a value is; a constant is itself. `lookup` knows outputs, and may raise LeftOut and NotYet.
+
+    Raises ComponentError for an operation that makes no sense.
+    """
+    if not isinstance(what, Value):
+        return what
+    if what.op in (OUTPUT, STATUS):
+        return lookup(what)
+    if what.op in ("first", "all"):
+        found = []
+        for one in what.args:
+            try:
+                found.append(evaluate(one, lookup))
+            except LeftOut:
+                continue
+            if what.op == "first":
+                return found[0]
+        if what.op == "first":
+            raise LeftOut(str(what))
+        return found
+    args = [evaluate(one, lookup) for one in what.args]
+    try:
+        result = _OPERATIONS[what.op](*args)
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise ComponentError(f"{what} can't be computed: {type(error).__name__}: {error}") from None
+    if isinstance(result, str) and len(result) > _MAX_TEXT:
+        raise ComponentError(f"{what} has more than {_MAX_TEXT} characters")
+    return result
+
+
+def mapped(what: Any, change: Callable[[Value], Any]) -> Any:
+    """Return a value whose outputs, items and collections are replaced."""
+    if not isinstance(what, Value):
+        return what
+    if what.op in (OUTPUT, STATUS, ITEM, COLLECT):
+        return change(what)
+    return Value(what.op, tuple([mapped(one, change) for one in what.args]))
+
+
+def sources(what: Any) -> Iterator[Any]:
+    """Yield the steps that a value comes from."""
+    if isinstance(what, Value):
+        yield from what.args[:1] if what.op == OUTPUT else what.args if what.op == STATUS else ()
+        for one in what.args:
+            yield from sources(one)
+
+
+def _get(value: Any, key: Any) -> Any:
+    if isinstance(value, str):
+        value = msgspec.json.decode(value)
+    if not isinstance(value, dict | list):
+        raise TypeError(f"{type(value).__name__} has no members")
+    return value[key]
+
+
+_OPERATIONS: dict[str, Callable[..., Any]] = {
+    "get": _get,
+    "text": lambda *parts: "".join(map(rendered_value, parts)),
+    "int": int,
+    "double": float,
+    "!": operator.not_,
+    "&&": lambda one, other: one and other,
+    "||": lambda one, other: one or other,
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
