@@ -25,14 +25,10 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import wait_until_clock
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
-from tfoperator.api.conversion.preserved import OMITTED, V1_ONLY
 from tfoperator.api.names import CRD_NAME
-from tfoperator.api.schema import crd
-from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.errors import ConflictError, KubeError
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.keyring import decode_keyring, encode_keyring, renewed
 
@@ -42,7 +38,6 @@ OVERLAY = Path(__file__).resolve().parents[2] / "manifests" / "overlays" / "webh
 NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 ELECT = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
 EXPIRY = "tfoperator_webhook_certificate_expiry_timestamp_seconds"
-REGISTRATIONS = "tfoperator_webhook_registrations_total"
 
 
 class Deployed:
@@ -213,72 +208,6 @@ def test_a_certificate_is_renewed_again_and_again_without_a_failed_request(deplo
         eventually(lambda: requests.answered >= more, what="requests go on")
     assert requests.failures == []
     assert deployed.trusted().count(b"BEGIN CERTIFICATE") >= 3
-
-
-def test_a_secret_that_is_deleted_is_replaced_without_a_failed_request(deployed: Deployed) -> None:
-    operator = deployed.serve("kept", Worker=1)
-    before, secret = operator.metrics()[EXPIRY], deployed.secret()
-    assert secret is not None
-    wait_until_clock(int(time.time()) + 1)  # certificates are told apart by their ends, in whole seconds
-    with Requests(deployed, "kept") as requests:
-        deployed.client.delete(SECRETS, NAMESPACE, SECRET)
-        deployed.touch_crd("yes")
-        eventually(lambda: deployed.secret() is not None, what="a new Secret")
-        eventually(lambda: operator.metrics()[EXPIRY] != before, what="its certificate is shown")
-        more = requests.answered + 50
-        eventually(lambda: requests.answered >= more, what="requests go on")
-    assert requests.failures == []
-    new = deployed.secret()
-    assert new is not None
-    assert new["data"]["tls.crt"] != secret["data"]["tls.crt"]
-    assert (new["type"], set(new["data"])) == ("kubernetes.io/tls", {"tls.crt", "tls.key", "ca.crt", "next-ca.key"})
-
-
-def test_a_crd_that_is_applied_anew_is_told_the_authority_again(deployed: Deployed) -> None:
-    operator = deployed.serve("kept", Worker=1)
-    trusted = deployed.trusted()
-    assert trusted
-    fresh = crd(all_versions=True)
-
-    def replaced() -> bool:
-        fresh["metadata"]["resourceVersion"] = deployed.crd()["metadata"]["resourceVersion"]
-        try:
-            deployed.client.replace(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, fresh, decode)
-        except ConflictError:  # the API server writes to a CRD's status when it likes
-            return False
-        return True
-
-    eventually(replaced, what="the CRD is applied anew")
-    eventually(lambda: deployed.trusted() == trusted, what="the authority is back")
-    wait_served(deployed.client)
-    assert deployed.older("kept")["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "OnFailure"
-    eventually(lambda: operator.metrics()[REGISTRATIONS] >= 2, what="it is counted")
-    config = deployed.crd()["spec"]["conversion"]["webhook"]["clientConfig"]
-    assert set(config) == {"url", "caBundle"}
-
-
-def test_a_job_whose_fields_fit_into_no_annotation_keeps_nobody_from_reading_older_versions(deployed: Deployed) -> None:
-    deployed.serve("innocent", Worker=1)
-    client, namespace = deployed.client, deployed.cluster.namespace
-    since = client.list(V1ALPHA2, namespace, decode).resource_version
-    poisoned, many = {}, {f"example.com/{number}-{'x' * 50}": "1" for number in range(5000)}
-    for name, own in (("many-fields", 0), ("full", 255 << 10), ("full-exactly", (256 << 10) - len("own"))):
-        job = tfjob(name, Worker=1)
-        job["metadata"]["annotations"] = {"own": "x" * own}
-        # Each value is of what the schema allows; together they are more than annotations may be.
-        job["spec"]["runPolicy"] = {"schedulingPolicy": {"minResources": many}}
-        poisoned[name] = client.create(TFJOBS, namespace, job, decode)
-    listed = {one["metadata"]["name"]: one for one in client.list(V1ALPHA2, namespace, decode).items}
-    assert set(listed) == {"innocent", *poisoned}
-    watched = client.watch(V1ALPHA2, namespace, decode, WatchOptions(resource_version=since, timeout_seconds=2))
-    assert {event.object["metadata"]["name"] for event in watched if event.object} >= set(poisoned)
-    for name in poisoned:
-        older = listed[name]
-        assert older["metadata"]["annotations"][V1_ONLY] == OMITTED
-        older["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 2
-        with pytest.raises(KubeError, match="change it as"):
-            client.replace(V1ALPHA2, namespace, name, older, decode)
-        assert client.get(TFJOBS, namespace, name, decode)["spec"] == poisoned[name]["spec"]
 
 
 def test_operators_that_start_together_agree_on_one_certificate(deployed: Deployed) -> None:

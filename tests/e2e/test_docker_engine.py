@@ -13,7 +13,6 @@ import docker
 import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
-from tests.support.docker_engine import host_python_mounts
 from tests.support.eventually import eventually
 
 
@@ -70,20 +69,3 @@ def test_it_ends_with_who_has_started_it() -> None:
         lambda: subprocess.run(["pgrep", "-f", f"dockerd.*{socket}"], capture_output=True, check=False).returncode == 1,
         what="the engine's end",
     )
-
-
-def test_a_container_runs_the_python_of_this_machine(docker_engine: DockerEngine) -> None:
-    client = docker.DockerClient(base_url=docker_engine.url)
-    mounts = {path: {"bind": path, "mode": "ro"} for path in host_python_mounts()}
-    code = "import ssl, sys, tfoperator; print(sys.version_info[:2], tfoperator.__name__)"
-    try:
-        said = client.containers.run(
-            BUSYBOX_IMAGE,
-            [sys.executable, "-c", code],
-            volumes=mounts,
-            remove=True,
-            environment={"PYTHONPATH": os.getcwd()},
-        )
-    finally:
-        client.close()
-    assert said.decode().strip() == f"{sys.version_info[:2]} tfoperator"

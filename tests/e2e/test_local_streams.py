@@ -186,13 +186,6 @@ def test_a_client_of_spdy_is_told_what_to_use(
     assert "SPDY is not spoken here: use kubectl 1.31 or later" in done.stderr
 
 
-def test_ports_are_refused_to_clients_of_spdy_too(kubectl: Kubectl, pod: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECTL_PORT_FORWARD_WEBSOCKETS", "false")
-    done = Kubectl(kubectl.kubeconfig, NAMESPACE).run("port-forward", pod, "8080:80", timeout=60)
-    assert done.returncode == 1
-    assert "connect to the port itself" in done.stderr
-
-
 @pytest.mark.parametrize("method", ["GET", "POST"])
 @pytest.mark.parametrize("what", ["exec?command=true&stdout=true", "attach?stdout=true", "portforward"])
 def test_a_refused_upgrade_is_answered_and_ends_the_connection(

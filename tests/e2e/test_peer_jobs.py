@@ -1,13 +1,11 @@
 """The Go operator's scenarios, replayed, as far as an API server has a part in them: the others are in unit tests.
 
-What is said of jobs, how pods restart, what is left of a job that has ended, whose pods and services are whose, and
-how a job that was suspended goes on.
+What is said of jobs, whose pods and services are whose, and how a job that was suspended goes on.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 
 import pytest
 
@@ -18,7 +16,6 @@ from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, replica_labels
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.kube.errors import ConflictError, NotFoundError
 from tfoperator.kube.resources import PODS, SERVICES
 
 pytestmark = pytest.mark.controlplane
@@ -53,72 +50,6 @@ def test_the_cluster_domain_is_appended_and_the_evaluator_left_out_where_an_admi
         assert job.tf_config(f"{kind}-0") == {"cluster": members, "task": task, "environment": "cloud"}
 
 
-@pytest.mark.parametrize("code", [130, 138])
-def test_a_retryable_exit_code_deletes_the_pod_and_makes_it_anew(operated: Operated, code: int) -> None:
-    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
-    first = job.pod_uid("worker-1")
-    job.play("Failed", "worker-1", exit_code=code)
-    restarting = job.wait("Restarting")
-    assert restarting["reason"] == "TFJobRestarting"
-    assert restarting["message"] == f"job exit-{code} is restarting because Worker replica(s) failed."
-    job.wait_successor("worker-1", of=first)
-    job.play("Running", "worker-1", leads_to="Running")
-    assert "Restarting" not in job.conditions(), "Running and Restarting replace each other"
-    assert job.restarts() == 1
-    job.wait_reasons("ExitedWithCode", "TFJobRestarting", "SuccessfulDeletePod")
-
-
-@pytest.mark.parametrize("code", [1, 2, 3])
-def test_a_permanent_exit_code_fails_the_job(operated: Operated, code: int) -> None:
-    job = operated.running(f"exit-{code}", restart_policy="ExitCode", Worker=2)
-    job.play("Failed", "worker-1", exit_code=code)
-    failed = job.wait("Failed")
-    assert failed["message"].startswith(
-        f"TFJob {operated.cluster.namespace}/exit-{code} has failed because 1 Worker replica(s) failed."
-    )
-    assert f"exited with code {code}" in failed["message"]
-    assert set(job.wait_stopped("worker-0")) == {"worker-0", "worker-1"}
-
-
-def test_a_failure_without_a_policy_stops_what_runs_and_deletes_nothing_which_differs(operated: Operated) -> None:
-    # The Go operator leaves parameter servers of a failed job running for ever.
-    job = operated.running("let-go", Chief=1, PS=1, Worker=2)
-    job.play("Failed", "worker-1", exit_code=1, leads_to="Failed")
-    job.wait_reasons("SuccessfulStopPod")
-    stopped = ("chief-0", "ps-0", "worker-0")
-    pods = job.wait_stopped(*stopped)
-    assert set(pods) == set(job.services()) == {*stopped, "worker-1"}
-    told = job.status()
-    for replica in stopped:
-        annotations = pods[replica]["metadata"]["annotations"]
-        assert annotations["training.kubeflow.org/stopped"] == "job-failed"
-        job.play("Failed", replica, exit_code=143, reason="DeadlineExceeded")
-    versions = {replica: pod["metadata"]["resourceVersion"] for replica, pod in job.pods().items()}
-    operated.restart_operator()
-    operated.settle()
-    assert {replica: pod["metadata"]["resourceVersion"] for replica, pod in job.pods().items()} == versions
-    assert job.status() == told
-    [event] = [event for event in job.events() if event["reason"] == "SuccessfulStopPod"]
-    assert event.get("count", 1) == 1
-
-
-def test_after_a_success_workers_finish_in_peace_and_then_the_parameter_servers_are_stopped(operated: Operated) -> None:
-    job = operated.job("peace", PS=1, Worker=3, Evaluator=1)
-    job.wait_pods("ps-0", "worker-0", "worker-1", "worker-2", "evaluator-0")
-    job.play("Running", "ps-0", "worker-0", "worker-1", "evaluator-0")
-    job.play("Succeeded", "worker-0", leads_to="Succeeded")
-    job.wait_pods("ps-0", "worker-0", "worker-1", "evaluator-0")  # worker-2 has no node: it would run one day
-    job.play("Succeeded", "evaluator-0")
-    operated.settle()
-    job.wait_stopped()
-    operated.restart_operator(meanwhile=lambda: job.play("Failed", "worker-1", exit_code=1))
-    pods = job.wait_stopped("ps-0")
-    assert pods["ps-0"]["metadata"]["annotations"]["training.kubeflow.org/stopped"] == "job-succeeded"
-    assert set(pods) == {"ps-0", "worker-0", "worker-1", "evaluator-0"}
-    assert set(job.services()) == {"ps-0", "worker-0", "worker-1", "worker-2", "evaluator-0"}
-    assert job.state() == "Succeeded"
-
-
 def test_orphans_with_the_jobs_labels_are_adopted(operated: Operated) -> None:
     name, labels = "adopts-worker-0", replica_labels("adopts", ReplicaType.WORKER, 0, is_master=True)
     spec = {"clusterIP": "None", "selector": labels, "ports": [{"name": "tfjob-port", "port": 2222}]}
@@ -130,26 +61,6 @@ def test_orphans_with_the_jobs_labels_are_adopted(operated: Operated) -> None:
     job.wait_services("worker-0", "worker-1")
     assert job.pod_uid("worker-0") == made[PODS]
     assert job.services()["worker-0"]["metadata"]["uid"] == made[SERVICES]
-
-
-def test_what_an_earlier_job_of_the_same_name_left_is_waited_for_and_not_inherited(operated: Operated) -> None:
-    first = operated.running("twice", Worker=1)
-    first.bind("worker-0")
-    old, service = first.pod_uid("worker-0"), str(first.services()["worker-0"]["metadata"]["uid"])
-    first.delete()
-    second = operated.job("twice", Worker=1)
-    # The garbage collector's work. It needs half a minute to hear of a new kind, and later may be quicker than we.
-    operated.cluster.delete_pod("twice-worker-0")
-    with suppress(NotFoundError, ConflictError):
-        operated.cluster.client.delete(SERVICES, operated.cluster.namespace, "twice-worker-0", uid=service)
-    second.wait_services("worker-0")
-    operated.settle()
-    assert not second.pods(), "the old one terminates, and still has the name"
-    operated.cluster.end_pod("twice-worker-0")
-    second.wait_successor("worker-0", of=old)
-    assert second.restarts() == 0
-    second.wait_reasons("SuccessfulCreatePod")
-    assert "FailedCreatePod" not in second.reasons()
 
 
 @pytest.mark.parametrize("label", [LABEL_JOB_NAME, LABEL_OPERATOR_NAME])
@@ -167,20 +78,6 @@ def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_ou
     assert not job.cluster.has_condition(job.name, "Failed")
     operated.cluster.delete_pod(pod)
     job.wait_successor("worker-1", of=freed)
-
-
-def test_the_pods_of_a_suspended_job_are_waited_for_before_new_ones_are_made(operated: Operated) -> None:
-    job = operated.running("slow", Worker=1)
-    first = job.pod_uid("worker-0")
-    job.bind("worker-0")
-    job.suspend()
-    job.wait("Suspended")
-    job.suspend(False)
-    operated.settle()
-    assert job.pod_uid("worker-0") == first, "it still terminates, and has the name"
-    job.cluster.end_pod("slow-worker-0")
-    job.wait_successor("worker-0", of=first)
-    assert not job.cluster.has_condition("slow", "Failed")
 
 
 def test_a_job_that_is_suspended_and_resumed_while_there_is_no_operator_goes_on_where_it_was(

@@ -1,4 +1,4 @@
-"""`tfoperator run`: programs that know nothing of us report their progress, and the job's last status has it."""
+"""`tfoperator run`: programs report their progress, and the job's last status has it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from typing import Any
 import pytest
 import yaml
 
-from hack import strangers
-from tests.e2e.programs_that_report import KUBEFLOW, TRANSFORMERS
 from tests.support.cli import Cli
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
@@ -39,20 +37,6 @@ def final_progress(run_dir: Path, name: str) -> dict[str, Any]:
 
 def metrics(progress: dict[str, Any]) -> dict[str, str]:
     return {metric["name"]: metric["value"] for metric in progress["metrics"]}
-
-
-def test_the_clients_of_the_protocol_report_to_a_tfjob_unchanged(tmp_path: Path) -> None:
-    python = str(strangers.find())
-    jobs = job("sdk", python, "-c", KUBEFLOW), job("callback", python, "-c", TRANSFORMERS)
-    cli = Cli(tmp_path, PYTHONPATH=str(ROOT))
-    done = cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=240, code=0)
-    sdk, callback = (final_progress(tmp_path / "kept", name) for name in ("sdk", "callback"))
-    assert (sdk["percentage"], sdk["completion"], sdk["eta"]) == (42, "42%", "90s")
-    assert metrics(sdk) == {"loss": "0.25", "accuracy": "0.9"}
-    assert sdk["replica"] == "worker-0"
-    assert (callback["percentage"], callback["estimatedRemainingSeconds"], callback["totalSteps"]) == (100, 0, 50)
-    assert metrics(callback)["loss"] == "0.02"
-    assert "[callback] progress: 100%" in done.stdout
 
 
 @pytest.mark.tensorflow

@@ -53,27 +53,3 @@ def test_all_old_pods_are_gone_before_the_first_new_one(operated: Operated, poli
     job.play("Running", *WORKERS, leads_to="Running")
     assert restarts(job) == (1, 1)
     assert "Failed" not in job.conditions()
-
-
-def test_a_new_operator_finishes_a_restart_that_another_has_begun(operated: Operated) -> None:
-    job = running(operated, "inherited")
-    job.play("Failed", "worker-0", exit_code=1)
-    wait_terminating(job, "worker-1")
-    operated.restart_operator(meanwhile=lambda: job.cluster.end_pod(job.pod_name("worker-1")))
-    job.wait_pods(*WORKERS)
-    eventually(lambda: numbers(job) == {"1"}, every=0.05, what="new pods")
-    job.play("Running", *WORKERS, leads_to="Running")
-    operated.settle()
-    assert restarts(job) == (1, 1)
-
-
-def test_pods_that_somebody_deletes_one_after_the_other_count_once(operated: Operated) -> None:
-    job = running(operated, "drained", "Never")
-    for worker in WORKERS:
-        job.delete_pod(worker)
-    operated.settle()
-    for worker in WORKERS:
-        job.cluster.end_pod(job.pod_name(worker))
-    job.wait_pods(*WORKERS)
-    job.play("Running", *WORKERS, leads_to="Running")
-    assert restarts(job) == (1, 1)

@@ -200,11 +200,6 @@ def test_it_stays_up_and_goes_down_in_order(cli: Cli, log: Path, engine: Any) ->
     assert traces(engine) == []
 
 
-@pytest.mark.usefixtures("log")
-def test_under_never_a_pod_that_somebody_deletes_is_made_again(cli: Cli) -> None:
-    cli.makes_again_what_is_deleted(str(cli.folder / "state/tfoperator/local/kubeconfig"), "long")
-
-
 def test_a_job_that_has_failed_lets_go_of_its_containers_and_keeps_its_pods_and_logs(
     cli: Cli, log: Path, engine: Any
 ) -> None:

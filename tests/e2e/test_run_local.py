@@ -6,16 +6,14 @@ import json
 import os
 import re
 import resource
-import select
 import shlex
 import signal
-import socket
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import psutil
@@ -26,7 +24,6 @@ from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.local.apiserver.http.listener import MAX_UNAUTHENTICATED
 from tfoperator.local.identity import identify
 
 
@@ -95,14 +92,6 @@ def test_it_stays_up_runs_jobs_and_goes_down_in_order(cli: Cli) -> None:
     assert identify(daemon) is None
     assert not Path(kubeconfig).exists()
     assert cli.run("local", "status").returncode == 1
-
-
-def test_under_never_a_pod_that_somebody_deletes_is_made_again(cli: Cli) -> None:
-    kubeconfig = cli.local_up()["KUBECONFIG"]
-    serve = "trap 'exit 1' TERM; echo serving; while true; do sleep 0.1; done"
-    submit(kubeconfig, tfjob("taken", Worker=replica("sh", "-c", serve, restart="Never")))
-    eventually(lambda: log_of(cli, "taken-worker-0") == "serving\n", what="the process runs")
-    cli.makes_again_what_is_deleted(kubeconfig, "taken")
 
 
 def test_a_job_that_has_failed_lets_go_of_its_processes_and_keeps_its_pods_and_logs(cli: Cli) -> None:
@@ -182,32 +171,6 @@ def test_in_the_foreground_an_interrupt_stops_pods_in_order(cli: Cli) -> None:
         process.signal(signal.SIGINT)
         assert process.wait() == 0
     assert "asked to stop" in log_of(cli, "long-worker-0")
-
-
-def test_silent_connections_of_anybody_keep_nobody_waiting_and_fill_no_disk(cli: Cli) -> None:
-    with open_files(1024):  # as most shells have it
-        kubeconfig = cli.local_up()["KUBECONFIG"]
-    port = int(str(status(cli)["url"]).rpartition(":")[2])
-    log = cli.folder / "state/tfoperator/local/daemon.log"
-    before = log.stat().st_size
-    with open_files(4096), ExitStack() as stack, Client(load_config(kubeconfig)) as client:
-        silent = [stack.enter_context(socket.create_connection(("127.0.0.1", port), 60)) for _ in range(1300)]
-        began = time.monotonic()
-        for _ in range(10):
-            with Client(load_config(kubeconfig)) as newcomer:
-                for one in (client, newcomer):
-                    one.list(TFJOBS, "", decode_tfjob)
-        assert time.monotonic() - began < 100, "twenty requests; before, one waited for two minutes"
-
-        def most_are_gone() -> bool:
-            poll = select.poll()
-            for connection in silent:
-                poll.register(connection, select.POLLIN)
-            return len(poll.poll(0)) >= 1300 - MAX_UNAUTHENTICATED
-
-        eventually(most_are_gone, what="all but so many were sent away")
-    assert log.stat().st_size - before < 4096
-    assert "Traceback" not in log.read_text()
 
 
 def test_a_flood_of_connections_costs_little_memory(cli: Cli) -> None:

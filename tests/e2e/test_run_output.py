@@ -160,27 +160,6 @@ def test_a_link_that_somebody_has_put_there_is_not_written_through(cli: Cli) -> 
     assert not (cli.folder / "planted").exists()
 
 
-def test_volumes_are_found_from_wherever_a_container_starts(cli: Cli) -> None:
-    (cli.folder / "elsewhere").mkdir()
-    settings = {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {"name": "settings"},
-        "data": {"file": "content\n"},
-    }
-    place = cli.folder / "mounted"
-    worker = replica("sh", "-c", "cat $TFOPERATOR_MOUNT_CONF/file ../mounted/file", workingDir="elsewhere")
-    claim = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "data"}, "spec": {}}
-    volumes = [{"name": "conf", "configMap": {"name": "settings"}}]
-    volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": "data"}})
-    worker["template"]["spec"]["volumes"] = volumes
-    worker["template"]["spec"]["containers"][0]["volumeMounts"] = [{"name": "conf", "mountPath": str(place)}]
-    done = cli.run("run", cli.write(json.dumps(claim), json.dumps(settings), tfjob("quick", Worker=worker)), code=0)
-    assert done.stdout.count("[worker-0] content") == 2
-    assert not place.is_symlink()
-    assert done.stderr == ""
-
-
 def test_a_job_that_waits_says_for_what(cli: Cli) -> None:
     worker = replica("echo", "hello", envFrom=[{"configMapRef": {"name": "absent"}}])
     init = {"name": "prepare", "image": "none", "command": ["echo", "preparing"]}

@@ -34,19 +34,3 @@ def test_1188_four_of_five_workers_are_enough_and_one_may_fail(operated: Operate
     assert "Failed" not in job.conditions()
     job.wait_pods("worker-0", "worker-1", "worker-2", "worker-3", "worker-4")  # the server is stopped
     job.wait_reasons("ReplicaFailed", "ExitedWithCode", "TFJobSucceeded")
-
-
-@pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
-def test_a_failed_worker_is_not_run_again_though_somebody_deletes_its_pod_while_there_is_no_operator(
-    operated: Operated, spec: dict[str, object]
-) -> None:
-    name = f"lost-{next(iter(spec)).lower()}"
-    job = operated.running(name, spec=spec, restart_policy="ExitCode", Worker=3)
-    job.play("Failed", "worker-1", exit_code=1)
-    remembers(job, "failedIndexes", "1")
-    operated.restart_operator(meanwhile=lambda: job.delete_pod("worker-1"))
-    operated.settle()
-    assert set(job.pods()) == {"worker-0", "worker-2"}
-    assert job.status()["replicaStatuses"]["Worker"]["failed"] == 1
-    assert job.restarts() == 0
-    job.play("Succeeded", "worker-0", leads_to="Succeeded")

@@ -8,9 +8,7 @@ import subprocess
 import tarfile
 import zipfile
 from pathlib import Path
-from typing import Any
 
-import jsonschema
 import pytest
 import yaml
 from cyclonedx.schema import SchemaVersion
@@ -21,51 +19,6 @@ from hack import release
 from hack.lock import FOLDER, LOCKS, ROOT, canonical, versions
 
 EPOCH = 1_700_000_000
-SHA256 = {"type": "object", "required": ["sha256"], "properties": {"sha256": {"pattern": "^[0-9a-f]{64}$"}}}
-DESCRIPTOR: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "name": {"type": "string"},
-        "uri": {"type": "string"},
-        "digest": {"type": "object", "minProperties": 1},
-    },
-    "anyOf": [{"required": ["uri"]}, {"required": ["digest"]}, {"required": ["content"]}],
-}
-STATEMENT: dict[str, Any] = {  # in-toto's Statement v1 with SLSA's Provenance v1, as their specifications say
-    "type": "object",
-    "additionalProperties": False,
-    "required": ["_type", "subject", "predicateType", "predicate"],
-    "properties": {
-        "_type": {"const": "https://in-toto.io/Statement/v1"},
-        "subject": {
-            "type": "array",
-            "minItems": 1,
-            "items": {"type": "object", "required": ["digest", "name"], "properties": {"digest": SHA256}},
-        },
-        "predicateType": {"const": "https://slsa.dev/provenance/v1"},
-        "predicate": {
-            "type": "object",
-            "additionalProperties": False,
-            "required": ["buildDefinition", "runDetails"],
-            "properties": {
-                "buildDefinition": {
-                    "type": "object",
-                    "required": ["buildType", "externalParameters"],
-                    "properties": {
-                        "buildType": {"type": "string", "pattern": "^[a-z]+:"},
-                        "externalParameters": {"type": "object", "minProperties": 1},
-                        "resolvedDependencies": {"type": "array", "items": DESCRIPTOR},
-                    },
-                },
-                "runDetails": {
-                    "type": "object",
-                    "required": ["builder"],
-                    "properties": {"builder": {"type": "object", "required": ["id"]}},
-                },
-            },
-        },
-    },
-}
 
 
 @pytest.fixture(scope="module")
@@ -141,15 +94,25 @@ def test_the_bill_of_materials_is_valid_and_lists_the_lock(dist: Path, name: str
 
 def test_the_provenance_names_what_was_made_and_of_what(dist: Path) -> None:
     statement = json.loads(named(dist, ".provenance.json").read_text())
-    jsonschema.validate(statement, STATEMENT)
+    assert (statement["_type"], statement["predicateType"]) == (
+        "https://in-toto.io/Statement/v1",
+        "https://slsa.dev/provenance/v1",
+    )
+    assert set(statement) == {"_type", "subject", "predicateType", "predicate"}
+    assert set(statement["predicate"]) == {"buildDefinition", "runDetails"}
+    definition = statement["predicate"]["buildDefinition"]
+    assert ":" in definition["buildType"]
+    assert definition["externalParameters"]
+    assert statement["predicate"]["runDetails"]["builder"]["id"]
     subjects = {one["name"]: one["digest"]["sha256"] for one in statement["subject"]}
     made = [path for path in dist.iterdir() if path.name not in ("SHA256SUMS", named(dist, ".provenance.json").name)]
     assert subjects == {path.name: hashlib.sha256(path.read_bytes()).hexdigest() for path in made}
-    source, *locks = statement["predicate"]["buildDefinition"]["resolvedDependencies"]
+    source, *locks = definition["resolvedDependencies"]
     head = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
     assert source["digest"] == {"gitCommit": head}
+    assert all(one["digest"]["sha256"] for one in locks)
     assert {one["name"] for one in locks} == {f"requirements/{lock.path.name}" for lock in LOCKS}
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support import manifests
-from tests.support.cluster import decode, find
+from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
@@ -57,25 +57,6 @@ class Cli:
         done = self.run("local", "up", *flags, code=0)
         assert done.stdout.startswith("export KUBECONFIG="), done.stdout
         return dict(word.split("=", 1) for word in shlex.split(done.stdout.removeprefix("export ")))
-
-    def makes_again_what_is_deleted(self, kubeconfig: str, job: str) -> None:
-        """Delete the pod of worker 0 as kubectl does, and wait until another one of its job runs, counted once."""
-        name = f"{job}-worker-0"
-        with Client(load_config(kubeconfig)) as client:
-
-            def running(restarts: int, before: str = "") -> str:
-                """The pod's UID. What is counted may be so before the old pod is seen to stop."""
-                pod = find(client, PODS, "default", name)
-                assert pod is not None
-                assert pod["metadata"]["uid"] != before
-                status = client.get(TFJOBS, "default", job, decode).get("status", {})
-                found = (status.get("phase"), status.get("ready"), status.get("restarts", 0))
-                assert found == ("Running", "1/1", restarts), status
-                return str(pod["metadata"]["uid"])
-
-            first = eventually(lambda: running(0), every=0.1, what=f"{job} runs")
-            client.delete(PODS, "default", name)
-            eventually(lambda: running(1, before=first), every=0.1, what=f"{job} runs again")
 
     def stopped_by_its_end(self, kubeconfig: str, job: str) -> dict[str, Any]:
         """Let the running job's time be up, and wait until its only pod has ended; the pod's status."""

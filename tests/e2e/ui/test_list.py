@@ -96,13 +96,3 @@ def test_five_thousand_jobs_and_400_000_lines_are_a_handful_of_elements(shown: S
         expect(page.locator("[data-replica=worker-0] header")).to_contain_text("1 found")
         page.get_by_label("Search the logs").press("Enter")
         expect(pane.locator(".now")).to_have_text("line 344444")
-
-
-def test_a_server_that_ends_is_noticed(shown: Shown) -> None:
-    train(shown.stage)
-    with shown.by() as somebody:
-        page = shown.open(somebody)
-        expect(page.get_by_role("link", name="mnist")).to_be_visible()
-        shown.server.stop()
-        expect(page.get_by_text("Connection lost")).to_be_visible()
-        expect(page.get_by_role("link", name="mnist")).to_be_visible()  # what was known stays

@@ -8,7 +8,6 @@ import pytest
 from hack.bench.__main__ import main
 from hack.bench.contestants import CONTESTANTS
 from hack.bench.loads import LOADS
-from hack.bench.plot import draw
 from hack.bench.report import FIGURES, TARGETS, growth, medians, refused, table, targets, to_json
 from hack.bench.run import EXEMPT, Result
 from tests.hack.bench.outcomes import result
@@ -97,24 +96,6 @@ def test_growth_is_ours_alone() -> None:
     assert growth(medians(results)) == 1.25
     assert growth(medians(results[:1])) is None
     assert "| CPU per job, large over small | 1.2 | 1.25 | missed |" in table(results)
-
-
-def test_the_json_keeps_refused_runs_apart_from_the_medians() -> None:
-    written = json.loads(json.dumps(to_json([bad("ours", cpu_ms=1.0)], {"cores": 2})))
-    assert written["medians"] == []
-    assert written["runs"][0]["complaints"] == ["pod x: missing"]
-    assert written["circumstances"] == {"cores": 2}
-
-
-def test_the_plot_is_a_picture(tmp_path: Path) -> None:
-    results = [result("ours", running_s=12.0, cpu_ms=5.0), result("peer-tuned", running_s=16.0), bad("floor")]
-    draw(results, tmp_path / "bench.png")
-    assert (tmp_path / "bench.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_nothing_is_drawn_of_refused_runs_alone(tmp_path: Path) -> None:
-    draw([bad("ours", cpu_ms=1.0)], tmp_path / "bench.png")
-    assert not (tmp_path / "bench.png").exists()
 
 
 def test_one_service_per_job_is_compared_with_the_floor_of_its_own_network() -> None:

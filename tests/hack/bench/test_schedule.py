@@ -8,7 +8,7 @@ import pytest
 
 from hack.bench.__main__ import main, schedule
 from hack.bench.contestants import CONTESTANTS, Contestant
-from hack.bench.loads import LOADS, QUICK_LOADS, Load, job_manifest
+from hack.bench.loads import LOADS, Load, job_manifest
 from hack.bench.run import EXEMPT, Result
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation import validate
@@ -36,31 +36,6 @@ def test_what_a_rate_limit_holds_back_sits_out_heavy_loads_unless_named() -> Non
 def test_every_load_is_a_valid_job(load: object) -> None:
     assert isinstance(load, Load)
     assert not validate(decode_tfjob(json.dumps(job_manifest(load, "bench-0000")).encode()))
-
-
-@pytest.mark.parametrize("name", LOADS)
-def test_a_small_scale_keeps_what_a_load_is_about(name: str) -> None:
-    whole, small = LOADS[name], LOADS[name].scaled(0.01)
-    assert 2 <= small.pods < whole.pods
-    assert (small.jobs > 1) == (whole.jobs > 1)
-    assert bool(small.churn_rounds) == bool(whole.churn_rounds)
-    assert bool(small.idle_seconds) == bool(whole.idle_seconds)
-    assert small.finishes == whole.finishes
-
-
-def test_what_takes_very_long_is_run_only_if_it_is_named() -> None:
-    assert [name for name, load in LOADS.items() if load.on_request] == ["huge", "pods"]
-    assert all(load.heavy and load.limit_seconds for load in LOADS.values() if load.on_request)
-
-
-def test_there_are_jobs_of_1_3_5_and_100_replicas() -> None:
-    shapes = [LOADS[name] for name in ("ones", "medium", "fives", "hundreds")]
-    assert [load.pods // load.jobs for load in shapes] == [1, 3, 5, 100]
-
-
-def test_the_quick_loads_are_small() -> None:
-    assert sum(load.pods for load in QUICK_LOADS) < 1500
-    assert not any(load.heavy and load.name != "churn" for load in QUICK_LOADS)
 
 
 @pytest.mark.parametrize(

@@ -34,17 +34,6 @@ def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan(harness: H
     assert harness.calls_of_sync() == []
 
 
-def test_each_service_is_made_before_its_pod_and_one_event_tells_of_all(harness: Harness) -> None:
-    harness.submit(Worker=5)
-    harness.forget_calls()
-    harness.sync()
-    made = [(call.resource, call.name) for call in harness.api.calls if call.verb == "create"]
-    assert len(made) == len(set(made)) == 10
-    for index in range(5):
-        assert made.index(("services", f"job-worker-{index}")) < made.index(("pods", f"job-worker-{index}"))
-    assert harness.recorder.reasons == ["SuccessfulCreatePod"]
-
-
 def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harness: Harness) -> None:
     harness.submit_and_sync(Worker=1)
     harness.api.mute("tfjobs")
@@ -54,38 +43,6 @@ def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harne
         harness.controller.sync_tfjob("ns/job")
         assert harness.status()["phase"] == phase
     assert harness.queue.num_requeues("ns/job") == 0
-
-
-def test_a_stale_job_in_the_cache_does_not_take_back_a_restart_count(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
-    harness.play_kubelet("job-worker-1", "Failed", exit_code=1)
-    harness.api.mute("tfjobs")
-
-    def synced() -> bool:
-        harness.controller.sync_tfjob("ns/job")
-        return harness.status()["replicaStatuses"]["Worker"].get("restarts") == 1
-
-    eventually(synced, what="the restart is counted")
-    for _ in range(3):
-        harness.controller.sync_tfjob("ns/job")
-    assert harness.status()["replicaStatuses"]["Worker"]["restarts"] == 1
-
-
-def test_an_invalid_job_gets_a_condition_and_makes_nothing(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=-1)
-    assert "spec.tfReplicaSpecs[Worker].replicas" in harness.condition("Failed")["message"]
-    assert harness.api.names(PODS) == []
-
-
-def test_a_job_that_somebody_else_manages_is_left_alone(harness: Harness) -> None:
-    harness.submit(Worker=1, run_policy={"managedBy": "kueue.x-k8s.io/multikueue"})
-    assert harness.calls_of_sync() == []
-
-
-def test_a_job_that_is_being_deleted_is_left_to_the_garbage_collector(harness: Harness) -> None:
-    harness.submit(Worker=1)
-    harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
-    assert harness.calls_of_sync() == []
 
 
 def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None:

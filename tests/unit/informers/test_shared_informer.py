@@ -361,21 +361,6 @@ def test_a_resync_gives_the_newest_object_and_never_an_older_one(make: Make, ser
 # --- faults of the server
 
 
-def test_what_a_watch_missed_is_recovered_by_the_next_list(make: Make, server: Server, clock: FakeClock) -> None:
-    server.put("a")
-    server.put("b")
-    informer, view = watched(make)
-    caught_up(informer, server, view)
-    server.mute_watches()
-    server.remove("a")
-    server.put("c")
-    server.put("b")
-    server.compact()
-    server.end_watches(losing_events=True)
-    recover(informer, server, clock, view)
-    assert view.calls[2:] == [("delete", "a"), ("update", "b"), ("add", "c")]
-
-
 def test_an_object_made_anew_during_a_gap_comes_as_one_update_with_another_uid(
     make: Make, server: Server, clock: FakeClock
 ) -> None:
@@ -431,20 +416,6 @@ def test_a_deletion_of_an_object_nobody_knew_is_delivered(make: Make, server: Se
     server.unmute_watches()
     server.remove("ghost")
     eventually(lambda: view.calls == [("delete", "ghost")])
-
-
-def test_a_relist_on_request_brings_what_a_watch_has_silently_missed(make: Make, server: Server) -> None:
-    server.put("a")
-    informer, view = watched(make)
-    caught_up(informer, server, view)
-    server.mute_watches()
-    server.put("b")
-    server.remove("a")
-    informer.relist()
-    caught_up(informer, server, view)
-    assert view.calls[1:] == [("delete", "a"), ("add", "b")]
-    server.put("c")
-    caught_up(informer, server, view)
 
 
 def test_a_relist_before_the_start_asks_for_nothing_more(make: Make, server: Server) -> None:

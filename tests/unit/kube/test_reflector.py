@@ -342,19 +342,6 @@ def test_expired_even_at_the_newest_version_it_waits() -> None:
     assert len(run.waits) == 2
 
 
-def test_list_and_watch_errors_in_a_row_end_in_the_true_state() -> None:
-    run = Run(
-        lists=[
-            api_error(500, "list"),
-            page(pod("a", 1), version=10),
-            TransportError("list"),
-            page(pod("b", 11), version=11),
-        ],
-        watches=[api_error(500, "watch"), [added(pod("c", 12))]],
-    )
-    assert run.reader.names == ["b", "c"]
-
-
 def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
     class RelistsInTheMiddle(Script):
         def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> Any:

@@ -316,45 +316,6 @@ def test_a_listener_that_fails_does_not_cost_the_lease(world: World, caplog: pyt
     assert "listener" in caplog.text
 
 
-def test_never_two_leaders_among_replicas_that_come_and_go(world: World) -> None:
-    rng = random.Random(7)
-    lock = threading.Lock()
-    working: set[str] = set()
-    led: set[str] = set()
-    clashes: list[set[str]] = []
-
-    def start(identity: str) -> Replica:
-        def work(stop: StopSignal) -> None:
-            with lock:
-                working.add(identity)
-                led.add(identity)
-                if len(working) > 1:
-                    clashes.append(set(working))
-            stop.wait(world.clock)
-            with lock:
-                working.discard(identity)
-
-        one = world.replica(identity)
-        one.work = work
-        return one.start()
-
-    def fail_now_and_then(call: Call) -> None:
-        if rng.random() < 0.2:
-            raise TransportError("reset")
-
-    world.api.react(fail_now_and_then)
-    alive = [start(f"replica-{number}") for number in range(3)]
-    for number in range(3, 10):
-        world.pass_time_until(lambda: any(one.elector.is_leader for one in alive) and bool(working))
-        leader = next(one for one in alive if one.elector.is_leader)
-        leader.stop.set()
-        world.pass_time_until(lambda leader=leader: "stopped" in leader.log)
-        alive.remove(leader)
-        alive.append(start(f"replica-{number}"))
-    assert clashes == []
-    assert len(led) >= 7
-
-
 @pytest.mark.parametrize(
     ("durations", "complaint"),
     [

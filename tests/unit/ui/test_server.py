@@ -12,7 +12,6 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tests.support.http_mistakes import check_server
 from tests.support.stage import moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.types import TFJOBS
@@ -82,11 +81,6 @@ def test_nothing_but_the_pages_files_can_be_read(world: World, path: str) -> Non
     with socket.create_connection(("127.0.0.1", world.server.port), timeout=WITHIN) as connection:
         connection.sendall(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1:{world.server.port}\r\n\r\n".encode())
         assert b" 404 " in connection.recv(4096).partition(b"\r\n")[0]
-
-
-def test_no_request_is_understood_in_two_ways(world: World) -> None:
-    address = ("127.0.0.1", world.server.port)
-    check_server(lambda: socket.create_connection(address, timeout=WITHIN), "/", head=403)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH", "OPTIONS", "HEAD", "TRACE"])

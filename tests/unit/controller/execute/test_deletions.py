@@ -78,15 +78,6 @@ def test_a_conflict_that_leaves_a_pod_alive_is_tried_again(harness: Harness) -> 
     assert harness.api.names(PODS) == []
 
 
-def test_one_event_tells_of_all_deletions(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=3)
-    harness.recorder.events.clear()
-    harness.suspend()
-    harness.sync()
-    assert harness.api.names(PODS) == []
-    assert harness.recorder.reasons.count("SuccessfulDeletePod") == 1
-
-
 def test_a_delete_that_fails_is_reported_and_repeated(harness: Harness) -> None:
     harness.submit_and_sync(Worker=1)
     harness.api.fail("delete", "pods", api_error(500, message="etcd is slow"))

@@ -90,19 +90,17 @@ def test_a_deletion_that_nobody_asked_for_is_not_urgent(world: World) -> None:
     assert (world.urgent, world.keys) == ([], ["ns/job"])
 
 
-def test_a_resync_queues_nothing(world: World) -> None:
-    world.handler.on_update(pod(), pod())
-    assert world.keys == []
+RUNS = PodStatus(phase="Running")
 
 
-def test_a_change_of_what_nobody_reads_queues_nothing(world: World) -> None:
-    world.handler.on_update(pod(), pod(version="2"))
-    assert world.keys == []
-
-
-def test_a_change_of_phase_queues_the_job(world: World) -> None:
-    world.handler.on_update(pod(), replace(pod(version="2"), status=PodStatus(phase="Running")))
-    assert world.keys == ["ns/job"]
+@pytest.mark.parametrize(
+    ("new", "keys"),
+    [(pod(), []), (pod(version="2"), []), (replace(pod(version="2"), status=RUNS), ["ns/job"])],
+    ids=["a resync", "what nobody reads", "a phase"],
+)
+def test_a_change_queues_the_job_if_somebody_reads_it(world: World, new: Pod, keys: list[str]) -> None:
+    world.handler.on_update(pod(), new)
+    assert world.keys == keys
 
 
 def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World) -> None:

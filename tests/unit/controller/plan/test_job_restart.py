@@ -189,15 +189,6 @@ def test_the_scope_may_change_while_the_job_runs() -> None:
     }
 
 
-@pytest.mark.parametrize(("noted", "number"), [(-2, 0), (10**12, 1_000_000)])
-def test_a_number_that_cannot_be_is_corrected(noted: int, number: int) -> None:
-    corrected = planned(started(running(), job_restarts=noted))
-    assert counted(corrected)[1] == number
-    pods = [make_pod(name, job_restarts=number) for name in WORKERS]
-    job = next_one(running(), planned(with_status(running(), corrected.status), *pods))
-    assert not planned(job, *pods).acts
-
-
 def test_where_counting_ends_a_replica_restarts_alone() -> None:
     job = started(running(), job_restarts=1_000_000)
     pods = [make_pod("Worker-0", job_restarts=1_000_000), evicted("Worker-1", job_restarts=1_000_000)]

@@ -359,16 +359,6 @@ def test_the_sync_that_ends_a_job_also_cleans_it_up() -> None:
     assert result.write_status_first
 
 
-@pytest.mark.parametrize("policy", ["All", "Running", "None"])
-@pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
-def test_a_finished_job_never_runs_again(kind: str, policy: str) -> None:
-    job = finished_job(kind, policy)
-    for pods in ((), all_pods("Running"), all_pods("Failed"), all_pods("Succeeded")):
-        result = planned(job, *pods, now=after(10**6))
-        assert not result.creations("pods")
-        assert result.status == job.status
-
-
 @pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
 @pytest.mark.parametrize(
     ("elapsed", "deleted", "requeue"), [(0, False, 3.0), (2.5, False, 0.5), (3, True, None), (9999, True, None)]

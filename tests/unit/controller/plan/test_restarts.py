@@ -178,20 +178,6 @@ def test_what_kubernetes_did_is_retried(policy: str, lost: Pod) -> None:
     assert counts(result) == {"1": 1}
 
 
-@pytest.mark.parametrize(
-    "failed",
-    [
-        make_pod("Worker-1", "Failed", exit_code=137, reason="OOMKilled"),
-        make_pod("Worker-1", "Failed", reason="DeadlineExceeded"),
-        make_pod("Worker-1", "Failed"),
-    ],
-)
-def test_under_never_every_other_end_fails_the_job(failed: Pod) -> None:
-    result = planned(job_of("Never"), make_pod("Worker-0"), failed)
-    assert result.is_true(C.FAILED)
-    assert counts(result) == {}
-
-
 @EVERY_POLICY
 @pytest.mark.parametrize(
     "leaving",

@@ -85,11 +85,6 @@ def test_scaling_down_and_up_again_is_neither_a_failure_nor_a_restart(policy: st
     assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1"]
 
 
-def test_scaling_up_makes_only_what_is_missing() -> None:
-    job = started(make_job({"Worker": 3}))
-    assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1", "Worker-2"]
-
-
 def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it_has_completed() -> None:
     evaluator = {"replicas": 2, "restartPolicy": "OnFailure"}
     both, alone = {"Worker": 1, "Evaluator": evaluator}, {"Worker": 1}

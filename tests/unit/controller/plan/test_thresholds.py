@@ -101,14 +101,6 @@ def test_the_verdict_on_a_job_with_thresholds(letters: str, spec: dict[str, Any]
     assert verdict(planned(job, *pods_by_letter(letters, Chief=chief))) == expected
 
 
-def test_the_others_are_stopped_as_the_clean_pod_policy_says() -> None:
-    for policy, stopped in (("Running", ["Worker-2"]), ("All", ["Worker-0", "Worker-1", "Worker-2"]), ("None", [])):
-        job = job_with("SSR", minSucceededWorkers=2, runPolicy={"cleanPodPolicy": policy})
-        result = planned(job, *pods_by_letter("SSR"))
-        assert verdict(result) == "Succeeded"
-        assert result.deleted_pods == stopped
-
-
 def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() -> None:
     job = job_with("RFR", maxFailedWorkers=1)
     first = planned(job, *pods_by_letter("RFR"))

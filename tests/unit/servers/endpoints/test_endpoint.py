@@ -11,7 +11,6 @@ import msgspec
 import pytest
 
 from tests.support.eventually import eventually
-from tests.support.http_mistakes import check_server
 from tests.support.operator_process import ask
 from tests.support.threads import InThread, run_at_once
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint, _Page
@@ -78,29 +77,6 @@ def test_a_bug_in_a_route_costs_one_answer(endpoint: Endpoint) -> None:
     assert get(endpoint, "/healthz")[0] == 200
 
 
-def test_silent_clients_keep_nobody_out(endpoint: Endpoint) -> None:
-    silent = [connect(endpoint, "127.0.0.2") for _ in range(200)]
-    try:
-        for _ in range(20):
-            assert get(endpoint, "/healthz")[0] == 200
-        assert sum(thread.name.startswith("http") for thread in threading.enumerate()) <= 5
-    finally:
-        for one in silent:
-            one.close()
-
-
-def test_who_does_not_read_an_answer_keeps_nobody_out(endpoint: Endpoint) -> None:
-    greedy = [connect(endpoint, "127.0.0.2") for _ in range(16)]
-    try:
-        for one in greedy:
-            one.sendall(b"GET /long HTTP/1.1\r\n\r\n")
-        assert get(endpoint, "/healthz")[0] == 200
-        assert len(get(endpoint, "/long")[1]) == LONG
-    finally:
-        for one in greedy:
-            one.close()
-
-
 def test_a_page_that_takes_long_holds_up_no_other(endpoint: Endpoint) -> None:
     waiting = [InThread(lambda: get(endpoint, "/slow")) for _ in range(8)]
     assert BEGUN.acquire(timeout=60)
@@ -140,10 +116,6 @@ def test_what_is_no_request_gets_a_clear_answer(endpoint: Endpoint, sent: bytes,
     with connect(endpoint) as one:
         one.sendall(sent)
         assert one.makefile("rb").readline().split()[1] == status
-
-
-def test_no_request_is_understood_in_two_ways(endpoint: Endpoint) -> None:
-    check_server(lambda: connect(endpoint), "/healthz", head=501)
 
 
 def test_a_client_that_trickles_is_cut_off() -> None:

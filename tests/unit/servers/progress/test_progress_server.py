@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import ssl
 import time
 from collections.abc import Iterator
@@ -16,7 +15,6 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
-from tests.support.http_mistakes import check_server
 from tests.support.threads import run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
@@ -229,44 +227,6 @@ def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
     refused((answer.status, json.loads(answer.read())), 405)
     connection.close()
     assert replica.metrics.reports == 0
-
-
-def test_no_request_is_understood_in_two_ways(world: World) -> None:
-    replica = world.replica()
-    context = ssl.create_default_context(cadata=replica.authorities[-1])
-
-    def connect() -> ssl.SSLSocket:
-        plain = socket.create_connection(("127.0.0.1", replica.server.port), timeout=60)
-        return context.wrap_socket(plain, server_hostname="127.0.0.1")
-
-    check_server(connect, status_path(NAMESPACE, NAME), head=405)
-
-
-def test_clients_that_say_little_keep_nobody_out(world: World) -> None:
-    replica = world.replica()
-    slow: list[socket.socket] = []
-    try:
-        for _ in range(200):
-            one = socket.create_connection(("127.0.0.1", replica.server.port), timeout=10)
-            slow.append(one)
-        context = ssl.create_default_context(cadata=replica.authorities[-1])
-        half = context.wrap_socket(
-            socket.create_connection(("127.0.0.1", replica.server.port), source_address=("127.0.0.2", 0), timeout=10),
-            server_hostname="127.0.0.1",
-        )
-        slow.append(half)
-        half.sendall(f"POST {status_path(NAMESPACE, NAME)} HTTP/1.1\r\nContent-Length: 60000\r\n\r\n".encode())
-        connection = http.client.HTTPSConnection(
-            "127.0.0.1", replica.server.port, context=context, timeout=10, source_address=("127.0.0.3", 0)
-        )
-        body = json.dumps({"trainerStatus": {"progressPercentage": 5}})
-        connection.request("POST", status_path(NAMESPACE, NAME), body, {"Authorization": f"Bearer {world.token()}"})
-        assert connection.getresponse().status == 200
-        connection.close()
-    finally:
-        for one in slow:
-            one.close()
-    world.wait_percentage(5)
 
 
 def test_a_report_that_is_refused_by_the_api_server_is_written_later(world: World) -> None:

@@ -5,14 +5,12 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.support.clock import FakeClock
 from tests.unit.local.apiserver.samples import World, named, refused
 from tfoperator.local.apiserver.display.representation import Wanted, representation
 from tfoperator.local.apiserver.display.tables import table_formats
-from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
+from tfoperator.local.apiserver.http.watch_streams import Watcher, serve
 from tfoperator.local.apiserver.resource_types import BUILTIN
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.store import Store
@@ -33,51 +31,6 @@ def events(one: Watcher) -> list[dict[str, Any]]:
 
 def secret(world: World, name: str, **labels: str) -> None:
     world.create(SECRETS, named(name, **labels))
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["in", "out", "delete"])), max_size=25),
-    st.integers(0, 25),
-)
-def test_a_selection_followed_by_its_events_is_the_selection(steps: list[tuple[str, str]], start: int) -> None:
-    world = World(history_limit=1000)
-    revision, mirror = world.store.revision, set()
-    selector = {"labelSelector": "on=1"}
-    for index, (name, action) in enumerate(steps):
-        if index == start:
-            revision = world.store.revision
-            mirror = {s.metadata["name"] for s in world.store.objects(SECRETS) if "on" in s.metadata.get("labels", {})}
-        labels = {"on": "1"} if action == "in" else {"n": str(index)}
-        exists = world.store.get(SECRETS, f"ns/{name}") is not None
-        if action == "delete":
-            if exists:
-                world.store.delete(SECRETS, f"ns/{name}")
-        elif exists:
-            world.update(SECRETS, name, metadata={"name": name, "labels": labels})
-        else:
-            secret(world, name, **labels)
-
-    for event in events(watcher(world.store, resourceVersion=str(revision), **selector)):
-        name = event["object"]["metadata"]["name"]
-        assert (event["type"] == "ADDED") is (name not in mirror)
-        (mirror.discard if event["type"] == "DELETED" else mirror.add)(name)
-
-    now = {s.metadata["name"] for s in world.store.objects(SECRETS) if "on" in s.metadata.get("labels", {})}
-    assert mirror == now
-
-
-def test_a_version_older_than_the_history_ends_with_an_error_event() -> None:
-    world = World(history_limit=2)
-    start = world.store.revision
-    for name in "abc":
-        secret(world, name)
-
-    one = watcher(world.store, resourceVersion=str(start))
-
-    (event,) = events(one)
-    assert (event["type"], event["object"]["code"], event["object"]["reason"]) == ("ERROR", 410, "Expired")
-    assert one.closed
 
 
 def test_a_version_from_another_servers_future_has_expired_too(world: World) -> None:
@@ -146,12 +99,6 @@ def test_a_table_names_its_columns_once(world: World) -> None:
     assert second["object"]["columnDefinitions"] is None
 
 
-def test_contradictory_options_are_refused() -> None:
-    query = {"sendInitialEvents": "false", "resourceVersionMatch": "Exact", "resourceVersion": "1"}
-    with refused(422):
-        check_watch_options(ListRequest.parse(SECRETS, query))
-
-
 class Lines:
     def __init__(self) -> None:
         self.data = b""
@@ -182,19 +129,3 @@ def test_bookmarks_come_at_their_interval() -> None:
     with pytest.raises(ConnectionResetError):
         asyncio.run(bookmarks(sink, timeout=300, interval=0.01))
     assert sink.types == ["BOOKMARK"] * 3
-
-
-def test_a_watch_whose_client_is_gone_leaves_the_store() -> None:
-    class Gone:
-        async def write(self, data: bytes) -> None:
-            raise ConnectionResetError
-
-    async def run() -> Watcher:
-        world = World()
-        secret(world, "a")
-        one = watcher(world.store)
-        with pytest.raises(ConnectionResetError):
-            await serve(one, Gone(), timeout=10, bookmark_interval=10)
-        return one
-
-    assert asyncio.run(run()).closed

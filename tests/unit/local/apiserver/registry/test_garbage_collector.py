@@ -1,8 +1,5 @@
 from __future__ import annotations
 
-from hypothesis import given, settings
-from hypothesis import strategies as st
-
 from tests.support.manifests import owner_reference
 from tests.unit.local.apiserver.samples import Json, World
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
@@ -22,26 +19,6 @@ def make(world: World, name: str, *owners: Json, block: bool = False) -> Json:
 def delete(world: World, name: str, policy: str = "") -> None:
     world.registry.delete(CONFIG_MAPS, "ns", name, DeleteOptions(propagation_policy=policy or None))
     world.settle()
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.lists(st.lists(st.integers(0, 7), max_size=3), min_size=2, max_size=8), st.integers(0, 7))
-def test_exactly_what_has_no_living_owner_goes(owners: list[list[int]], victim: int) -> None:
-    world = World()
-    made: list[Json] = []
-    for index, wanted in enumerate(owners):
-        named = sorted({number for number in wanted if number < index})
-        made.append(make(world, f"c{index}", *(made[number] for number in named)))
-    victim %= len(made)
-
-    delete(world, f"c{victim}")
-
-    gone = {victim}
-    for index, wanted in enumerate(owners):
-        named = {number for number in wanted if number < index}
-        if named and named <= gone:
-            gone.add(index)
-    assert world.names(CONFIG_MAPS) == [f"c{index}" for index in range(len(made)) if index not in gone]
 
 
 def test_foreground_goes_from_the_leaves_to_the_root(world: World) -> None:

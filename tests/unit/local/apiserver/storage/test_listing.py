@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from tests.unit.local.apiserver.samples import World, named
 from tfoperator.local.apiserver.display.representation import Wanted, negotiate
@@ -15,28 +13,6 @@ SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
 
 def page(world: World, **query: str) -> StoredPage:
     return list_page(world.store, SECRETS, "", ListRequest.parse(SECRETS, {**query}))
-
-
-@settings(max_examples=60, deadline=None)
-@given(st.integers(0, 9), st.integers(1, 4), st.lists(st.integers(0, 12), max_size=6))
-def test_pages_add_up_to_the_state_at_the_first_one(count: int, limit: int, meddling: list[int]) -> None:
-    world = World()
-    for index in range(count):
-        world.create(SECRETS, named(f"s{index:02}"))
-    first = page(world, limit=str(limit))
-    found, token = list(first.items), first.continue_token
-    while token:
-        if meddling:
-            key = f"ns/s{meddling.pop():02}"
-            if world.store.get(SECRETS, key) is None:
-                world.create(SECRETS, named(key.partition("/")[2]))
-            else:
-                world.store.delete(SECRETS, key)
-        one = page(world, limit=str(limit), **{"continue": token})
-        assert one.revision == first.revision
-        found, token = [*found, *one.items], one.continue_token
-
-    assert [stored.metadata["name"] for stored in found] == [f"s{index:02}" for index in range(count)]
 
 
 def test_a_token_expires_with_the_history() -> None:
