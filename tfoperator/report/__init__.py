@@ -5,6 +5,7 @@
 """
 
 from tfoperator.report.blame import FailedRun, first_failure, suspects
+from tfoperator.report.curves import Curves, Point, number_of
 from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.report.report import Failure, Others, Report, Restart, make_report
@@ -15,12 +16,14 @@ __all__ = [
     "POD_GONE",
     "TAIL_BYTES",
     "TAIL_LINES",
+    "Curves",
     "FailedRun",
     "Failure",
     "FinalState",
     "Frame",
     "JobFacts",
     "Others",
+    "Point",
     "ReplicaFacts",
     "Report",
     "Restart",
@@ -33,6 +36,7 @@ __all__ = [
     "last_traceback",
     "make_report",
     "names_in_short",
+    "number_of",
     "report_lines",
     "suspects",
 ]

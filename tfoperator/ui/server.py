@@ -92,6 +92,12 @@ class UiServer(HttpServer):
         self._waiting = 0  # unfinished calls; used only in the loop's thread
         self._sessions = Sessions(self.port, lambda token: on_link(f"{self.url}#token={token}"))
 
+    def start(self) -> None:
+        """Start to answer; on this machine also to record, so that curves begin with the job."""
+        super().start()
+        if self._cluster is not None and self._local:
+            self._cluster.watch()
+
     def stop(self) -> None:
         """Stop listening, end every page's stream, and every thread. Idempotent."""
         super().stop()

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import islice
+from typing import Any, cast
 
 import pytest
 
@@ -65,6 +66,18 @@ def test_a_page_frames_something_only_where_its_cluster_is_this_machine(world: W
         with shown.visitor.stream("/api/job?namespace=default&name=mnist") as lines:
             assert until(lines, "job")["tensorBoard"]["framed"] is framed
     of_this_machine.server.stop()
+
+
+def test_on_this_machine_curves_begin_before_the_first_page() -> None:
+    world = World(local=True)
+    board = cast(Any, world.server)._cluster.board
+    job = train(world.stage)
+    uid = job["metadata"]["uid"]
+    eventually(lambda: board.history.metrics(uid), what="the first point")
+    told = {"step": 421, "metrics": [{"name": "loss", "value": "0.5"}]}
+    world.stage.edit(TFJOBS, "default", "mnist", {"status": {"progress": told}})
+    eventually(lambda: [point.step for point in board.history.metrics(uid)["loss"]] == [420, 421], what="the second")
+    world.server.stop()
 
 
 def test_a_query_of_more_fields_than_anybody_needs_is_refused(world: World) -> None:

@@ -19,7 +19,7 @@ from tfoperator.ui.jobs.logs import LogFeed
 from tfoperator.ui.jobs.objects import SeenJob
 from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.usage import UsageSamples
-from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, metric_curves, replica_rows
+from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, replica_rows
 from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
 
@@ -126,7 +126,7 @@ def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str
         "job": job_detail(seen, queues.get(uid), local=board.local),
         "replicas": replica_rows(seen.job, board.pods(seen), board.history.pods(uid)),
         "events": event_rows(board.events(seen)),
-        "curves": metric_curves(board.history.metrics(uid)),
+        "curves": board.history.metrics(uid),
     }
 
 

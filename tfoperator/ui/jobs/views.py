@@ -23,7 +23,6 @@ from tfoperator.sdk.states import (
     waiting_reason,
     wanted_replicas,
 )
-from tfoperator.ui.jobs.history import Point
 from tfoperator.ui.jobs.objects import SeenJob, SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 
@@ -124,11 +123,6 @@ def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
         }
         for event in reversed(latest)
     ]
-
-
-def metric_curves(metrics: Mapping[str, Sequence[Point]]) -> dict[str, list[Point]]:
-    """Return curves by the metric's name."""
-    return {name: list(points) for name, points in metrics.items()}
 
 
 def _replica(name: str, pod: SeenPod) -> dict[str, Any]:

@@ -48,14 +48,19 @@ export class OverviewTab {
       Number.isFinite(when) && `reported at ${clock(when)}`].filter(Boolean).join(" \u00b7 ");
     const bar = h("i");
     bar.style.width = `${percent ?? 0}%`;
-    const charts = Object.entries(curves).slice(0, CHARTS).map(([name, points]) =>
-      chart({ title: name, series: [{ name, points: points.map(([time, value]) => [time, value]) }] }));
+    const charts = Object.entries(curves).filter(([, points]) => points.length > 1).slice(0, CHARTS).map(curve);
     this.progress.replaceChildren(h("header", {}, h("h2", {}, "Progress")), h("div", { class: "body" },
       h("div", { class: "big" }, percent === null ? "" : h("strong", {}, `${Math.round(percent)}%`), h("span", { class: "muted num" }, says)),
       percent === null ? "" : h("div", { class: `meter ${tone(job.state) === "run" ? "" : tone(job.state)}`, role: "progressbar", "aria-label": "Progress",
         "aria-valuemin": 0, "aria-valuemax": 100, "aria-valuenow": Math.round(percent) }, bar),
       metrics(progress), behind(progress), h("div", { class: "charts" }, charts)));
   }
+}
+
+// Over steps, where each point has one.
+function curve([name, points]) {
+  const stepped = points.every(([, , at]) => at >= 0);
+  return chart({ title: name, series: [{ name, points: points.map(([time, value, at]) => [stepped ? at : time, value]) }], ...(stepped && { x: (at) => `step ${count(Math.round(at))}` }) });
 }
 
 function metrics(progress) {

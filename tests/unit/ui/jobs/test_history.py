@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from tfoperator.ui.jobs.history import MAX_JOBS, MAX_METRICS, MAX_POINTS, History
+from tfoperator.report.curves import MAX_CURVES, MAX_POINTS
+from tfoperator.ui.jobs.history import MAX_JOBS, History
 
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
@@ -32,6 +33,41 @@ def test_the_same_report_again_is_no_point() -> None:
     for _ in range(3):
         history.saw_progress("u", report(1, loss="2.5"), NOW)
     assert len(history.metrics("u")["loss"]) == 1
+
+
+def spoken(replica: str, at: int, step: int, loss: str, *, news: int = 0) -> dict[str, Any]:
+    """A status in which a replica speaks that has reported `at` seconds after noon; another one `news` after it."""
+    said = report(at + news, loss=loss)
+    return {**said, "replica": replica, "reportTime": report(at)["lastUpdatedTime"], "step": step}
+
+
+def test_news_of_another_replica_is_no_point_of_the_one_that_speaks() -> None:
+    history = History()
+    for news in range(5):
+        history.saw_progress("u", spoken("worker-0", 1, 10, "2.5", news=news), NOW)
+    assert len(history.metrics("u")["loss"]) == 1
+
+
+def test_curves_of_several_replicas_don_t_mix() -> None:
+    history = History()
+    for step in range(4):
+        history.saw_progress("u", spoken(f"worker-{step % 2}", step, 10 * step, str(step)), NOW)
+    found = {name: [(point.step, point.value) for point in points] for name, points in history.metrics("u").items()}
+    assert found == {"loss": [(0, 0), (20, 2)], "loss (worker-1)": [(10, 1), (30, 3)]}
+
+
+def test_a_program_that_goes_on_from_a_checkpoint_replaces_the_steps_that_it_does_again() -> None:
+    history = History()
+    for at, (step, loss) in enumerate([(10, "5"), (20, "4"), (30, "3"), (20, "4.5"), (40, "2")]):
+        history.saw_progress("u", spoken("worker-0", at, step, loss), NOW)
+    assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == [(10, 5), (20, 4.5), (40, 2)]
+
+
+def test_of_a_value_that_stays_the_first_and_the_last_point_are_kept() -> None:
+    history = History()
+    for at, loss in enumerate("2222111"):
+        history.saw_progress("u", spoken("worker-0", at, at, loss), NOW)
+    assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == [(0, 2), (3, 2), (4, 1), (6, 1)]
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "high", "", "1e999"])
@@ -61,8 +97,8 @@ def test_a_curve_keeps_its_whole_length_in_bounded_points() -> None:
 
 def test_metrics_and_jobs_are_bounded() -> None:
     history = History()
-    history.saw_progress("first", report(1, **{f"m{i}": "1" for i in range(MAX_METRICS * 2)}), NOW)
-    assert len(history.metrics("first")) == MAX_METRICS
+    history.saw_progress("first", report(1, **{f"m{i}": "1" for i in range(MAX_CURVES * 2)}), NOW)
+    assert len(history.metrics("first")) == MAX_CURVES
     for number in range(MAX_JOBS):
         history.saw_progress(f"u{number}", report(1, loss="1"), NOW)
     assert history.metrics("first") == {}

@@ -1,0 +1,95 @@
+"""The metrics of a job's training by step: from the progress in its status, each time that it changes. No I/O.
+
+A status has the newest report of the one replica that speaks for the job, and its time; another replica's news is none
+of this one's. Each replica's values are a curve of their own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+MAX_POINTS = 1000
+"""Points of a curve; beyond it, every second one of the older half is dropped."""
+MAX_CURVES = 32
+"""Curves of a job: the first ones."""
+
+
+class Point(msgspec.Struct, frozen=True, array_like=True):
+    """A metric's value at a time (seconds since 1970) and at a step (-1: unknown)."""
+
+    time: float
+    value: float
+    step: int = -1
+
+
+class Curves:
+    """The curves of one job. Not thread-safe.
+
+    Where a program goes on from an earlier step, what it does again replaces what was. Of a value that stays the same,
+    the first and the last point are kept.
+    """
+
+    def __init__(self) -> None:
+        self._points: dict[str, list[Point]] = {}
+        self._reported: object = None
+        self._first: str | None = None  # the replica that spoke first
+
+    def add(self, progress: Mapping[str, Any], now: datetime) -> None:
+        """Add the values of `status.progress`, plain data of any shape, unless they are those of the last call."""
+        replica = str(progress.get("replica") or "")
+        when = str(progress.get("reportTime") or progress.get("lastUpdatedTime") or "")
+        step = progress.get("step")
+        step = step if isinstance(step, int) and not isinstance(step, bool) else -1
+        values = [(one["name"], number_of(one.get("value"))) for one in _metrics(progress)]
+        report = (replica, when, step, values)
+        if not values or report == self._reported:
+            return
+        self._reported = report
+        self._first = replica if self._first is None else self._first
+        suffix = "" if replica == self._first else f" ({replica})"
+        for name, value in values:
+            if value is not None:
+                self._append(name + suffix, Point(_seconds(when, now), value, step))
+
+    def points(self) -> dict[str, list[Point]]:
+        """Return the curves by metric, the oldest point first; those of a second replica as `loss (worker-1)`."""
+        return {name: list(points) for name, points in self._points.items()}
+
+    def _append(self, name: str, point: Point) -> None:
+        if name not in self._points and len(self._points) >= MAX_CURVES:
+            return
+        points = self._points.setdefault(name, [])
+        while points and points[-1].step >= point.step >= 0:
+            points.pop()
+        if len(points) > 1 and points[-1].value == points[-2].value == point.value:
+            points.pop()
+        points.append(point)
+        if len(points) > MAX_POINTS:
+            half = MAX_POINTS // 2
+            points[:half] = points[:half:2]
+
+
+def number_of(value: object) -> float | None:
+    """Return a number that a report has as text or number; None (also for `nan`) if it can't be a point of a curve."""
+    try:
+        number = float(str(value))
+    except ValueError:
+        return None
+    return number if number - number == 0 else None
+
+
+def _metrics(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
+    metrics = progress.get("metrics")
+    found = metrics if isinstance(metrics, list) else []
+    return [one for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
+
+
+def _seconds(when: str, now: datetime) -> float:
+    try:
+        return datetime.fromisoformat(when).timestamp()
+    except ValueError:
+        return now.timestamp()
