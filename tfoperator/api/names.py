@@ -50,6 +50,9 @@ GANG_TOPOLOGY_ANNOTATION = LABEL_PREFIX + "gang-topology"
 """On a TFJob: the label of nodes, such as `topology.kubernetes.io/zone`, whose value all nodes of its gang share, where
 Kubernetes' own scheduler places gangs."""
 
+ANNOTATION_PARAMETERS = LABEL_PREFIX + "parameters"
+"""On a TFJob made from a Python function: what the function is called with, as a JSON object."""
+
 EMBEDDED_VERSION = "+tfoperator.embedded"
 """The end of the version by which clients know the control plane of their own machine."""
 

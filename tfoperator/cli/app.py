@@ -21,6 +21,7 @@ from tfoperator.cli.commands.jobs.wait import wait
 from tfoperator.cli.commands.launch import launch
 from tfoperator.cli.commands.migrate import migrate
 from tfoperator.cli.commands.run import run
+from tfoperator.cli.commands.runs import compare, runs
 from tfoperator.cli.commands.ui import ui
 from tfoperator.cli.commands.validate import validate
 from tfoperator.cli.option_groups import flat
@@ -89,6 +90,10 @@ def make_app() -> typer.Typer:
     for name, command in _LOCAL_COMMANDS.items():
         group.command(name)(flat(command))
     app.add_typer(group, name="local")
+    kept = typer.Typer()
+    kept.callback(invoke_without_command=True)(flat(runs))
+    kept.command("compare")(flat(compare))
+    app.add_typer(kept, name="runs")
     pipelines = typer.Typer(help="Pipelines of components, and what came from what.", no_args_is_help=True)
     for name, command in _PIPELINE_COMMANDS.items():
         pipelines.command(name)(flat(command))

@@ -6,14 +6,15 @@ there). In a cluster it must be in the image.
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import PurePath
 from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.names import ANNOTATION_PARAMETERS, DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 from tfoperator.kube.pod_spec import GPU, verbatim
 
@@ -23,12 +24,15 @@ LOCAL_IMAGE = "local/program"
 _LONGEST_NAME = 40
 """Characters of a name made from a file's: with the suffix `-worker-9999` it is still a valid service name."""
 
+_MOST_PARAMETERS, _LONGEST_VALUE = 100, 200
+
 
 class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     """The program to run, and the number of replicas. `command` is the command line before the program's own `args`.
 
     Without `workers` there is one, unless a chief trains. `gpus` is per training replica; a parameter
-    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job.
+    server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job. `parameters` are
+    those of a function, for the record: the first characters of the first ones.
     """
 
     name: str
@@ -41,6 +45,7 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     evaluator: bool = False
     gpus: int = 0
     max_restarts: int = 0
+    parameters: Mapping[str, Any] | None = None
 
     def manifest(self) -> dict[str, Any]:
         """Return the TFJob."""
@@ -57,7 +62,12 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.max_restarts:
             spec = {"runPolicy": {"backoffLimit": self.max_restarts}, **spec}
-        return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": {"name": self.name}, "spec": spec}
+        metadata: dict[str, Any] = {"name": self.name}
+        if self.parameters is not None:
+            first = list(self.parameters.items())[:_MOST_PARAMETERS]
+            told = {str(name)[:_LONGEST_VALUE]: str(value)[:_LONGEST_VALUE] for name, value in first}
+            metadata["annotations"] = {ANNOTATION_PARAMETERS: json.dumps(told)}
+        return {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "metadata": metadata, "spec": spec}
 
     def _replicas(self, kind: ReplicaType, count: int) -> dict[str, Any]:
         container: dict[str, Any] = {

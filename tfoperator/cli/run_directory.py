@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""
 
+RESULT, LOG = "result.json", "tfoperator.log"
+"""Files in a run's directory: the result, which comes at its end, and the operator's log, locked until then."""
+
 _DIRECTORY_HINT = "A run keeps its logs; choose a directory for them with --logs-dir."
 
 
@@ -130,7 +133,10 @@ def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
 
 
 def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
+    import msgspec
     import yaml
+
+    from tfoperator.local.run.records import RECORDS
 
     for raw in engine.final_jobs:
         job = json.loads(raw)
@@ -142,7 +148,8 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
         when = event.last_timestamp.isoformat() if event.last_timestamp else "-"
         lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
     write_private(run_dir / "events.txt", "".join(lines).encode())
-    write_private(run_dir / "result.json", (json.dumps(as_dict(result), indent=2) + "\n").encode())
+    write_private(run_dir / RECORDS, msgspec.json.encode(engine.records))
+    write_private(run_dir / RESULT, (json.dumps(as_dict(result), indent=2) + "\n").encode())
 
 
 def as_dict(result: RunResult) -> dict[str, Any]:

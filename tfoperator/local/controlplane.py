@@ -107,7 +107,7 @@ class ControlPlane:
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
         self.server = EmbeddedApiServer(port=port, token=token, usage=self.meter.read)
-        self.client = Client(_config(self.server))
+        self.client = Client(client_config(self.server))
         self.agent = NodeAgent(
             self.client,
             run_dir=run_dir,
@@ -171,7 +171,7 @@ class ControlPlane:
             self._operator.start()
             if self._make_page is not None:
                 # The page has its own client, which watches while the page is served, and is closed with it.
-                page = self._make_page(Client(_config(self.server)), self._on_page_link, self._archive_dir)
+                page = self._make_page(Client(client_config(self.server)), self._on_page_link, self._archive_dir)
                 undo.callback(self._quietly, "page", page.stop)
                 page.start()
             self._cleanup = undo.pop_all()
@@ -207,7 +207,8 @@ class ControlPlane:
             logger.exception("stopping the %s failed", what)
 
 
-def _config(server: EmbeddedApiServer) -> ClusterConfig:
+def client_config(server: EmbeddedApiServer) -> ClusterConfig:
+    """Return how a client of this process reaches the server."""
     return ClusterConfig(
         server=server.url,
         tls=TlsOptions(ca=server.certificate),

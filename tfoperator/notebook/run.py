@@ -160,6 +160,7 @@ def run_locally(
         chief=bool(num_chief_replicas),
         gpus=gpus_per_worker,
         max_restarts=max_restarts,
+        parameters=parameters,
     ).manifest()
     result = LocalRunResult(_run(_with_env(manifest, env), view, run_dir, timeout))
     if result.run.outcome is not RunOutcome.SUCCEEDED:

@@ -33,8 +33,9 @@ class Curves:
     the first and the last point are kept.
     """
 
-    def __init__(self) -> None:
-        self._points: dict[str, list[Point]] = {}
+    def __init__(self, points: Mapping[str, list[Point]] | None = None) -> None:
+        """Start with these points."""
+        self._points = dict(points or {})
         self._reported: object = None
         self._first: str | None = None  # the replica that spoke first
 
@@ -84,7 +85,7 @@ def number_of(value: object) -> float | None:
 
 def _metrics(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
     metrics = progress.get("metrics")
-    found = metrics if isinstance(metrics, list) else []
+    found = metrics if isinstance(metrics, list | tuple) else ()
     return [one for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
 
 

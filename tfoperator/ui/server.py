@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 from pathlib import Path
@@ -18,6 +18,7 @@ import msgspec
 import tfoperator
 from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
+from tfoperator.report import Curves
 from tfoperator.sdk import TFJobError
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.ui.assets import NOT_STORED, assets
@@ -60,7 +61,7 @@ class UiServer(HttpServer):
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
-    may edit a service says what a TensorBoard's address is.
+    may edit a service says what a TensorBoard's address is. `curves` are those of jobs that have ended, by UID.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -76,6 +77,7 @@ class UiServer(HttpServer):
         archive_dir: str | os.PathLike[str] | None = None,
         pipelines: Path | str | None = None,
         local: bool = False,
+        curves: Mapping[str, Curves] | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
@@ -85,7 +87,7 @@ class UiServer(HttpServer):
         source = source or (client.server if client is not None else "this machine")
         self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
         self._local = local
-        self._cluster = None if client is None else Cluster(client, namespaces, local)
+        self._cluster = None if client is None else Cluster(client, namespaces, local, curves or {})
         self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
         self._readers = Readers()
         self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")
@@ -215,9 +217,11 @@ class UiServer(HttpServer):
 class Cluster:
     """The caches of a cluster's jobs, which are watched from the first page on."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str], local: bool) -> None:
+    def __init__(self, client: Client, namespaces: Sequence[str], local: bool, curves: Mapping[str, Curves]) -> None:
         self.client = client
         self.board = Board(client, namespaces=namespaces, local=local)
+        for uid, known in curves.items():
+            self.board.history.know_curves(uid, known)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)
 

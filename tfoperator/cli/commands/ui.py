@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import threading
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, ClusterOptions
 from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local
+from tfoperator.cli.recorded import find_run, opened
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note, say
+
+if TYPE_CHECKING:
+    from tfoperator.kube.client import Client
 
 PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free one.")]
 
 
 def ui(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[RUN]", help="Show a run of tfoperator run that has ended, not a cluster.")
+    ] = None,
     all_namespaces: AllNamespaces = False,
     port: PagePort = 0,
     archive_dir: ArchiveDir = None,
@@ -33,39 +40,43 @@ def ui(
     It listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The link that is printed
     lets one browser in, once; another one follows. Ctrl-C ends it.
     """
-    from tfoperator.servers.http import ListenError
-    from tfoperator.ui import UiServer
-
+    home = checked_home(str(pipelines or DEFAULT_HOME))
     if pipelines is not None:
-        from tfoperator.cli.commands.pipeline.opening import opened
+        from tfoperator.cli.commands.pipeline.opening import opened as opened_home
 
-        with opened(pipelines):
+        with opened_home(pipelines):
             pass  # it exists and is readable
+    if run is not None:
+        found = find_run(run)
+        with opened(found) as recorded:
+            source = f"run {found.name}, which has ended"
+            _serve(recorded.client, port=port, source=source, pipelines=home, local=True, curves=recorded.curves)
+        return
     with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
         # Report now, not on the page: no connection, no rights, no CRD.
         client.check_access(where)
-        ended = threading.Event()
+        api, local = client.api, is_local(client.api)
+        _serve(api, port=port, namespaces=(where,), archive_dir=archive_dir, pipelines=home, local=local)
+
+
+def _serve(client: Client, **options: Any) -> None:
+    """Serve a page until it is interrupted. Raises CliError."""
+    from tfoperator.servers.http import ListenError
+    from tfoperator.ui import UiServer
+
+    ended = threading.Event()
+    try:
+        server = UiServer(client, on_link=_tell, **options)
+    except ListenError as error:
+        raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
+    with Interruptions(ended.set):
+        server.start()
         try:
-            server = UiServer(
-                client.api,
-                port=port,
-                namespaces=(where,),
-                source=client.api.server,
-                archive_dir=archive_dir,
-                pipelines=checked_home(str(pipelines or DEFAULT_HOME)),
-                local=is_local(client.api),
-                on_link=_tell,
-            )
-        except ListenError as error:
-            raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
-        with Interruptions(ended.set):
-            server.start()
-            try:
-                ended.wait()
-            finally:
-                server.stop()
-        note("the page has ended")
+            ended.wait()
+        finally:
+            server.stop()
+    note("the page has ended")
 
 
 def _tell(url: str) -> None:

@@ -29,7 +29,7 @@ def progress_text(progress: TrainingProgress, now: datetime) -> str:
 def metric_texts(progress: TrainingProgress) -> list[str]:
     """Return `loss 0.23`: the first few metrics, a loss first."""
     ordered = sorted(progress.metrics, key=lambda metric: metric.name != "loss")
-    return [f"{metric.name} {_short(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
+    return [f"{metric.name} {short_number(metric.value)}" for metric in ordered[:_SHOWN_METRICS]]
 
 
 def seconds_left(progress: TrainingProgress, now: datetime) -> float | None:
@@ -64,7 +64,7 @@ def behind_text(progress: TrainingProgress, now: datetime) -> str:
     return ", ".join(f"{one.name} at step {one.step} ({age(one.last_updated_time, now)} ago)" for one in late)
 
 
-def _short(value: str) -> str:
+def short_number(value: str) -> str:
     """Return a number with few digits; any other text unchanged."""
     try:
         return f"{float(value):.4g}" if "." in value or "e" in value.lower() else value

@@ -65,14 +65,15 @@ class EmbeddedApiServer:
         log_reader: LogReader | None = None,
         usage: UsageSource | None = None,
         custom_resources: Sequence[CustomResource] | None = None,
+        objects: Sequence[dict[str, Any]] = (),
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
         """Reserve the address. Port 0 selects a free one; no token: a random one; no custom resources: TFJobs.
 
         `history_limit` is the number of events of each resource type that a watch can be resumed over. The
-        `bookmark_interval` is in seconds. With `usage`, `metrics.k8s.io` is served. Raises ValueError for a host that
-        isn't loopback, OSError if the port is in use.
+        `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
+        `metrics.k8s.io` is served. Raises ValueError for a host that isn't loopback, OSError if the port is in use.
         """
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
         if not address.is_loopback:
@@ -87,6 +88,7 @@ class EmbeddedApiServer:
         self._clock = clock or SystemClock()
         self._usage = usage
         self._custom = tuple(custom_resources) if custom_resources is not None else tfjobs()
+        self._objects = objects
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
         self._logs = LogThreads()
@@ -247,6 +249,10 @@ class EmbeddedApiServer:
         GarbageCollector(store, registry, asyncio.get_running_loop().call_soon)
         for name in _NAMESPACES:
             registry.create(NAMESPACES, "", {"metadata": {"name": name}}, WriteOptions())
+        kinds = {(resource.api_version, resource.kind): resource for resource in resources}
+        for obj in self._objects:
+            kept = kinds[obj["apiVersion"], obj["kind"]]
+            store.create(kept, kept.key(obj["metadata"].get("namespace", ""), obj["metadata"]["name"]), obj)
         tokens = TokenIssuer()
         requests = self._requests = ResourceRequests(
             store,

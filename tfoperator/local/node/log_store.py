@@ -168,6 +168,17 @@ class LogStore:
             self._growing.append(log)
             return log
 
+    def reopen(self) -> None:
+        """Take the logs that are there already, of containers that have ended. Call it before any other."""
+        found = [path for path in self.root.glob("*/*/*/*.log") if path.stem.isdecimal() and not path.is_symlink()]
+        for path in sorted(found, key=lambda path: int(path.stem)):
+            namespace, pod, container, _ = path.relative_to(self.root).parts
+            log, times, kept = LogFile(path), LineTimes(), path.stat()
+            log.close()
+            times.note(kept.st_size, datetime.fromtimestamp(kept.st_mtime, UTC))
+            self._latest.setdefault((namespace, pod, container), []).append(log)
+            self._times[log] = times
+
     def attempts(self, namespace: str, pod: str, container: str) -> tuple[LogFile, ...]:
         """Return the logs of one container, oldest first."""
         with self._lock:

@@ -6,6 +6,7 @@
 from tfoperator.local.run.container_output import LogChunk
 from tfoperator.local.run.job_run import JobRun
 from tfoperator.local.run.lifecycle import ControlPlaneFailed
+from tfoperator.local.run.records import RecordedRun, read_records
 from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
 from tfoperator.report import FinalState
 
@@ -15,7 +16,9 @@ __all__ = [
     "JobResult",
     "JobRun",
     "LogChunk",
+    "RecordedRun",
     "ReplicaResult",
     "RunOutcome",
     "RunResult",
+    "read_records",
 ]

@@ -14,6 +14,8 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+import msgspec
+
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
@@ -23,6 +25,7 @@ from tfoperator.local.node import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
+from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime import Mount, RuntimeName, real_path
@@ -77,7 +80,7 @@ class JobRun:
         ControlPlaneFailed if the operator fails, and the exceptions of the listener. In every case no process, thread
         or port is left.
         """
-        began = time.monotonic()
+        began, at = time.monotonic(), datetime.now(UTC).replace(microsecond=0)
         send = self._lifecycle.send
         plane = ControlPlane(
             self._run_dir,
@@ -102,7 +105,7 @@ class JobRun:
             reader.close()
         outcome = self._lifecycle.outcome
         jobs = tuple(self._result(seen, plane, outcome) for seen in self._lifecycle.jobs.values())
-        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs)
+        return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, at)
 
     @property
     def final_jobs(self) -> tuple[bytes, ...]:
@@ -113,6 +116,13 @@ class JobRun:
     def events(self) -> tuple[Event, ...]:
         """Every event of the run."""
         return tuple(self._lifecycle.events)
+
+    @property
+    def records(self) -> RunRecords:
+        """What is kept of the run."""
+        seen = self._lifecycle
+        events = {event.metadata.uid: event for event in seen.events}
+        return RunRecords.of(self.final_jobs, [pod.raw for pod in seen.pods.values()], events.values(), seen.curves)
 
     def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
         """Show changes and lines until everything has been stopped and shown."""
@@ -165,6 +175,7 @@ class JobRun:
             outcome=outcome,
             kernel_log=read_kernel_log,
             full_disk=lambda: full_disk([self._run_dir, self._work_dir or Path()]),
+            parameters=parameters_of(msgspec.json.decode(seen.raw)),
         )
 
 

@@ -11,6 +11,7 @@ import queue
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
@@ -24,12 +25,13 @@ from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.objects import HasMetadata, Pod
 from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import decoder
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
+from tfoperator.local.run.records import PodWithJson, decode_pod
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.usage import Usage
+from tfoperator.report import Curves
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +78,7 @@ class _PodGone(msgspec.Struct, frozen=True):
     pod: Pod
 
 
-Message = JobWithJson | Pod | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
+Message = JobWithJson | PodWithJson | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
 
 
 class _Abandoned(Exception):
@@ -107,7 +109,9 @@ class JobLifecycle:
         self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, for signal handlers
         self.jobs: dict[str, JobWithJson] = {}
         """The last seen state of each job, by UID."""
-        self.pods: dict[str, Pod] = {}
+        self.curves: dict[str, Curves] = {}
+        """The metrics of each job, by UID."""
+        self.pods: dict[str, PodWithJson] = {}
         """Every pod of the run, by UID."""
         self.events: list[Event] = []
         """Every event."""
@@ -190,7 +194,7 @@ class JobLifecycle:
         informers = SharedInformerFactory(plane.client)
         put = self.send
         informers.informer(TFJOBS, _decode_job).add_handler(Callbacks(changed=put))
-        informers.informer(PODS, decoder(Pod)).add_handler(Callbacks(changed=put, gone=lambda pod: put(_PodGone(pod))))
+        informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=put, gone=lambda pod: put(_PodGone(pod))))
         informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=put))
         informers.start()
         return informers
@@ -253,14 +257,20 @@ class JobLifecycle:
     def _tell(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
+    def _record(self, seen: JobWithJson) -> None:
+        uid, progress = seen.metadata.uid, seen.job.status.progress
+        self.jobs[uid] = seen
+        if progress is not None:
+            self.curves.setdefault(uid, Curves()).add(msgspec.to_builtins(progress), datetime.now(UTC))
+
     def _handle(self, message: Message) -> None:
         listener = self._listener
         match message:
             case JobWithJson():
                 if not self._over:
-                    self.jobs[message.metadata.uid] = message
+                    self._record(message)
                     self._tell(partial(listener.job_changed, message.job))
-            case Pod():
+            case PodWithJson():
                 self.pods[message.metadata.uid] = message
                 if message.metadata.controller is not None:
                     self._alive[message.metadata.uid] = message

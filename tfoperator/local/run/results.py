@@ -6,7 +6,8 @@ up, and a pod that was stopped at the end (exit code 143) has not failed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
+from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -14,6 +15,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import replica_name
+from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node import LogStore
@@ -62,7 +64,7 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     """The result of one TFJob. `condition` is empty if it had not ended.
 
     `log_dir` is the directory its TensorBoard showed, for `tensorboard --logdir`; empty if it had none, or it is gone.
-    `report` says why the job did not succeed, and what else went wrong.
+    `report` says why the job did not succeed, and what else went wrong. `parameters` are those that it trained with.
     """
 
     namespace: str
@@ -73,6 +75,8 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
     replicas: tuple[ReplicaResult, ...]
     log_dir: str = ""
     report: Report | None = None
+    parameters: dict[str, str] = {}
+    progress: TrainingProgress | None = None
 
     @property
     def succeeded(self) -> bool:
@@ -86,12 +90,13 @@ class JobResult(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class RunResult(msgspec.Struct, frozen=True, rename="camel"):
-    """The result of a run. `seconds` is its duration."""
+    """The result of a run. `seconds` is its duration, `began` when it began."""
 
     outcome: RunOutcome
     seconds: float
     run_directory: str
     jobs: tuple[JobResult, ...]
+    began: datetime | None = None
 
     @property
     def exit_code(self) -> int:
@@ -109,6 +114,7 @@ def job_result(
     outcome: RunOutcome = RunOutcome.FAILED,
     kernel_log: Callable[[], Iterable[str]] = tuple,
     full_disk: Callable[[], str] = str,
+    parameters: Mapping[str, str] | None = None,
 ) -> JobResult:
     """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
@@ -145,6 +151,8 @@ def job_result(
         ),
         log_dir=log_dir,
         report=make_report(facts),
+        parameters=dict(parameters or {}),
+        progress=job.status.progress,
     )
 
 

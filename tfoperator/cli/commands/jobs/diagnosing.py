@@ -8,12 +8,14 @@ import typer
 
 from tfoperator.base.controlchars import printable, without_controls
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
+from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from tfoperator.report import Report
     from tfoperator.sdk import ReplicaStacks
 
 
@@ -74,19 +76,29 @@ def report(
     The replica comes first whose end began it, with its last traceback; then those that failed likewise, what the
     others did, and every restart with its cause. Logs of pods that are gone come from the operator's log archive.
     """
-    import msgspec
-
     from tfoperator.cli.terminal.progress import StatusLine
-    from tfoperator.report import headline, report_lines
 
+    run, job = of_run(name, cluster)
+    kept = [one.report for one in run.result.jobs if one.report and job in ("", one.name)] if run and run.result else []
+    if len(kept) == 1:
+        _print_report(kept[0], output)
+        return
     try:
-        with cluster.connect(archive_dir) as client, StatusLine(f"reading {name}"):
+        with client_of(name, cluster, archive_dir) as (client, name), StatusLine(f"reading {name}"):
             made = client.get_job_report(name)
     except OSError as error:
         if archive_dir is None or isinstance(error, ConnectionError):
             raise
         problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
         raise CliError(problem, exit_code=EXIT_FAILED) from None
+    _print_report(made, output)
+
+
+def _print_report(made: Report, output: ReportFormat) -> None:
+    import msgspec
+
+    from tfoperator.report import headline, report_lines
+
     if output is ReportFormat.JSON:
         print_object(msgspec.to_builtins(made), output)
         return

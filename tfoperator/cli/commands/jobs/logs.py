@@ -13,6 +13,7 @@ from tfoperator.api.names import parse_replica_index, parse_replica_type
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.controlchars import json_text, shown_line, without_controls
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
+from tfoperator.cli.recorded import client_of
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import StatusLine
@@ -57,7 +58,7 @@ def logs(
     )
     selection = selection_of(replica, all_replicas=all_replicas)
     printer = _Printer(output, with_prefix=not selection.single)
-    with cluster.connect(archive_dir) as client:
+    with client_of(name, cluster, archive_dir) as (client, name):
         if follow:
             _follow(client, name, selection, wanted, printer)
             return

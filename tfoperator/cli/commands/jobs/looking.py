@@ -13,6 +13,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector, plain
+from tfoperator.cli.recorded import client_of
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
     ListFormat,
@@ -49,7 +50,8 @@ def get(
         raise CliError("--watch takes one name, or none for all")
     from tfoperator.cli.views.listing import JobPrinter, find_jobs, queues_of_jobs, usage_of_jobs, watch_jobs
 
-    with cluster.connect() as client:
+    with client_of(next(iter(wanted), ""), cluster) as (client, name):
+        wanted = [name, *wanted[1:]] if wanted else []
         where = "" if all_namespaces else client.namespace
         # A watch shows changes of jobs; their usage changes constantly, without events.
         usage = usage_of_jobs(client, where) if output is ListFormat.WIDE and not watch else {}
@@ -79,7 +81,7 @@ def describe(
     from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.cli.views.description import print_description
 
-    with cluster.connect() as client:
+    with client_of(name, cluster) as (client, name):
         with StatusLine(f"reading {name}"):
             job = client.get_job(name)
             pods = client.get_job_pods(name)
@@ -122,7 +124,7 @@ def events(
     """Show the events of a TFJob, its pods and services, the oldest first."""
     from tfoperator.cli.views.jobs import EVENT_HEADER, event_summary
 
-    with cluster.connect() as client:
+    with client_of(name, cluster) as (client, name):
         table = TableWriter(EVENT_HEADER)
         if watch:
             _watch(client, name, table, output)

@@ -1,0 +1,121 @@
+"""Runs that have ended, seen with the commands that see a cluster's jobs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.support.cli import replica, tfjob
+from tests.unit.cli.conftest import Run
+from tfoperator.cli.recorded import read_run
+from tfoperator.cli.run_directory import logging_to
+
+TRAIN = """
+import sys
+from tfoperator.progress import report, flush
+for step in range(1, 4):
+    report(step=step, total_steps=4, loss=float(sys.argv[2]) / step)
+    flush()
+print("trained", sys.argv[2], flush=True)
+sys.exit(int(sys.argv[3]))
+"""
+
+
+@pytest.fixture(scope="module")
+def ended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with two runs of a program, the second of which failed, and one of two jobs."""
+    from tfoperator.cli.__main__ import main
+
+    folder = tmp_path_factory.mktemp("ended")
+    before = os.getcwd()
+    os.chdir(folder)
+    try:
+        Path("train.py").write_text(TRAIN)
+        Path("two.yaml").write_text("\n---\n".join(tfjob(name, Worker=replica("true")) for name in ("one", "two")))
+        assert main(["run", "train.py", "--", "--rate", "2", "0"]) == 0
+        assert main(["run", "train.py", "--name", "other", "--", "--rate", "8", "3"]) == 1
+        assert main(["run", "two.yaml"]) == 0
+    finally:
+        os.chdir(before)
+    return folder
+
+
+@pytest.fixture
+def folder(ended: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(shutil.copytree(ended, tmp_path / "copy", symlinks=True))
+    monkeypatch.setenv("KUBECONFIG", "/nowhere")
+    return Path(".tfoperator", "runs")
+
+
+def named(folder: Path, job: str) -> str:
+    (found,) = folder.glob(f"2*-{job}")
+    return found.name
+
+
+def test_all_runs_and_two_of_them_side_by_side(folder: Path, run: Run) -> None:
+    lines = [line.split() for line in run("runs", code=0).out.splitlines()]
+    assert [(line[0], line[1]) for line in lines[1:]] == [
+        (named(folder, "one"), "Succeeded"),
+        (named(folder, "other"), "Failed"),
+        (named(folder, "train"), "Succeeded"),
+    ]
+    assert lines[2][4:] == ["75%", "loss", "2.667", "rate=8", "args=3"]
+    assert "2 older ones" in run("runs", "--limit", "1", code=0).err
+    assert [one["exitCode"] for one in json.loads(run("runs", "-o", "json", code=0).out)] == [0, 1, 0]
+    both = run("runs", "compare", named(folder, "train"), named(folder, "other"), code=0).out
+    assert "rate   2 " in both
+    by_step = both[both.index("loss by step") :].splitlines()
+    assert by_step[-1].split()[1:] == ["0.6667", "2.667"]
+
+
+def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> None:
+    failed = named(folder, "other")
+    assert run("get", failed, code=0).out.splitlines()[1].split()[:2] == ["other", "Failed"]
+    assert run("logs", failed, code=0).out == "trained 8\n"
+    assert run("logs", f"{folder}/{failed}", "-f", "-a", code=0).out == "[worker-0] trained 8\n"
+    assert "worker-0 failed with exit code 3" in run("report", failed, code=0).out
+    assert "TFJobFailed" in run("describe", failed, code=0).out
+    assert "ExitedWithCode" in run("events", failed, code=0).out
+    assert "several jobs" in run("describe", "latest", code=2).err
+    assert "Succeeded" in run("describe", "latest/two", code=0).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["report", "./no/run"], "no such run"),
+        (["runs", "compare", "latest", ".."], "no such run"),
+        (["logs", "mnist"], "/nowhere"),
+        (["logs", "latest", "-n", "default"], "/nowhere"),
+    ],
+)
+def test_what_is_no_run(folder: Path, run: Run, arguments: list[str], says: str) -> None:
+    del folder
+    assert says in run(*arguments).err
+
+
+def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
+    for job, spoil in (("one", "x"), ("other", '{"objects": [{"kind": "Secret", "apiVersion": "v1"}], "curves": {}}')):
+        (folder / named(folder, job) / "records.json").write_text(spoil)
+        assert "can't be read" in run("get", named(folder, job), code=1).err
+    (folder / named(folder, "train") / "records.json").unlink()
+    assert "earlier release" in run("logs", named(folder, "train"), code=1).err
+    going = folder / named(folder, "other")
+    (going / "result.json").write_text("{}")
+    assert read_run(going).state == "Unreadable"
+    (going / "result.json").unlink()
+    assert read_run(going).state == "Died"
+    with logging_to(going / "tfoperator.log"):
+        assert read_run(going).state == "Running"
+        assert f"not ended yet\nIts logs: {going}" in run("report", going.name, code=1).err
+
+
+def test_a_log_that_is_a_link_is_not_followed(folder: Path, run: Run) -> None:
+    (log,) = (folder / named(folder, "other")).glob("logs/*/*/tensorflow/0.log")
+    log.unlink()
+    log.symlink_to("/etc/hostname")
+    assert run("logs", named(folder, "other"), code=1).out == ""

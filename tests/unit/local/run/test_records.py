@@ -1,0 +1,42 @@
+"""What is read from a job for the record of its run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tfoperator.api.names import ANNOTATION_PARAMETERS
+from tfoperator.cli.program_job import ProgramJob
+from tfoperator.local.run.records import parameters_of
+
+
+@pytest.mark.parametrize(
+    ("args", "found"),
+    [
+        ([], {}),
+        (["--rate", "0.1", "--fast", "--out=a=b"], {"rate": "0.1", "fast": "yes", "out": "a=b"}),
+        (["--rate", "-1", "data", "more"], {"rate": "-1", "args": "data more"}),
+        (["rate=3", "/a=b", "-v", "--"], {"rate": "3", "args": "/a=b -v --"}),
+        (["--cost", "$(HOME) $"], {"cost": "$(HOME) $"}),
+        (["--long", "x" * 999], {"long": "x" * 197 + "..."}),
+    ],
+)
+def test_arguments_as_parameters(args: list[str], found: dict[str, str]) -> None:
+    assert parameters_of(ProgramJob(name="a", command=["python", "a.py"], args=args, ps=1).manifest()) == found
+
+
+@pytest.mark.parametrize(
+    ("parameters", "found"),
+    [({"rate": 0.1, ("a", 1): [2]}, {"rate": "0.1", "('a', 1)": "[2]"}), ({}, {})],
+)
+def test_the_parameters_of_a_function(parameters: dict[Any, Any], found: dict[str, str]) -> None:
+    job = ProgramJob(name="a", command=["python"], args=["--no"], parameters=parameters).manifest()
+    assert parameters_of(job) == found
+
+
+@pytest.mark.parametrize("said", ["", "[", "[1]", '{"a": {}}', "x" * 9])
+def test_what_somebody_else_wrote_there_is_passed_over(said: str) -> None:
+    job = ProgramJob(name="a", command=["python"], args=["--rate=1"]).manifest()
+    job["metadata"]["annotations"] = {ANNOTATION_PARAMETERS: said}
+    assert parameters_of(job) == {"rate": "1"}

@@ -1,0 +1,71 @@
+"""`tfoperator runs` and `runs compare`: what this folder has run, and two runs side by side. Nothing is changed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tfoperator.base.clock import SystemClock
+from tfoperator.cli.recorded import find_run, kept_runs
+from tfoperator.cli.run_directory import as_dict
+from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
+from tfoperator.cli.views.runs import RUNS_HEADER, KeptRun, comparison, run_row
+
+RunName = Annotated[str, typer.Argument(metavar="RUN", help="A run's name, latest, or its directory.")]
+
+
+def runs(
+    context: typer.Context,
+    limit: Annotated[int, typer.Option("--limit", help="The newest ones only.", min=1)] = 20,
+    output: ReportOutput = ReportFormat.TEXT,
+) -> None:
+    """Show what tfoperator run has run in this folder, the newest first.
+
+    `get`, `describe`, `events`, `logs`, `report` and `ui` take a run's name where they take a job's, without a cluster.
+    """
+    if context.invoked_subcommand is not None:
+        return
+    found = kept_runs()
+    if output is ReportFormat.JSON:
+        print_object([_plain(run) for run in found[:limit]], output)
+    elif found:
+        now = SystemClock().now()
+        table(RUNS_HEADER, [run_row(run, now) for run in found[:limit]], state_column=1)
+        if len(found) > limit:
+            note(f"and {len(found) - limit} older ones: --limit {len(found)}")
+    else:
+        note("Nothing was run here yet: tfoperator run FILE")
+
+
+def compare(left: RunName, right: RunName, output: ReportOutput = ReportFormat.TEXT) -> None:
+    """Lay two runs side by side: how they ended, parameters, last metrics, and curves by step."""
+    both = [find_run(word) for word in (left, right)]
+    curves = [_curves(run.directory) for run in both]
+    if output is ReportFormat.JSON:
+        print_object([_plain(run) | {"curves": of_run} for run, of_run in zip(both, curves, strict=True)], output)
+        return
+    for title, header, rows in comparison(both, curves, SystemClock().now()):
+        say(title)
+        table(header, rows, indent="  ")
+
+
+def _plain(run: KeptRun) -> dict[str, object]:
+    plain = as_dict(run.result) if run.result is not None else {}
+    return {"name": run.name, "state": run.state, **plain, "began": run.began.isoformat()}
+
+
+def _curves(directory: Path) -> dict[str, list[tuple[int, float]]]:
+    """Return the points of each metric, by step or else by number."""
+    from tfoperator.local.run import read_records
+
+    try:
+        kept = read_records(directory).curves
+    except (OSError, ValueError):
+        return {}
+    return {
+        name: [(point.step if point.step >= 0 else number, point.value) for number, point in enumerate(points)]
+        for of_job in kept.values()
+        for name, points in of_job.items()
+    }

@@ -1,0 +1,102 @@
+"""Runs that are kept, in the columns of `tfoperator runs`, and two of them side by side. No I/O."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from tfoperator.base.durations import human_duration
+from tfoperator.cli.views.jobs import age
+from tfoperator.cli.views.progress import metric_texts, short_number
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tfoperator.local.run import RunResult
+
+RUNS_HEADER = ("RUN", "STATE", "AGE", "DURATION", "PROGRESS", "METRICS", "PARAMETERS")
+
+_ROWS = 10  # steps of a curve that are shown
+_LONGEST = 60  # characters of a list of parameters
+
+Curve = Sequence[tuple[int, float]]
+Table = tuple[str, tuple[str, ...], list[tuple[str, ...]]]
+
+
+class KeptRun(msgspec.Struct, frozen=True):
+    """One run. `result` is None before its end, and `state` then says whether it runs or has died."""
+
+    directory: Path
+    state: str
+    began: datetime
+    result: RunResult | None = None
+
+    @property
+    def name(self) -> str:
+        """The directory's name."""
+        return self.directory.name
+
+
+def run_row(run: KeptRun, now: datetime) -> tuple[str, ...]:
+    """Return the cells of a run under RUNS_HEADER; metrics and parameters are those of its first job."""
+    job = run.result.jobs[0] if run.result is not None and run.result.jobs else None
+    progress = job.progress if job is not None else None
+    seconds = human_duration(run.result.seconds) if run.result is not None else "-"
+    given = " ".join(f"{name}={value}" for name, value in job.parameters.items()) if job is not None else ""
+    return (
+        run.name,
+        run.state,
+        age(run.began, now),
+        seconds,
+        (progress.completion if progress is not None else "") or "-",
+        (", ".join(metric_texts(progress)) if progress is not None else "") or "-",
+        (given if len(given) <= _LONGEST else given[: _LONGEST - 3] + "...") or "-",
+    )
+
+
+def comparison(runs: Sequence[KeptRun], curves: Sequence[Mapping[str, Curve]], now: datetime) -> list[Table]:
+    """Return tables of what differs and what is the same: title, header and rows."""
+    header = ("", *(run.name for run in runs))
+    ends = [run_row(run, now) for run in runs]
+    result = [(RUNS_HEADER[column].lower(), *(row[column] for row in ends)) for column in (1, 2, 3, 4)]
+    given = [_parameters(run) for run in runs]
+    tables: list[Table] = [("result", header, result)]
+    parameters = [(name, *(one.get(name, "-") for one in given)) for name in _names(given)]
+    last = [(name, *(_value(one.get(name)) for one in curves)) for name in _names(curves)]
+    tables += [(title, header, rows) for title, rows in (("parameters", parameters), ("metrics", last)) if rows]
+    for name in _names(curves):
+        both = [one.get(name, ()) for one in curves]
+        if any(len(points) > 1 for points in both):
+            rows = [(str(step), *(_at(points, step) for points in both)) for step in _steps(both)]
+            tables.append((f"{name} by step", ("step", *header[1:]), rows))
+    return tables
+
+
+def _parameters(run: KeptRun) -> Mapping[str, str]:
+    return run.result.jobs[0].parameters if run.result is not None and run.result.jobs else {}
+
+
+def _names(several: Sequence[Mapping[str, object]]) -> list[str]:
+    return list(dict.fromkeys(name for one in several for name in one))
+
+
+def _value(points: Curve | None) -> str:
+    return short_number(str(points[-1][1])) if points else "-"
+
+
+def _steps(curves: Sequence[Curve]) -> list[int]:
+    """Return some steps from the first to the last, evenly."""
+    known = sorted({step for points in curves for step, _ in points})
+    if len(known) <= _ROWS:
+        return known
+    return [known[round(number * (len(known) - 1) / (_ROWS - 1))] for number in range(_ROWS)]
+
+
+def _at(points: Curve, step: int) -> str:
+    """Return the value at a step, or the last before it; `-` before the first and after the last."""
+    at = bisect_right(points, step, key=lambda point: point[0])
+    return short_number(str(points[at - 1][1])) if at and step <= points[-1][0] else "-"
