@@ -24,6 +24,11 @@ LOCAL_IMAGE = "local/program"
 _LONGEST_NAME = 40
 """Characters of a name made from a file's: with the suffix `-worker-9999` it is still a valid service name."""
 
+LOCAL_GRACE = 10
+"""Seconds that a program of this machine has to end: TensorFlow swallows SIGTERM, and a person waits for it."""
+
+_CHECKPOINT_PATH = "/checkpoint"  # no path of this machine: $TFOPERATOR_CHECKPOINT_DIR names the real one
+
 _MOST_PARAMETERS, _LONGEST_VALUE = 100, 200
 
 
@@ -32,7 +37,9 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
 
     Without `workers` there is one, unless a chief trains. `gpus` is per training replica; a parameter
     server and an evaluator get none. After `max_restarts` the next failure of a replica ends the job. `parameters` are
-    those of a function, for the record: the first characters of the first ones.
+    those of a function, for the record: the first characters of the first ones. `limits` are each replica's, by
+    resource. `checkpoints` is a folder of this machine for spec.checkpoint, `log_dir` what a TensorBoard shows. Without
+    progress for `stall_seconds` it is `Stalled`; programs have `grace_seconds` to end.
     """
 
     name: str
@@ -46,6 +53,12 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
     gpus: int = 0
     max_restarts: int = 0
     parameters: Mapping[str, Any] | None = None
+    env: Mapping[str, str] = {}
+    limits: Mapping[str, str] = {}
+    checkpoints: str = ""
+    log_dir: str = ""
+    stall_seconds: int | None = None
+    grace_seconds: int | None = None
 
     def manifest(self) -> dict[str, Any]:
         """Return the TFJob."""
@@ -60,8 +73,17 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
             "progress": {},
             "tfReplicaSpecs": {str(kind): self._replicas(kind, count) for kind, count in counts.items() if count},
         }
+        policy: dict[str, Any] = {}
         if self.max_restarts:
-            spec = {"runPolicy": {"backoffLimit": self.max_restarts}, **spec}
+            policy["backoffLimit"] = self.max_restarts
+        if self.stall_seconds is not None:
+            policy["progressDeadlineSeconds"] = self.stall_seconds
+        if self.checkpoints:
+            spec["checkpoint"] = {"volume": _folder(self.checkpoints), "mountPath": _CHECKPOINT_PATH}
+        if self.log_dir:
+            spec["tensorBoard"] = _tensorboard(self.log_dir)
+        if policy:
+            spec = {"runPolicy": policy, **spec}
         metadata: dict[str, Any] = {"name": self.name}
         if self.parameters is not None:
             first = list(self.parameters.items())[:_MOST_PARAMETERS]
@@ -77,14 +99,31 @@ class ProgramJob(msgspec.Struct, frozen=True, kw_only=True):
         }
         if self.args:
             container["args"] = [verbatim(word) for word in self.args]
-        if self.gpus and kind in (ReplicaType.CHIEF, ReplicaType.WORKER):
-            container["resources"] = {"limits": {GPU: self.gpus}}
+        if self.env:
+            container["env"] = [{"name": name, "value": verbatim(value)} for name, value in self.env.items()]
+        gpus = {GPU: self.gpus} if self.gpus and kind in (ReplicaType.CHIEF, ReplicaType.WORKER) else {}
+        if limits := {**self.limits, **gpus}:
+            container["resources"] = {"limits": limits}
+        pod: dict[str, Any] = {"containers": [container]}
+        if self.grace_seconds is not None:
+            pod["terminationGracePeriodSeconds"] = self.grace_seconds
         policy = RestartPolicy.ON_FAILURE if self.max_restarts else RestartPolicy.NEVER
         return {
             "replicas": count,
             "restartPolicy": str(policy),
-            "template": {"spec": {"containers": [container]}},
+            "template": {"spec": pod},
         }
+
+
+def _folder(path: str) -> dict[str, Any]:
+    return {"hostPath": {"path": path, "type": "DirectoryOrCreate"}}
+
+
+def _tensorboard(log_dir: str) -> dict[str, Any]:
+    if "://" in log_dir:
+        return {"logDir": log_dir}
+    mounts = [{"name": "logs", "mountPath": log_dir}]
+    return {"logDir": log_dir, "volumes": [{"name": "logs", **_folder(log_dir)}], "volumeMounts": mounts}
 
 
 def is_program(file: str) -> bool:

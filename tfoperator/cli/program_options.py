@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shlex
 import sys
@@ -14,8 +15,12 @@ import msgspec
 import typer
 
 from tfoperator.base.controlchars import in_utf8
-from tfoperator.cli.program_job import LOCAL_IMAGE, ProgramJob, is_program, job_name
+from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
+from tfoperator.cli.waiting import timeout_seconds
+
+DEFAULT_CHECKPOINTS = Path(".tfoperator", "checkpoints")
+"""Where `--resume` alone keeps them."""
 
 
 class RuntimeChoice(StrEnum):
@@ -68,6 +73,31 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_restarts: Annotated[
         int, _option("--max-restarts", "Start failed replicas again, so many times in all.", min=0, max=_MOST)
     ] = 0
+    env: Annotated[
+        list[str] | None, _option("--env", "A variable of each replica; again for more.", metavar="NAME=VALUE")
+    ] = None
+    cpus: Annotated[str | None, _option("--cpus", "CPUs of each replica, as a limit.", metavar="NUMBER")] = None
+    memory: Annotated[
+        str | None, _option("--memory", "Memory of each replica, as a limit, e.g. 4Gi.", metavar="SIZE")
+    ] = None
+    checkpoint: Annotated[
+        Path | None,
+        _option(
+            "--checkpoint", "Keep checkpoints here; $TFOPERATOR_CHECKPOINT_DIR names the job's folder.", metavar="DIR"
+        ),
+    ] = None
+    resume: Annotated[
+        bool, _option("--resume", "Go on from the checkpoints of an earlier run; without --checkpoint, in .tfoperator.")
+    ] = False
+    tensorboard: Annotated[
+        str | None, _option("--tensorboard", "Serve a TensorBoard of what the program writes there.", metavar="DIR")
+    ] = None
+    stall: Annotated[
+        str | None, _option("--stall", "Say so, with all stacks, when there is no progress for so long, e.g. 10m.")
+    ] = None
+    grace: Annotated[
+        str | None, _option("--grace", "What programs have to end before they are killed; 10s here.", metavar="TIME")
+    ] = None
     name: Annotated[str | None, _option("--name", "Name of the job; by default the file's.")] = None
     module: Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")] = False
     image: Annotated[str | None, _option("--image", "The image that holds the program, for Docker and clusters.")] = (
@@ -112,10 +142,17 @@ def program_job(
         evaluator=options.evaluator,
         gpus=options.gpus,
         max_restarts=options.max_restarts,
+        env=_variables(options.env or ()),
+        limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
+        checkpoints=_checkpoints(options, runtime),
+        log_dir=_log_dir(options, runtime),
+        stall_seconds=None if options.stall is None else math.ceil(timeout_seconds(options.stall, "--stall")),
+        grace_seconds=_grace(options),
     )
     if options.workers == 0 and not options.chief:
         raise CliError("no replica would train", "Give --workers a number, or --chief.")
-    for word in (job.name, *job.command, *job.args, job.image):
+    texts = (*job.env, *job.env.values(), job.checkpoints, job.log_dir)
+    for word in (job.name, *job.command, *job.args, job.image, *texts):
         if word != in_utf8(word):
             raise CliError(f"{word}: is not UTF-8, and a job can have nothing else", "Nothing was started.")
     return job
@@ -145,6 +182,50 @@ def _command(file: str, options: ProgramOptions, runtime: RuntimeChoice, work_di
         return ["python", "-m", file]
     elsewhere = work_dir is not None and runtime is RuntimeChoice.PROCESS and not options.emit_yaml
     return ["python", os.path.abspath(file) if elsewhere else file]
+
+
+def _variables(given: Sequence[str]) -> dict[str, str]:
+    for word in given:
+        if not word.partition("=")[0] or "=" not in word:
+            raise CliError(f"--env {word}: give NAME=VALUE")
+    return dict(word.split("=", 1) for word in given)
+
+
+def _grace(options: ProgramOptions) -> int | None:
+    if options.grace is not None:
+        return math.ceil(timeout_seconds(options.grace, "--grace"))
+    return None if options.emit_yaml else LOCAL_GRACE
+
+
+def _checkpoints(options: ProgramOptions, runtime: RuntimeChoice) -> str:
+    if options.checkpoint is None and not options.resume:
+        return ""
+    _need_this_machine(
+        "--resume" if options.checkpoint is None else "--checkpoint", "spec.checkpoint", options, runtime
+    )
+    return os.path.abspath(options.checkpoint or DEFAULT_CHECKPOINTS)
+
+
+def _log_dir(options: ProgramOptions, runtime: RuntimeChoice) -> str:
+    if options.tensorboard is None or "://" in options.tensorboard:
+        return options.tensorboard or ""
+    _need_this_machine("--tensorboard", "spec.tensorBoard", options, runtime)
+    return os.path.abspath(options.tensorboard)
+
+
+def _need_this_machine(option: str, field: str, options: ProgramOptions, runtime: RuntimeChoice) -> None:
+    if options.emit_yaml or runtime is RuntimeChoice.DOCKER:
+        hint = f"Name a volume there: {field} of a manifest."
+        raise CliError(f"{option}: a folder of this machine is in no container and no cluster", hint)
+
+
+def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) -> None:
+    """Refuse to mix a run with the checkpoints of an earlier one, unless that was asked for. Raises CliError."""
+    folder = Path(job.checkpoints, namespace, job.name)
+    if not job.checkpoints or options.resume or not folder.is_dir() or not any(folder.iterdir()):
+        return
+    hint = "--resume goes on from them; else choose another --checkpoint or --name, or remove them."
+    raise CliError(f"{folder}: there are checkpoints of an earlier run of {job.name}", hint)
 
 
 def _image(file: str, options: ProgramOptions, runtime: RuntimeChoice) -> str:

@@ -12,12 +12,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.cli.program_job import ProgramJob, job_name
+from tfoperator.cli.program_job import LOCAL_GRACE, ProgramJob, job_name
 from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.cli.views.run.view import View
-from tfoperator.kube.pod_spec import verbatim
 from tfoperator.local.private_files import check_own, write_private
 from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
@@ -161,20 +159,13 @@ def run_locally(
         gpus=gpus_per_worker,
         max_restarts=max_restarts,
         parameters=parameters,
+        env={name: str(value) for name, value in env.items()},
+        grace_seconds=LOCAL_GRACE,
     ).manifest()
-    result = LocalRunResult(_run(_with_env(manifest, env), view, run_dir, timeout))
+    result = LocalRunResult(_run(manifest, view, run_dir, timeout))
     if result.run.outcome is not RunOutcome.SUCCEEDED:
         raise LocalRunFailed(result, str(result))
     return result
-
-
-def _with_env(manifest: dict[str, Any], env: Mapping[str, str]) -> dict[str, Any]:
-    entries = [{"name": key, "value": verbatim(str(value))} for key, value in env.items()]
-    for replicas in manifest["spec"]["tfReplicaSpecs"].values():
-        for container in replicas["template"]["spec"]["containers"]:
-            if entries and container["name"] == DEFAULT_CONTAINER_NAME:
-                container["env"] = entries
-    return manifest
 
 
 def _run(manifest: dict[str, Any], view: View, run_dir: Path, timeout: float | None) -> RunResult:

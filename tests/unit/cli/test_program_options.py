@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
-from tfoperator.cli.program_options import ProgramOptions, RuntimeChoice, program_job
+from tfoperator.cli.program_options import ProgramOptions, RuntimeChoice, check_checkpoints, program_job
 from tfoperator.cli.terminal.errors import CliError
 
 
@@ -44,6 +44,58 @@ def test_a_module_and_a_command_of_ones_own() -> None:
     assert (own.command, own.image) == (["sh", "-c", "exec train"], "i:1")
 
 
+def test_options_become_fields_of_the_job(folder: Path) -> None:
+    options = ProgramOptions(
+        ps=1,
+        gpus=1,
+        env=["RATE=$0.1", "EMPTY=", "A=b=c"],
+        cpus="2",
+        memory="4Gi",
+        checkpoint=Path("kept"),
+        tensorboard="logs",
+        stall="90s",
+        grace="1m",
+    )
+    job = program_job(["train.py"], options)
+    assert job is not None
+    spec = job.manifest()["spec"]
+    assert spec["runPolicy"] == {"progressDeadlineSeconds": 90}
+    assert spec["checkpoint"]["volume"]["hostPath"]["path"] == str(folder / "kept")
+    assert spec["tensorBoard"]["logDir"] == spec["tensorBoard"]["volumeMounts"][0]["mountPath"] == str(folder / "logs")
+    for kind, gpus in (("PS", {}), ("Worker", {"nvidia.com/gpu": 1})):
+        pod = spec["tfReplicaSpecs"][kind]["template"]["spec"]
+        assert pod["terminationGracePeriodSeconds"] == 60
+        assert pod["containers"][0]["resources"] == {"limits": {"cpu": "2", "memory": "4Gi", **gpus}}
+        variables = {one["name"]: one["value"] for one in pod["containers"][0]["env"]}
+        assert variables == {"RATE": "$$0.1", "EMPTY": "", "A": "b=c"}
+
+
+def test_a_cluster_decides_on_the_time_to_end_and_this_machine_gives_ten_seconds() -> None:
+    for emit, grace in ((False, 10), (True, None)):
+        job = program_job(["train.py"], ProgramOptions(emit_yaml=emit, image="i:1"))
+        assert job is not None
+        assert job.grace_seconds == grace
+
+
+def test_checkpoints_of_an_earlier_run_are_gone_on_from_only_when_asked(folder: Path) -> None:
+    (folder / "kept" / "ns" / "train").mkdir(parents=True)
+    for content, resume, refused in ((False, False, False), (True, False, True), (True, True, False)):
+        if content:
+            (folder / "kept" / "ns" / "train" / "1.ckpt").touch()
+        options = ProgramOptions(checkpoint=Path("kept"), resume=resume)
+        job = program_job(["train.py"], options)
+        assert job is not None
+        if refused:
+            with pytest.raises(CliError, match="checkpoints of an earlier run of train"):
+                check_checkpoints(job, options, "ns")
+            check_checkpoints(job, options, "other")
+        else:
+            check_checkpoints(job, options, "ns")
+    alone = program_job(["train.py"], ProgramOptions(resume=True))
+    assert alone is not None
+    assert alone.checkpoints == str(folder / ".tfoperator" / "checkpoints")
+
+
 @pytest.mark.parametrize(
     ("words", "options", "runtime", "said"),
     [
@@ -53,6 +105,20 @@ def test_a_module_and_a_command_of_ones_own() -> None:
         (["train.py"], ProgramOptions(), RuntimeChoice.DOCKER, "--runtime docker: which image"),
         (["train.py"], ProgramOptions(command="'"), RuntimeChoice.PROCESS, "--command: No closing quotation"),
         (["train.py"], ProgramOptions(command=" "), RuntimeChoice.PROCESS, "--command: is empty"),
+        (["train.py"], ProgramOptions(env=["A"]), RuntimeChoice.PROCESS, "--env A: give NAME=VALUE"),
+        (
+            ["train.py"],
+            ProgramOptions(resume=True, image="i"),
+            RuntimeChoice.DOCKER,
+            "--resume: a folder of this machine",
+        ),
+        (
+            ["train.py"],
+            ProgramOptions(tensorboard="x", emit_yaml=True, image="i"),
+            RuntimeChoice.PROCESS,
+            "--tensorboard: a folder of this machine",
+        ),
+        (["job.yaml"], ProgramOptions(grace="1s"), RuntimeChoice.PROCESS, "--grace: a manifest says this itself"),
         (["job.yaml"], ProgramOptions(workers=2), RuntimeChoice.PROCESS, "--workers: a manifest says this itself"),
         (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), RuntimeChoice.PROCESS, "--ps, --max-restarts: a manifest"),
         (["job.yaml", "train.py"], ProgramOptions(), RuntimeChoice.PROCESS, "job.yaml and train.py: give either"),
@@ -76,6 +142,7 @@ ODD = "x\udcff"  # as Python has an argument or a file name of the bytes 78 ff
         ([ODD], ProgramOptions(module=True)),
         (["train.py"], ProgramOptions(command=ODD)),
         (["train.py"], ProgramOptions(image=ODD)),
+        (["train.py"], ProgramOptions(env=[f"A={ODD}"])),
         (["train.py"], ProgramOptions(name=ODD)),
     ],
 )

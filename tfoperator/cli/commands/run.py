@@ -19,7 +19,13 @@ from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
-from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, RuntimeChoice, program_job
+from tfoperator.cli.program_options import (
+    LocalPodOptions,
+    ProgramOptions,
+    RuntimeChoice,
+    check_checkpoints,
+    program_job,
+)
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -76,6 +82,7 @@ def run(
         _say_where_processes_start(files, work_dir, pods.runtime)
     else:
         manifests = _of_program(job, files[0])
+        check_checkpoints(job, program, namespace)
     check_runnable(manifests, namespace)
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(

@@ -108,7 +108,9 @@ class LiveView(View):
         return table
 
     def _detail(self, uid: str, row: ReplicaRow, url: str) -> Text:
-        """Return a replica's problem, else its progress bar, else the address of its page."""
+        """Return when a replica is killed, else its problem, its progress bar, or the address of its page."""
+        if countdown := self.countdown(uid):
+            return Text(countdown, style="yellow")
         bar = self.bar_of(uid)
         if bar and row.state == "Running":
             return Text(in_short(bar), overflow="ellipsis")

@@ -12,9 +12,13 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.views.progress import progress_text
 from tfoperator.cli.views.run.view import View
+from tfoperator.report import names_in_short
 
 _BAR_EVERY = 30.0
 """Seconds between two states of a progress bar: enough to show progress without too many lines in a night."""
+
+_COUNTDOWN_EVERY = 3.0
+"""Seconds after which a replica that was asked to stop is shown, again and again."""
 
 
 class PlainView(View):
@@ -26,6 +30,7 @@ class PlainView(View):
         super().__init__()
         self._stream = stream
         self._bar_due: dict[tuple[str, str, str], float] = {}
+        self._countdown_due: float | None = None
 
     def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
         """Print one line for every tenth of the training."""
@@ -35,6 +40,19 @@ class PlainView(View):
     def tick(self) -> None:
         """Print progress bars now and then; their last state is a line like any other."""
         self.show_bars(time.monotonic())
+        self.show_countdown(time.monotonic())
+
+    def show_countdown(self, now: float) -> None:
+        """Show which replicas do not end, and when they are killed, every few seconds from this time (seconds) on."""
+        if not self._killed_at:
+            self._countdown_due = None
+        elif self._countdown_due is None:
+            self._countdown_due = now + _COUNTDOWN_EVERY
+        elif now >= self._countdown_due:
+            self._countdown_due = now + _COUNTDOWN_EVERY
+            names = sorted(self._names.get(self._places[uid], uid) for uid in self._killed_at)
+            last = max(self._killed_at, key=lambda uid: self._killed_at[uid])
+            self.say("tfoperator", f"{names_in_short(names)} still running, {self.countdown(last)}")
 
     def show_bars(self, now: float) -> None:
         """Show each bar that exists at this time (seconds) and that was not shown for a while."""

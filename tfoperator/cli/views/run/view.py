@@ -6,8 +6,10 @@ shows it on a terminal in the end.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -44,6 +46,7 @@ class View(ABC):
         self._restarts: dict[tuple[str, str], KnownRestarts] = {}  # (namespace, pod)
         self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): its progress bar
         self._places: dict[str, tuple[str, str]] = {}  # pod uid: (namespace, pod)
+        self._killed_at: dict[str, datetime] = {}  # pod uid: the end of the grace period of one that stops
 
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last time."""
@@ -94,7 +97,12 @@ class View(ABC):
         place = (pod.metadata.namespace, pod.metadata.name)
         self._names[place] = prefix
         self._places[pod.metadata.uid] = place
-        self._rows[pod.metadata.uid] = (job, replica_row(pod))
+        row = replica_row(pod)
+        self._rows[pod.metadata.uid] = (job, row)
+        if pod.metadata.deletion_timestamp is not None and row.state == "Stopping":
+            self._killed_at[pod.metadata.uid] = pod.metadata.deletion_timestamp
+        else:
+            self._killed_at.pop(pod.metadata.uid, None)
         self._restarts[place], sentence = after(self._restarts.get(place, KnownRestarts()), pod)
         if sentence:
             self.say(prefix, sentence)
@@ -103,6 +111,12 @@ class View(ABC):
         """Remove the pod from the table."""
         self._rows.pop(pod.metadata.uid, None)
         self._places.pop(pod.metadata.uid, None)
+        self._killed_at.pop(pod.metadata.uid, None)
+
+    def countdown(self, uid: str) -> str:
+        """Return `killed in 7 s` for a pod that has been asked to stop; "" for others."""
+        at = self._killed_at.get(uid)
+        return "" if at is None else f"killed in {max(0, math.ceil((at - datetime.now(UTC)).total_seconds()))} s"
 
     def event(self, event: Event) -> None:
         """Show the event, unless it only repeats a condition."""

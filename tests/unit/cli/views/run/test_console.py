@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import io
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_labels
@@ -387,6 +388,21 @@ def test_each_restart_leaves_a_line() -> None:
         view.pod_changed(seen)
         view.pod_changed(seen)
     assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n"
+
+
+def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
+    view, stream = plain()
+    end = datetime.now(UTC) + timedelta(seconds=30.5)
+    stopping = pod(phase="Running", deleted=True)
+    view.pod_changed(replace(stopping, metadata=replace(stopping.metadata, deletion_timestamp=end)))
+    for now in (100.0, 102.9):
+        view.show_countdown(now)
+    assert stream.getvalue() == ""
+    view.show_countdown(103.0)
+    assert re.fullmatch(r"\[tfoperator\] worker-0 still running, killed in (30|31) s\n", stream.getvalue())
+    view.pod_gone(stopping)
+    view.show_countdown(200.0)
+    assert stream.getvalue().count("\n") == 1
 
 
 def test_a_progress_bar_controls_nothing() -> None:
