@@ -11,15 +11,17 @@ from typing import Any
 import pytest
 import yaml
 
+from hack.postgres import PostgresServer
 from tests.support.argo import Answer, Task, argo, in_order
 from tests.support.cli import Cli
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
+from tests.support.fixtures import postgres, postgres_process
 from tests.support.local_cluster import cli, cluster
 from tfoperator.kube.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 
-__all__ = ["cli", "cluster"]
+__all__ = ["cli", "cluster", "postgres", "postgres_process"]
 
 UID = "11111111-2222-4333-8444-555555555555"
 
@@ -146,6 +148,27 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_finds_its_pod(
     assert "cancelled: Add.two, Add.last: not done" in ended.stdout
 
 
+def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_its_pod(
+    postgres: PostgresServer, cli: Cli, cluster: ControlPlane, folder: Path
+) -> None:
+    home = f"{postgres.database('argo')}?folder={folder}/logs"
+    answer = argo(compiled(cli, folder, "--home", home, "--secret", "db"), uid=UID)
+    say, one, *_ = in_order(answer.tasks)
+    cli.run(*played(cli, say), code=0)
+    hold, began = folder / "marks/one.hold", folder / "marks/one"
+    hold.touch()
+    with cli.start(*played(cli, one)) as first, cli.start(*played(cli, one)) as second:
+        eventually(began.exists, within=60)
+        codes = eventually(lambda: {one.process.poll() for one in (first, second)} - {None}, within=100)
+        assert codes == {75}  # Argo starts it again
+        assert len(cluster.client.list(PODS, "default", decode).items) == 1
+        hold.unlink()
+        assert {first.wait(), second.wait()} == {0, 75}
+    cli.run(*played(cli, one), code=0)
+    assert began.read_text() == "began\n"
+    assert not (folder / "records").exists()
+
+
 def test_what_a_failed_workflow_has_left_is_stopped_at_its_end(cli: Cli, cluster: ControlPlane, folder: Path) -> None:
     answer = argo(compiled(cli, folder), uid=UID)
     say, one, *_ = in_order(answer.tasks)
@@ -187,7 +210,7 @@ def test_argo_accepts_templates_defaults_that_are_hostile_and_many_steps_of_long
         f"    steps = [Say(note='x', evil='').with_id({step}) for n in range(1)]\n"
         "    for n in range(1, 300):\n"
         f"        steps.append(Add(before=steps[n // 2].outputs.text, end=1.0, mark='').with_id({step}))\n"
-        "    return Pipeline('Many.' + 'y' * 100, root, steps)\n"
+        "    return Pipeline('Many.' + 'y' * 70, root, steps)\n"
     )
     text = compiled(cli, folder)
     answer = argo(text)

@@ -32,9 +32,9 @@ class DatabaseHome(Home):
 
     look_seconds = 2.0
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, folder: str) -> None:
         """Make no request. Raises ComponentError."""
-        self._url, folder = postgres_url(url)
+        self._url = url
         place = local_path(folder or str(DEFAULT_HOME))
         if place is None:
             raise ComponentError(f"folder={folder}: logs go to a directory")
@@ -109,6 +109,9 @@ class DatabaseHome(Home):
         """See `Home`."""
         return self.lock(store, f"{run_id}/{step}", clock, **more)
 
+    def check_sharing(self) -> None:
+        """See `Home`: the database does it."""
+
     def _alive(self, run: RunRecord) -> bool:
         owner = self.owner(run)
         return owner is not None and owner.left > 0
@@ -156,12 +159,17 @@ RECORD = "launch.json"
 
 def open_home(place: str | Path = DEFAULT_HOME) -> Home:
     """Return the home of a directory or URL. Makes no request. Raises ComponentError for an invalid one."""
-    text = str(place)
-    if text.startswith(_SCHEMES):
-        return DatabaseHome(text)
-    if "://" in text:
+    url = database_url(str(place))
+    return Home(Path(place)) if url is None else DatabaseHome(*url)
+
+
+def database_url(place: str) -> tuple[str, str] | None:
+    """Return libpq's URL of a database, and the folder; None for a directory. Raises ComponentError for other URLs."""
+    if place.startswith(_SCHEMES):
+        return postgres_url(place)
+    if "://" in place:
         raise ComponentError(
-            f"{text}: records are in a directory, or in PostgreSQL at postgresql://HOST/DB?folder=DIRECTORY; objects "
+            f"{place}: records are in a directory, or in PostgreSQL at postgresql://HOST/DB?folder=DIRECTORY; objects "
             "and file:// hold none any more. Runs that were recorded there begin anew"
         )
-    return Home(Path(text))
+    return None

@@ -22,6 +22,7 @@ from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, acquire, kernel_id
+from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.store import Lease, MetadataStore, RunRecord, file_changes
 
@@ -212,6 +213,14 @@ class Home:
         """
         del store, run_id, step, clock, more
         return nullcontext()
+
+    def check_sharing(self) -> None:
+        """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
+        if kind := network_file_system(self.path):
+            raise ComponentError(
+                f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
+                f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=DIRECTORY"
+            )
 
     def owner(self, run: RunRecord) -> Lease | None:
         """Return the lease of an unfinished run as it was read, None if it is finished or has no holder."""

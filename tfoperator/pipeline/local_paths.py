@@ -6,6 +6,7 @@ For objects each may raise ObjectStoreError.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import stat
 from collections.abc import Iterator
@@ -17,6 +18,9 @@ from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
+_NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
+_MOUNTS = Path("/proc/self/mountinfo")
+
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
 
@@ -27,6 +31,21 @@ def local_path(uri: str) -> Path | None:
     if parts.scheme == "file" and parts.netloc in ("", "localhost"):
         return Path(unquote(parts.path))
     return None if parts.scheme and "://" in uri else Path(uri)
+
+
+def network_file_system(path: Path) -> str:
+    """Return the type of the file system of a path that other machines share, "" for one of this machine."""
+    try:
+        mounts = [line.partition(" - ") for line in _MOUNTS.read_text("utf-8", "replace").splitlines()]
+    except OSError:
+        return ""
+    # Of those at one place the last one counts.
+    types = {
+        Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split()[4])): right.split()[0]
+        for left, _, right in mounts
+    }
+    kind = next((types[one] for one in (path.resolve(), *path.resolve().parents) if one in types), "")
+    return kind if _NETWORK.fullmatch(kind) else ""
 
 
 def exists(uri: str) -> bool:

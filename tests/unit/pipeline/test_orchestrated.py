@@ -81,6 +81,22 @@ def test_a_launcher_that_still_lives_makes_the_next_one_wait_and_the_end_too(tmp
     assert str(launch(tmp_path, "left").state) == "succeeded"
 
 
+@pytest.mark.parametrize("kind", ["nfs4", "ext4"])
+def test_launchers_refuse_records_on_a_network_file_system_before_they_open_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    inner = tmp_path / "a mount"
+    mounts = tmp_path / "mountinfo"
+    mounts.write_text(f"1 0 0:1 / / rw shared:1 - nfs x:/ rw\n2 1 0:2 / {tmp_path}/a\\040mount rw - {kind} y rw\n")
+    monkeypatch.setattr("tfoperator.pipeline.local_paths._MOUNTS", mounts)
+    if kind == "ext4":
+        assert str(launch(inner, "begin").state) == "succeeded"
+        return
+    with pytest.raises(ComponentError, match=r"on a network file system \(nfs4\): keep them in PostgreSQL"):
+        launch(inner, "begin")
+    assert not (inner / "home").exists()
+
+
 def test_what_was_never_begun_is_no_success(tmp_path: Path) -> None:
     for step in ("begin", "left"):
         launch(tmp_path, step)

@@ -13,6 +13,7 @@ import msgspec
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core import fingerprint
+from tfoperator.pipeline.database_home import database_url
 from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.local_paths import local_path
 
@@ -41,6 +42,8 @@ class Claim(msgspec.Struct, frozen=True):
 class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     """The pods that launch steps. `file` is the pipeline's file in their image, `home` the place of records.
 
+    Keys of `secrets` are their variables, such as PGPASSWORD.
+
     `options` are passed to `tfoperator pipeline step`. Raises ComponentError, which names the command's option.
     """
 
@@ -48,6 +51,7 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     file: str
     home: str = "/data/records"
     claims: tuple[Claim, ...] = (Claim("pipeline", "/data"),)
+    secrets: tuple[str, ...] = ()
     service_account: str = "pipeline-runner"
     parallel: int = 4
     retries: int = 5
@@ -64,7 +68,8 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
                 raise ComponentError(f"{option}: {text!r} has a control character")
         if not self.image.strip():
             raise ComponentError("--image: a launcher's pod needs an image")
-        for option, name in (("--service-account", self.service_account), *[("--claim", c.name) for c in self.claims]):
+        names = [("--claim", claim.name) for claim in self.claims] + [("--secret", name) for name in self.secrets]
+        for option, name in [("--service-account", self.service_account), *names]:
             if not _OBJECT_NAME.fullmatch(name):
                 raise ComponentError(f"{option}: {name!r} is no name of an object: small letters, digits and '-'")
         for option, path in (("--pipeline-file", self.file), *[("--claim", claim.path) for claim in self.claims]):
@@ -89,15 +94,17 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def volumes(self) -> list[Json]:
         """The volumes of the pods."""
-        return [
+        claims = [
             {"name": f"data-{number}", "persistentVolumeClaim": {"claimName": claim.name}}
             for number, claim in enumerate(self.claims)
         ]
+        return claims + [{"name": "tmp", "emptyDir": {}} for _ in self._own_tmp]
 
     @property
     def container(self) -> Json:
         """The launcher's container, without its command."""
         mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
+        secrets = [{"secretRef": {"name": name}} for name in self.secrets]
         return {
             "image": self.image,
             "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
@@ -106,8 +113,14 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             },
-            **({"volumeMounts": mounts} if mounts else {}),
+            **({"envFrom": secrets} if secrets else {}),
+            "volumeMounts": mounts + [{"name": "tmp", "mountPath": path} for path in self._own_tmp],
         }
+
+    @property
+    def _own_tmp(self) -> list[str]:
+        """Where a pod may write that has no claim there: all else of it is read-only."""
+        return [] if any(PurePosixPath(claim.path) == PurePosixPath("/tmp") for claim in self.claims) else ["/tmp"]
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
@@ -136,8 +149,12 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 
 
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
-    """Return the plan. Raises ComponentError for a pipeline_root outside of pods' volumes, or an invalid parameter."""
+    """Return the plan. Raises ComponentError for a parameter, pipeline_root or folder of logs that no pod can have."""
     check_fixed(graph)
+    if not logs_folder(pods.home).startswith("/"):
+        raise ComponentError(
+            f"--home {pods.home}: it has to end in ?folder=DIRECTORY, an absolute path in the launchers' pods, for logs"
+        )
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():
         raise ComponentError(
@@ -170,6 +187,12 @@ def _survives_as_text(value: Any) -> bool:
 def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
     """Return a digest of the steps and their predecessors."""
     return fingerprint({name: sorted(after) for name, after in steps.items()})[:16]
+
+
+def logs_folder(home: str) -> str:
+    """Return the directory of logs. Raises ComponentError for an invalid home."""
+    url = database_url(home)
+    return str(PurePosixPath("/", home)) if url is None else url[1]
 
 
 def outside_of_claims(root: str, claims: Iterable[Claim]) -> bool:

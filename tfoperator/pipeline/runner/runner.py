@@ -200,6 +200,7 @@ class PipelineRunner:
         with ExitStack() as stack:
             home = open_home(self._place)
             stack.callback(home.close)
+            home.check_sharing()
             store = home.store()
             stack.callback(store.close)
             ownership = stack.enter_context(home.lock_step(store, run_id, step, self._context.clock, wait=True))

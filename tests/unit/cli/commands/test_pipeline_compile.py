@@ -74,7 +74,7 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
     made = yaml.safe_load(
         run(
             *COMPILE, "--template", "--param", "more=3", "--home", "/mnt/records",
-            "--claim", "one:/mnt", "--claim", "two:/data",
+            "--claim", "one:/mnt", "--claim", "two:/tmp/",
             "--service-account", "me", "--parallel", "9", "--retries", "0", "--no-cache", "--attempts", "2",
             "--pipeline-file", "/opt/chain.py", code=0,
         ).out
@@ -84,7 +84,7 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
     step = spec["templates"][1]
     assert (spec["parallelism"], spec["serviceAccountName"], step["retryStrategy"]["limit"]) == (9, "me", "0")
     assert [one["persistentVolumeClaim"]["claimName"] for one in spec["volumes"]] == ["one", "two"]
-    assert [one["mountPath"] for one in step["container"]["volumeMounts"]] == ["/mnt", "/data"]
+    assert [one["mountPath"] for one in step["container"]["volumeMounts"]] == ["/mnt", "/tmp/"]
     assert step["container"]["args"][1] == "/opt/chain.py"
     assert {"--home=/mnt/records", "--no-cache", "--attempts=2", "--platform=none"} <= set(step["container"]["args"])
 

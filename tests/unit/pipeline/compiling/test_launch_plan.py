@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.unit.pipeline.compiling.plans import graph, pods
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.compiling import Claim, launch_plan, steps_digest
+from tfoperator.pipeline.compiling import Claim, airflow_file, argo_workflow, launch_plan, steps_digest
 from tfoperator.pipeline.compiling.launch_plan import object_names, outside_of_claims
 
 NAMES = st.tuples(st.sampled_from("ab1"), st.text("aB1-_.", max_size=30), st.sampled_from("bB2")).map("".join)
@@ -75,6 +75,7 @@ def test_another_order_is_another_digest() -> None:
         ({"claims": (Claim("Data", "/data"),)}, "--claim: 'Data' is no name"),
         ({"claims": (Claim("data", "data"),)}, "--claim: 'data' is no absolute path"),
         ({"claims": (Claim("data", "/{{x}}"),)}, "--claim"),
+        ({"secrets": ("Db",)}, "--secret: 'Db' is no name"),
         ({"service_account": "a" * 64}, "--service-account"),
         ({"options": ("--tmp-path={{x}}",)}, "--tmp-path"),
     ],
@@ -82,6 +83,32 @@ def test_another_order_is_another_digest() -> None:
 def test_what_an_orchestrator_would_expand_or_the_api_refuses_is_an_error(options: dict[str, Any], words: str) -> None:
     with pytest.raises(ComponentError, match=words):
         pods(**options)
+
+
+@pytest.mark.parametrize(
+    ("home", "words"),
+    [
+        ("postgresql://db/records", "has to end in [?]folder=DIRECTORY"),
+        ("postgresql://db/records?folder=logs", "an absolute path"),
+        ("postgresql://me:hidden@db/records?folder=/logs", "can't have a password"),
+        ("s3://bucket/records", "in PostgreSQL at postgresql"),
+    ],
+)
+def test_records_are_where_launchers_of_any_node_find_them(home: str, words: str) -> None:
+    with pytest.raises(ComponentError, match=words) as caught:
+        launch_plan(graph({"A": []}), {}, [], pods(home=home))
+    assert "hidden" not in str(caught.value)
+
+
+def test_launchers_get_credentials_from_secrets_and_need_no_volume() -> None:
+    home = "postgresql://db/records?folder=/tmp/logs"
+    plan = launch_plan(graph({"A": []}), {}, [], pods(home=home, claims=(), secrets=("db", "bucket")))
+    step, last = argo_workflow(plan)["spec"]["templates"][1:]
+    expected = [{"secretRef": {"name": name}} for name in ("db", "bucket")]
+    assert [one["container"]["envFrom"] for one in (step, last)] == [expected] * 2
+    assert argo_workflow(plan)["spec"]["volumes"] == [{"name": "tmp", "emptyDir": {}}]
+    assert f"--home={home}" in step["container"]["args"]
+    assert "'envFrom': [{'secretRef': {'name': 'db'}}," in airflow_file(plan)
 
 
 def test_a_root_that_is_in_no_volume_is_an_error_and_a_parameter_needs_a_name() -> None:

@@ -39,8 +39,12 @@ def compile_pipeline(
         typer.Option("--pipeline-file", help="FILE in the image. Default: /pipeline/ and its name.", metavar="PATH"),
     ] = "",
     home: Annotated[
-        str, typer.Option("--home", help="Where the launchers' pods keep records and metadata.", metavar="DIR")
+        str, typer.Option("--home", help="Where the launchers' pods keep records and metadata.", metavar="DIR|URL")
     ] = "/data/records",
+    secrets: Annotated[
+        list[str] | None,
+        typer.Option("--secret", help="A Secret of variables for launchers: PGUSER, PGPASSWORD ...", metavar="NAME"),
+    ] = None,
     claims: Annotated[
         list[str] | None,
         typer.Option(
@@ -79,6 +83,7 @@ def compile_pipeline(
             file=pipeline_file or f"/pipeline/{Path(file).name}",
             home=home,
             claims=_claims(claims),
+            secrets=tuple(secrets or ()),
             service_account=service_account,
             parallel=parallel,
             retries=retries,
@@ -98,7 +103,7 @@ def compile_pipeline(
 def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
     from tfoperator.pipeline.compiling import launch_plan
-    from tfoperator.pipeline.compiling.launch_plan import outside_of_claims
+    from tfoperator.pipeline.compiling.launch_plan import logs_folder, outside_of_claims
     from tfoperator.pipeline.dsl import graph_of
     from tfoperator.pipeline.pipeline_file import LoadedPipeline
 
@@ -108,6 +113,8 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     PipelineRunner(IN_CLUSTER, loaded.platform_configs(platform), home=pods.home).check(loaded.pipeline)
     if outside_of_claims(graph.root, pods.claims):
         note(f"pipeline_root {graph.root} is in no --claim: what a class in a launcher's pod writes there is lost")
+    if "://" in pods.home and outside_of_claims(logs_folder(pods.home), pods.claims):
+        note("the folder of --home is in no --claim: logs of steps go with the launchers' pods, which print them, too")
     if plan.others:
         note(f"{', '.join(plan.others)}: no text gives such a value, so each run has the file's default")
     return plan
