@@ -19,6 +19,7 @@ from tfoperator.cli.views.run.view import View
 from tfoperator.local.private_files import check_own, write_private
 from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
+from tfoperator.report import Typed
 from tfoperator.sdk.functions import function_script
 
 _PIP_SECONDS = 1800.0  # seconds, the limit for pip
@@ -170,7 +171,7 @@ def run_locally(
 
 def _run(manifest: dict[str, Any], view: View, run_dir: Path, timeout: float | None) -> RunResult:
     with logging_to(run_dir / "tfoperator.log"):
-        engine = JobRun([manifest], view, run_dir=run_dir, timeout=timeout)
+        engine = JobRun([manifest], view, run_dir=run_dir, timeout=timeout, typed=Typed.FUNCTION)
         try:
             result = engine.execute()
         finally:

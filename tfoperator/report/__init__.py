@@ -6,7 +6,16 @@
 
 from tfoperator.report.blame import FailedRun, first_failure, suspects
 from tfoperator.report.curves import Curves, Point, number_of
-from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.facts import (
+    POD_GONE,
+    TAIL_BYTES,
+    TAIL_LINES,
+    FinalState,
+    JobFacts,
+    ReplicaFacts,
+    RunFacts,
+    Typed,
+)
 from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.report.report import Failure, Others, Report, Restart, make_report
 from tfoperator.report.text import headline, names_in_short, report_lines
@@ -29,6 +38,7 @@ __all__ = [
     "Restart",
     "RunFacts",
     "Traceback",
+    "Typed",
     "facts_of_job",
     "facts_of_replica",
     "first_failure",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from tfoperator.report.facts import JobFacts
+from tfoperator.report.facts import JobFacts, Typed
 
 _MISSING_FILE = re.compile(
     r"can't open file '(?P<script>[^']+)': \[Errno 2\]"  # Python, of its program
@@ -18,6 +18,21 @@ _NO_SPACE_MESSAGE = "No space left on device"
 """The operating system's message, in every language's traceback."""
 # TensorFlow's message when Keras' fit hands the shares of several workers to an operation that takes one tensor.
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
+# TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
+_NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")
+_ARTICLES = {"evaluator": "an"}
+_FIT_WITH_SERVERS = "pass this dataset to ClusterCoordinator.create_per_worker_dataset"
+
+_AGAIN = {
+    Typed.MANIFEST: "set its restartPolicy to OnFailure, or to ExitCode for exit codes of 128 and more",
+    Typed.PROGRAM: "add --max-restarts 3",
+    Typed.FUNCTION: "give max_restarts=3",
+}
+_LIMIT = {
+    Typed.MANIFEST: "spec.runPolicy.backoffLimit",
+    Typed.PROGRAM: "--max-restarts",
+    Typed.FUNCTION: "max_restarts",
+}
 
 
 def advice_for(
@@ -29,12 +44,19 @@ def advice_for(
     that the culprit failed in the same way and was restarted; else 0. Unless `all_known`, only the last failures are
     known to be alike.
     """
+    if facts.apart:
+        names = ", ".join(facts.apart[:5]) + (" and others" if len(facts.apart) > 5 else "")
+        yield (
+            f"{names} have never opened the ports at which TF_CONFIG says that they find each other. "
+            "Unless something else connects them, each has trained a model of its own, and the last one to save it has "
+            "won: a tf.distribute strategy makes them one (examples/multi-worker/train.py)."
+        )
     if facts.outcome in ("Succeeded", "Interrupted") and not repeated:
         return
     if repeated:
         limit = facts.backoff_limit
         bound = (
-            f"spec.runPolicy.backoffLimit is {limit}; a smaller one ends the job sooner."
+            f"{_LIMIT[facts.typed]} is {limit}; a smaller one ends the job sooner."
             if limit is not None
             else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and lets go of its machines."
         )
@@ -66,6 +88,20 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
             "Keras 3 can't `fit` with MultiWorkerMirroredStrategy. Train the same model with the same optimizer in a "
             "loop of some lines: examples/keras-multi-worker/train.py in tfoperator's repository has it, ready to run."
         )
+    if any(_FIT_WITH_SERVERS in line for line in words):
+        return (
+            "Keras 3 can't `fit` with ParameterServerStrategy. Schedule steps with a ClusterCoordinator instead: "
+            "examples/digits/train.py in tfoperator's repository has it, ready to run."
+        )
+    role = next(filter(None, map(_NO_ROLE.search, words)), None)
+    if role is not None:
+        return (
+            f"MultiWorkerMirroredStrategy has workers, and a chief: {_ARTICLES.get(role['role'], 'a')} {role['role']} "
+            "has nothing to do in it. Run it without those replicas, or take ParameterServerStrategy "
+            "(examples/digits/train.py)."
+        )
+    if missing and facts.typed is Typed.FUNCTION:
+        return f"{missing} is not where the function ran: relative paths start in this program's current directory."
     if missing:
         return (
             f"{missing} is not where the program ran. Under `tfoperator run` that is this machine, where relative "
@@ -73,7 +109,8 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
             "In a cluster the image has to have it, or a volume."
         )
     if facts.outcome == "TimedOut" and not repeated:
-        return "Give it more time with --timeout, or see above where each replica was: its last line, and its log."
+        option = "timeout=SECONDS" if facts.typed is Typed.FUNCTION else "--timeout"
+        return f"Give it more time with {option}, or see above where each replica was: its last line, and its log."
     if facts.overdue and not repeated:
         return (
             "Raise spec.runPolicy.activeDeadlineSeconds if it was only slow, or see above where each replica was: its "
@@ -94,6 +131,8 @@ def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Seque
             "It was killed from outside, mostly because memory ran out (`dmesg` tells, or the memory limit with "
             "--runtime docker and in a cluster): let it need less, run fewer replicas at a time, or raise the limit."
         )
+    if any("No module named" in line for line in words) and facts.typed is Typed.FUNCTION:
+        return "Install the missing module for the run: packages_to_install=[...]."
     if any("No module named" in line for line in words):
         return (
             "Install the missing module: under `tfoperator run` without --runtime docker, `python` is the interpreter "
@@ -102,7 +141,7 @@ def _about_codes(facts: JobFacts, exit_codes: Sequence[int | None], words: Seque
     if exit_codes and not repeated:
         return (
             f"Correct {'what the log says' if words else 'the program'} and run it again. To have a failed replica "
-            "started again instead, set its restartPolicy to OnFailure, or to ExitCode for exit codes of 128 and more."
+            f"started again instead, {_AGAIN[facts.typed]}."
         )
     if not exit_codes and facts.outcome == "Failed":
         return "Look at the conditions and events of the job."

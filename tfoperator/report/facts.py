@@ -18,6 +18,14 @@ POD_GONE = "its pod is gone"
 """The `detail` of a replica of which only its kept logs remain."""
 
 
+class Typed(StrEnum):
+    """What a person has given: advice is in its words."""
+
+    MANIFEST = "manifest"
+    PROGRAM = "program"
+    FUNCTION = "function"
+
+
 class FinalState(StrEnum):
     """The final state of a replica. STOPPED: it ran until it was told to stop, which says nothing about its work."""
 
@@ -83,7 +91,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     `outcome` is one word: Running, Succeeded, Failed, TimedOut, Interrupted. `message` is that of the condition with
     this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are the replicas
     that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over. `backoff_limit` is the job's.
-    `full_disk` is a folder of the run on a disk that is full; empty if there is room, or that is unknown.
+    `full_disk` is a folder of the run on a disk that is full; empty if there is room, or that is unknown. `apart` are
+    replicas that train, and of which none opened the port at which TF_CONFIG says that the others find it.
     """
 
     namespace: str
@@ -95,4 +104,6 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     overdue: bool = False
     backoff_limit: int | None = None
     full_disk: str = ""
+    apart: tuple[str, ...] = ()
+    typed: Typed = Typed.MANIFEST
     replicas: tuple[ReplicaFacts, ...] = ()

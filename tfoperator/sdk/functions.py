@@ -12,6 +12,7 @@ import dis
 import inspect
 import shlex
 import textwrap
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import CodeType
@@ -22,6 +23,7 @@ import msgspec
 from tfoperator.api.loading import ManifestError, load_manifests, parse_manifests
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
+from tfoperator.api.validation.pod_fields import NO_CUDA, is_cpu_image
 from tfoperator.kube.pod_spec import GPU, verbatim
 from tfoperator.sdk.errors import FunctionSourceError
 
@@ -67,6 +69,8 @@ def function_job(
     if resources_per_worker:
         quantities = {_RESOURCES.get(key.lower(), key): value for key, value in resources_per_worker.items()}
         container["resources"] = {"requests": quantities, "limits": quantities}
+        if GPU in quantities and is_cpu_image(base_image):
+            warnings.warn(f"base_image: {base_image} {NO_CUDA}", stacklevel=3)
     # A proxy that Istio adds to the pod would run for ever, and the pod with it.
     template = {
         "metadata": {"annotations": {"sidecar.istio.io/inject": "false"}},
@@ -108,6 +112,11 @@ def function_script(train_func: Callable[..., Any], parameters: Mapping[str, Any
     source, node = _source(train_func)
     _check_stands_alone(train_func, node)
     argument = "" if parameters is None else _literal(name, parameters)
+    try:
+        inspect.signature(train_func).bind(*([] if parameters is None else [parameters]))
+    except TypeError as error:
+        given = "nothing" if parameters is None else "one argument, the dictionary `parameters`"
+        raise FunctionSourceError(f"{name}() is called with {given}, and that does not fit: {error}") from None
     # Annotations may name types that only the caller's module defines; so they are not evaluated.
     return f"from __future__ import annotations\n\n{source}\n\n{name}({argument})\n"
 

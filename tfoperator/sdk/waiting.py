@@ -19,7 +19,8 @@ _PASSED_BY_SUCCESS = frozenset((ConditionType.CREATED, ConditionType.RUNNING))
 
 
 def checked_conditions(conditions: Collection[str]) -> frozenset[ConditionType]:
-    """Return the conditions, given in any letter case, as types. Raises ValueError for one that does not exist."""
+    """Return the conditions, or the one, given in any letter case, as types. Raises ValueError for an unknown one."""
+    conditions = (conditions,) if isinstance(conditions, str) else conditions
     by_lower = {condition.lower(): condition for condition in ConditionType}
     unknown = [condition for condition in conditions if condition.lower() not in by_lower]
     if unknown or not conditions:

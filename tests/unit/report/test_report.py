@@ -16,6 +16,7 @@ from tfoperator.report import (
     ReplicaFacts,
     Report,
     RunFacts,
+    Typed,
     facts_of_job,
     make_report,
     report_lines,
@@ -277,10 +278,46 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
     assert "is not where the program ran" not in advice
 
 
-def test_a_fit_that_keras_can_not_do_has_an_example_that_can() -> None:
-    tail = traceback("ValueError: Attempt to convert a value (PerReplica:{")
-    [advice] = report(failed("worker-0", run(1, 0, *tail))).advice
-    assert "examples/keras-multi-worker/train.py" in advice
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        ("ValueError: Attempt to convert a value (PerReplica:{", "examples/keras-multi-worker/train.py"),
+        (
+            "ValueError: To use this dataset, you need to pass this dataset to "
+            "ClusterCoordinator.create_per_worker_dataset.",
+            "examples/digits/train.py",
+        ),
+        ("ValueError: There is no id for task_type 'ps'", "a ps has nothing to do in it"),
+        ("ValueError: There is no id for task_type 'evaluator'", "an evaluator has nothing to do in it"),
+    ],
+)
+def test_common_mistakes_have_an_example_without_them(error: str, said: str) -> None:
+    [advice] = report(failed("worker-0", run(1, 0, *traceback(error)))).advice
+    assert said in advice
+
+
+@pytest.mark.parametrize(
+    ("typed", "again", "limit", "module", "time"),
+    [
+        (Typed.MANIFEST, "restartPolicy to OnFailure", "spec.runPolicy.backoffLimit is 3", "`python` is", "--timeout"),
+        (Typed.PROGRAM, "--max-restarts 3", "--max-restarts is 3", "`python` is", "--timeout"),
+        (Typed.FUNCTION, "max_restarts=3", "max_restarts is 3", "packages_to_install", "timeout=SECONDS"),
+    ],
+)
+def test_advice_is_in_the_words_of_what_was_typed(typed: Typed, again: str, limit: str, module: str, time: str) -> None:
+    assert again in report(failed("worker-0", run(1, 0, "odd")), typed=typed).advice[0]
+    often = failed("worker-0", *(run(1, at, "odd") for at in range(4)), restart_policy="OnFailure", restarts=3)
+    assert limit in report(often, typed=typed, backoff_limit=3).advice[0]
+    assert module in report(failed("worker-0", run(1, 0, "No module named 'x'")), typed=typed).advice[0]
+    assert time in report(replica("worker-0", FinalState.STOPPED, run(143)), typed=typed, outcome="TimedOut").advice[0]
+    lost = "python: can't open file 'a.py': [Errno 2]"
+    assert ("--workdir" in report(failed("worker-0", run(2, 0, lost)), typed=typed).advice[0]) is (typed != "function")
+
+
+def test_replicas_that_could_not_find_each_other_are_named_after_a_success_too() -> None:
+    names = tuple(f"worker-{index}" for index in range(7))
+    made = report(*(replica(name, FinalState.SUCCEEDED, run(0)) for name in names), outcome="Succeeded", apart=names)
+    assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others have never opened the ports" in text(made)
 
 
 def test_of_a_run_whose_time_is_over_the_last_lines_and_logs_are_told() -> None:

@@ -179,3 +179,31 @@ def test_a_function_needs_a_name_for_its_job(world: ServedWorld) -> None:
 def test_a_function_that_was_called_already_is_refused(returned: object) -> None:
     with pytest.raises(FunctionSourceError, match="without calling it"):
         function_script(returned)  # type: ignore[arg-type]
+
+
+def of_nothing() -> None:
+    pass
+
+
+def of_two(first: int, second: int, third: int = 3) -> None:
+    pass
+
+
+@pytest.mark.parametrize(
+    ("function", "parameters", "given"),
+    [
+        (of_nothing, {}, "one argument, the dictionary"),
+        (train, None, "nothing"),
+        (of_two, {"first": 1}, "one argument"),
+    ],
+)
+def test_a_function_that_can_not_be_called_so_is_refused_before_it_starts(
+    function: Callable[..., Any], parameters: dict[str, Any] | None, given: str
+) -> None:
+    with pytest.raises(FunctionSourceError, match=rf"{function.__name__}\(\) is called with {given}.* does not fit"):
+        function_script(function, parameters)
+
+
+def test_gpus_beside_an_image_without_cuda_are_told_of() -> None:
+    with pytest.warns(UserWarning, match="has no CUDA"):
+        function_job("a", train, resources_per_worker={"gpu": 1}, parameters={})

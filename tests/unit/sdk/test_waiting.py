@@ -56,7 +56,7 @@ def test_failure_can_be_what_is_waited_for(world: ServedWorld) -> None:
 def test_a_success_counts_as_having_run_but_not_as_a_failure(world: ServedWorld) -> None:
     world.submit(condition="Running")
     world.becomes("Succeeded")
-    world.sdk.wait_for_job_conditions("mnist", expected_conditions=["Running"])
+    world.sdk.wait_for_job_conditions("mnist", expected_conditions="Running")
     with pytest.raises(JobEnded, match="has succeeded, so it will not be Failed"):
         world.sdk.wait_for_job_conditions("mnist", expected_conditions=["Failed"])
 

@@ -95,6 +95,7 @@ def run(
         pods=pods,
         page=ui,
         work_dir=work_dir,
+        is_program=job is not None,
     )
     raise typer.Exit(result)
 
@@ -174,6 +175,7 @@ def _execute(
     pods: LocalPodOptions,
     page: bool,
     work_dir: Path | None,
+    is_program: bool,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.page import make_page
@@ -182,6 +184,7 @@ def _execute(
         from tfoperator.kube.errors import ApiError
         from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome
         from tfoperator.local.runtime import RuntimeName, RuntimeUnavailable
+        from tfoperator.report import Typed
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
         view = make_view(stream)
@@ -197,6 +200,7 @@ def _execute(
             make_page=make_page if page else None,
             enforce_limits=pods.enforce_limits,
             work_dir=work_dir,
+            typed=Typed.PROGRAM if is_program else Typed.MANIFEST,
         )
         interruptions = Interruptions(engine.interrupt)
         stream.when_lost(interruptions.hang_up)

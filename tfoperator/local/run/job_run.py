@@ -8,6 +8,7 @@ a slow terminal delays only itself.
 from __future__ import annotations
 
 import queue
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -16,10 +17,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
-from tfoperator.kube.objects import object_key
+from tfoperator.kube.objects import Pod, object_key
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
@@ -29,15 +30,18 @@ from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime import Mount, RuntimeName, real_path
+from tfoperator.report import Typed
 
 _POLL_SECONDS = 0.1  # seconds between two reads of the logs
+_LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
 
 
 class JobRun:
     """Runs the objects of a manifest to their end. Use once: `execute()`.
 
     `timeout` is in seconds, None for no limit. Processes start in `work_dir`, by default the current directory.
-    `interrupt()` may be called from a signal handler. With `make_page`, a page is served until the end.
+    `interrupt()` may be called from a signal handler. With `make_page`, a page is served until the end. Advice
+    is in the words of what was `typed`.
     """
 
     def __init__(
@@ -54,6 +58,7 @@ class JobRun:
         make_page: PageMaker | None = None,
         enforce_limits: bool = False,
         work_dir: Path | None = None,
+        typed: Typed = Typed.MANIFEST,
     ) -> None:
         self._make_page = make_page
         self._runtime = runtime
@@ -67,7 +72,11 @@ class JobRun:
         self._news: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self._lifecycle = JobLifecycle(objects, listener, self._news, namespace=namespace, timeout=timeout)
         self._pace = Pace()
+        self._typed = typed
         self._fits: dict[str, FitOutput] = {}  # by the path of the log
+        self._fitting: set[tuple[str, str]] = set()  # pods that have printed their progress, by namespace and name
+        self._heard: set[tuple[str, str]] = set()  # hosts at whose port somebody has listened, likewise
+        self._listened_at = 0.0
 
     def interrupt(self) -> None:
         """End the run gracefully; at once when called again. Safe in a signal handler."""
@@ -135,6 +144,16 @@ class JobRun:
             for call in news:
                 call()
             self._listener.tick()
+            if time.monotonic() >= self._listened_at + _LISTEN_SECONDS:
+                self._listened_at = time.monotonic()
+                self._heard |= plane.runtime.network.heard()
+
+    def _apart(self, pods: Sequence[Pod]) -> tuple[str, ...]:
+        """Return the replicas, of a job's pods, that train and could not have found each other; none if one could."""
+        places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
+        trained = [name for place, name in sorted(places.items()) if place in self._fitting]
+        is_seen = self._runtime is RuntimeName.PROCESS and sys.platform == "linux"
+        return tuple(trained) if is_seen and len(trained) > 1 and not self._heard & places.keys() else ()
 
     def _take_news(self, timeout: float) -> list[Callable[[], object]]:
         calls = []
@@ -157,6 +176,7 @@ class JobRun:
                 fit = self._fits.setdefault(chunk.path, FitOutput())
                 report = fit.read((*chunk.lines, chunk.bar), time.monotonic(), datetime.now(UTC))
                 if report is not None:
+                    self._fitting.add((chunk.namespace, chunk.pod))
                     plane.observe(object_key(chunk.namespace, chunk.pod), report)
         if chunks:
             began = time.monotonic()
@@ -164,11 +184,12 @@ class JobRun:
             self._pace = self._pace.after(sum(len(chunk.lines) for chunk in chunks), time.monotonic() - began)
 
     def _result(self, seen: JobWithJson, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
-        pods = self._lifecycle.pods.values()
+        uid = seen.metadata.uid
+        pods = [pod for pod in self._lifecycle.pods.values() if pod.metadata.is_controlled_by(uid)]
         log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._runtime is not RuntimeName.PROCESS)
         return job_result(
             seen.job,
-            [pod for pod in pods if pod.metadata.is_controlled_by(seen.metadata.uid)],
+            pods,
             plane.agent.logs,
             log_dir,
             peaks=plane.runtime.peaks,
@@ -176,6 +197,8 @@ class JobRun:
             kernel_log=read_kernel_log,
             full_disk=lambda: full_disk([self._run_dir, self._work_dir or Path()]),
             parameters=parameters_of(msgspec.json.decode(seen.raw)),
+            apart=self._apart(pods),
+            typed=self._typed,
         )
 
 

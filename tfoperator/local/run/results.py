@@ -21,7 +21,7 @@ from tfoperator.kube.objects import Pod
 from tfoperator.local.node import LogStore
 from tfoperator.local.run.report_facts import job_facts, replica_facts, with_kernel_log
 from tfoperator.local.runtime import LogFile, PeakMemory, last_lines
-from tfoperator.report import FinalState, Report, make_report
+from tfoperator.report import FinalState, Report, Typed, make_report
 
 LAST_LINES = 20
 """How many lines at the end of a failed replica's log are shown."""
@@ -115,6 +115,8 @@ def job_result(
     kernel_log: Callable[[], Iterable[str]] = tuple,
     full_disk: Callable[[], str] = str,
     parameters: Mapping[str, str] | None = None,
+    apart: tuple[str, ...] = (),
+    typed: Typed = Typed.MANIFEST,
 ) -> JobResult:
     """Return the result of a job from its last state, all of its pods, their logs, and its `log_dir` on this machine.
 
@@ -136,6 +138,7 @@ def job_result(
         end.type if end else str(outcome),
         [replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names],
     )
+    facts = msgspec.structs.replace(facts, apart=apart, typed=typed)
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=full_disk())

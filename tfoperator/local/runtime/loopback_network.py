@@ -19,6 +19,7 @@ import re
 import socket
 import threading
 from collections.abc import Callable, Collection
+from contextlib import suppress
 from pathlib import Path
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,9 @@ _ADDRESS = re.compile(
     rf"(?:\.(?P<second>{_LABEL})(?:\.(?!svc[.:])(?P<third>{_LABEL}))?(?P<svc>\.svc(?:\.[a-z0-9.-]*[a-z0-9])?)?)?"
     r":(?P<port>\d{1,5})(?![0-9])"
 )
+
+
+_LISTENS = "0A"  # TCP_LISTEN in include/net/tcp_states.h
 
 
 class NoFreePort(Exception):
@@ -61,6 +65,12 @@ class LoopbackNetwork:
                 held = self._ports[key] = self._reserve()
                 logger.debug("%s.%s:%d is %s:%d", name, namespace, port, LOOPBACK, held[0])
             return held[0]
+
+    def heard(self) -> set[tuple[str, str]]:
+        """Return the hosts, by namespace and name, at whose port somebody listens now; none outside of Linux."""
+        listening = _listening_ports()
+        with self._lock:
+            return {(key[0], key[1].partition(".")[0]) for key, held in self._ports.items() if held[0] in listening}
 
     def release(self, namespace: str, service: str) -> None:
         """Release the ports of a deleted service and of its hosts."""
@@ -104,6 +114,18 @@ class LoopbackNetwork:
             if reservation is not None:
                 return port, reservation
         raise NoFreePort("no free loopback port for a service: too many are in use on this machine")
+
+
+def _listening_ports() -> set[int]:
+    """Return the TCP ports at which a process of this machine listens, by Linux' tables."""
+    found = set()
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        with suppress(OSError), open(table, encoding="ascii") as stream:
+            next(stream, None)
+            for fields in map(str.split, stream):
+                if len(fields) > 3 and fields[3] == _LISTENS:
+                    found.add(int(fields[1].rpartition(":")[2], 16))
+    return found
 
 
 def _meant(match: re.Match[str], namespace: str, services: Collection[tuple[str, str]]) -> tuple[str, str, str] | None:

@@ -9,7 +9,7 @@ from hack import builtin_schemas
 from tests.unit.api.samples import TEMPLATE, tfjob
 from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
 from tfoperator.api import validate_manifest
-from tfoperator.api.validation.pod_fields import POD_FIELDS, POD_SPEC_FIELDS
+from tfoperator.api.validation.pod_fields import POD_FIELDS, POD_SPEC_FIELDS, shape_problems
 from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
 
 
@@ -114,3 +114,22 @@ def test_nulls_in_a_template_count_as_absent() -> None:
 def test_the_pods_own_restart_policy_has_no_effect() -> None:
     (found,) = warnings(with_template({"spec.restartPolicy": "Always"}))
     assert found.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
+
+
+@pytest.mark.parametrize(
+    ("image", "warned"),
+    [
+        ("tensorflow/tensorflow", True),
+        ("docker.io/tensorflow/tensorflow:2.19.0", True),
+        ("tensorflow/tensorflow:2.19.0-gpu", False),
+        ("tensorflow/tensorflow:latest-gpu-jupyter", False),
+        ("example.com/tensorflow/tensorflow:2.19.0", False),
+    ],
+)
+def test_gpus_beside_an_image_of_tensorflow_without_cuda(image: str, warned: bool) -> None:
+    for amount in ({"limits": {"nvidia.com/gpu": 1}}, {"limits": {"cpu": 1}}):
+        container = {"name": "tensorflow", "image": image, "resources": amount}
+        found = shape_problems({"spec": {"containers": [container]}}, "t")
+        assert [problem.field for problem in found] == (
+            ["t.spec.containers[0].image"] if warned and "nvidia.com/gpu" in amount["limits"] else []
+        )

@@ -119,3 +119,15 @@ def test_a_released_service_gives_its_reservation_back(network: LoopbackNetwork)
     network.release("ns", "a")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as twin:
         twin.bind(("127.0.0.1", port))
+
+
+@pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::")])
+def test_who_listens_is_heard(network: LoopbackNetwork, family: socket.AddressFamily, address: str) -> None:
+    quiet, loud = network.port("ns", "a-worker-0", 2222), network.port("ns", "a", 2222, "a-worker-1")
+    assert quiet != loud
+    with socket.socket(family) as listening:
+        listening.bind((address, loud))
+        assert network.heard() == set()
+        listening.listen()
+        assert network.heard() == {("ns", "a-worker-1")}
+    assert network.heard() == set()
