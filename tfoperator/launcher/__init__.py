@@ -48,6 +48,7 @@ from tfoperator.launcher.core import (
     RetryPolicy,
     TemplateError,
     WorkDirectoryError,
+    named_launcher,
 )
 from tfoperator.launcher.platforms.docker import DockerComponentLauncher, DockerPlatformConfig
 from tfoperator.launcher.platforms.in_process import InProcessComponentLauncher
@@ -102,4 +103,5 @@ __all__ = [
     "TFJobPlatformConfig",
     "TemplateError",
     "WorkDirectoryError",
+    "named_launcher",
 ]

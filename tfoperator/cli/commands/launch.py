@@ -29,16 +29,6 @@ if TYPE_CHECKING:
 EXIT_RETRYABLE: Final = 75  # EX_TEMPFAIL of sysexits.h
 
 
-class Launcher(StrEnum):
-    """The platforms of a component."""
-
-    DOCKER = "docker"
-    PROCESS = "process"
-    KUBERNETES = "kubernetes"
-    TFJOB = "tfjob"
-    IN_PROCESS = "in-process"
-
-
 class CleanUpPolicy(StrEnum):
     """The handling of an ended container."""
 
@@ -58,8 +48,14 @@ def launch(
     ] = None,
     params: Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")] = None,
     launcher: Annotated[
-        Launcher | None, typer.Option("--launcher", help="Where it runs. Default: what the file has a config for.")
-    ] = None,
+        str,
+        typer.Option(
+            "--launcher",
+            help="Where it runs: docker, process, kubernetes, tfjob, in-process, or by a launcher of your own, "
+            "package.module:Class. Default: what the file has a config for.",
+            metavar="NAME",
+        ),
+    ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted launch.")] = False,
     attempts: Annotated[
@@ -135,12 +131,10 @@ def _load(file: str) -> ComponentFile:
         raise CliError(f"{file}: {error.strerror}", "Nothing was launched.") from None
 
 
-def _launcher(
-    file: ComponentFile, wanted: Launcher | None, component: Any, context: LaunchContext
-) -> BaseComponentLauncher:
+def _launcher(file: ComponentFile, wanted: str, component: Any, context: LaunchContext) -> BaseComponentLauncher:
     """Return the requested launcher, or the first that accepts the component with one of the file's configs."""
     from tfoperator import launcher as launchers
-    from tfoperator.launcher import LocalComponentRunner, TFJobPlatformConfig
+    from tfoperator.launcher import ComponentError, LocalComponentRunner, TFJobPlatformConfig, named_launcher
 
     known: dict[str, type[BaseComponentLauncher]] = {
         one.kind: one
@@ -152,11 +146,15 @@ def _launcher(
             launchers.TFJobComponentLauncher,
         )
     }
-    chosen = [known[wanted.value]] if wanted else list(known.values())
+    if ":" in wanted:
+        known[wanted] = named_launcher(wanted)
+    elif wanted and wanted not in known:
+        raise ComponentError(f"--launcher {wanted}: there are {', '.join(known)}; one of yours is package.module:Class")
+    chosen = [known[wanted]] if wanted else list(known.values())
     # A file may have a config for each platform; an unused one is no error.
     spec = component.executor_spec
     configs = [c for c in file.configs if any(one.can_launch(spec, c) for one in chosen)]
-    if wanted is Launcher.TFJOB and not configs:
+    if wanted == "tfjob" and not configs:
         configs = [TFJobPlatformConfig()]
     runner = LocalComponentRunner(chosen, {component.name: configs} if configs else {})
     return runner.launch_info(component).make(context)

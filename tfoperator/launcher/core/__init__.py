@@ -58,7 +58,12 @@ from tfoperator.launcher.core.output import (
     read_output,
 )
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory, recorded_execution
-from tfoperator.launcher.core.runner import BaseComponentRunner, ComponentLaunchInfo, LocalComponentRunner
+from tfoperator.launcher.core.runner import (
+    BaseComponentRunner,
+    ComponentLaunchInfo,
+    LocalComponentRunner,
+    named_launcher,
+)
 
 __all__ = [
     "CLEAN_UP_POLICY",
@@ -114,6 +119,7 @@ __all__ = [
     "fingerprint",
     "judge",
     "merge_values",
+    "named_launcher",
     "output_file",
     "parse_output",
     "read_output",

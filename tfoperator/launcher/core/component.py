@@ -78,6 +78,20 @@ class Executor(Protocol):
         ...
 
 
+def imported(path: str) -> Any:
+    """Return what `package.module:NAME` names, imported now. Raises ComponentError."""
+    module, _, name = path.partition(":")
+    try:
+        return getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        where = "; PYTHONPATH says where to look" if isinstance(error, ModuleNotFoundError) else ""
+        raise ComponentError(
+            f"{path!r} is no class that can be imported (package.module:Class): {error}{where}"
+        ) from error
+    except SystemExit as error:
+        raise ComponentError(f"{path!r} can't be imported: its module calls sys.exit({error.code!r})") from error
+
+
 class ExecutorClassSpec(ExecutorSpec, frozen=True):
     """A class with a method `do` (see `Executor`), or its path `package.module:Class`.
 
@@ -101,16 +115,7 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
         if not isinstance(self.executor_class, str):
             return self.executor_class
         path = self.executor_class
-        module, _, name = path.partition(":")
-        try:
-            found = getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError, ValueError) as error:
-            where = "; PYTHONPATH says where to look" if isinstance(error, ModuleNotFoundError) else ""
-            raise ComponentError(
-                f"{path!r} is no class that can be imported (package.module:Class): {error}{where}"
-            ) from error
-        except SystemExit as error:
-            raise ComponentError(f"{path!r} can't be imported: its module calls sys.exit({error.code!r})") from error
+        found = imported(path)
         if not isinstance(found, type) or not callable(getattr(found, "do", None)):
             raise ComponentError(
                 f"{path} is no executor: that is a class with a method do(inputs, outputs, properties)"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeVar
 
 import msgspec
+import yaml
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.base.object_store import ObjectStoreError
@@ -53,8 +54,8 @@ T = TypeVar("T")
 class BaseComponentLauncher(abc.ABC):
     """Launches one component. `launch()` once, from one thread; `cancel()` from any."""
 
-    kind: ClassVar[str]
-    """The launcher's name on the command line and in records."""
+    kind: ClassVar[str] = ""
+    """The launcher's name on the command line and in records, by which what it has left is stopped."""
 
     def __init__(
         self,
@@ -80,7 +81,7 @@ class BaseComponentLauncher(abc.ABC):
 
     @classmethod
     @abc.abstractmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether this launcher accepts such a component with such a config, or with none."""
 
     @abc.abstractmethod
@@ -96,9 +97,11 @@ class BaseComponentLauncher(abc.ABC):
         Raises PermanentFailure, RetryableFailure (after all tries), LaunchCancelled.
         """
 
-    @abc.abstractmethod
     def dry_run(self) -> str:
         """Return the launch as YAML for users. Makes no request. Raises ComponentError."""
+        config = self.platform_config.as_json() if self.platform_config is not None else {}
+        shown = {"launcher": type(self).__qualname__, "component": self.component.name, "config": config}
+        return yaml.safe_dump(shown, sort_keys=False)
 
     def check(self) -> None:
         """Raise ComponentError for any error in the component or its config. Makes no request."""
@@ -122,7 +125,7 @@ class BaseComponentLauncher(abc.ABC):
                 identity = self._cache_identity() if self.context.cache else ""
                 execution = driver.begin(self.component, identity, self.context.clock.now())
                 if execution.state == "succeeded":
-                    self.context.tell(f"nothing to do: execution {execution.id} did the same, its outputs are used")
+                    self.context.tell("nothing to do: an earlier execution did the same, its outputs are used")
                     return self._result(execution, cached=True)
                 record = self._new_record(execution)
                 self._obey(record, publisher)

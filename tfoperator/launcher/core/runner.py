@@ -8,15 +8,31 @@ to another platform would ignore it silently.
 from __future__ import annotations
 
 import abc
+import inspect
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.core.component import DEFAULT, Component, ExecutorContainerSpec, LaunchResult, PlatformConfig
+from tfoperator.launcher.core.component import (
+    DEFAULT,
+    Component,
+    ExecutorContainerSpec,
+    LaunchResult,
+    PlatformConfig,
+    imported,
+)
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import ComponentError, NoLauncherError
+
+
+def named_launcher(path: str) -> type[BaseComponentLauncher]:
+    """Return the launcher `package.module:Class`, imported now. Raises ComponentError."""
+    found = imported(path)
+    if not isinstance(found, type) or not issubclass(found, BaseComponentLauncher) or inspect.isabstract(found):
+        raise ComponentError(f"{path} is no launcher: a BaseComponentLauncher with can_launch and _run_executor")
+    return found
 
 
 class ComponentLaunchInfo(msgspec.Struct, frozen=True):

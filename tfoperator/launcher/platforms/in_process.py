@@ -13,6 +13,7 @@ import inspect
 import logging
 import sys
 import threading
+import traceback
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -180,9 +181,9 @@ class InProcessComponentLauncher(BaseComponentLauncher):
         super().cancel()
 
     @classmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether it is a class, without a config."""
-        return isinstance(executor_spec, ExecutorClassSpec) and platform_config is None
+        return isinstance(executor_spec, ExecutorClassSpec) and platform_spec is None
 
     def check(self) -> None:
         """Check as every launcher does, and that the class can be imported."""
@@ -244,9 +245,11 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             raise LaunchCancelled(f"component {self.component.name}: cancelled; its class was interrupted") from None
         except SystemExit as error:
             end = _exited(error)
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - it is in the step's log
             # Also BaseExceptions such as asyncio's CancelledError: no error of a class may end the whole process.
-            logger.exception("component %s failed", self.component.name)
+            for text in traceback.format_exception(error):
+                for line in text.splitlines():
+                    self.context.log(line)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
         output = self._read_output(end)
         self._judged(end, output).raise_failure(f"component {self.component.name} failed")

@@ -190,9 +190,9 @@ class ProcessComponentLauncher(ContainerComponentLauncher):
     kind = "process"
 
     @classmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether it is a container, with a config for processes or none."""
-        fits = platform_config is None or isinstance(platform_config, ProcessPlatformConfig)
+        fits = platform_spec is None or isinstance(platform_spec, ProcessPlatformConfig)
         return fits and isinstance(executor_spec, ExecutorContainerSpec)
 
     def dry_run(self) -> str:

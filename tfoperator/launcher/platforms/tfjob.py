@@ -226,9 +226,9 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
     kind = "tfjob"
 
     @classmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether it is a container, with a config for a TFJob."""
-        return isinstance(executor_spec, ExecutorContainerSpec) and isinstance(platform_config, TFJobPlatformConfig)
+        return isinstance(executor_spec, ExecutorContainerSpec) and isinstance(platform_spec, TFJobPlatformConfig)
 
     def _base_pod(self) -> Json:
         base = super()._base_pod()

@@ -252,8 +252,8 @@ class PipelineRunner:
             self._check_step(step.name, self._chosen(graph, step, "RUN", self._context))
 
     def _check_step(self, step: str, launcher: BaseComponentLauncher) -> None:
-        launcher.check()
         check_records_are_hidden(step, launcher, str(self._place))
+        launcher.check()
 
     def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
         launch = StepLaunch(parts, step, self._context, self._listener)

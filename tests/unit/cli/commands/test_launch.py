@@ -3,12 +3,14 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.unit.cli.conftest import Run, Said
+from tfoperator.launcher import BaseComponentLauncher
 from tfoperator.launcher.core import LaunchRecord, WorkDirectory
 
 SAYS = "tests.unit.launcher.executors:Says"
@@ -117,6 +119,9 @@ def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Run, folder: Path
         ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
         ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "one value"),
         ({"nonsense": 1}, [], "nonsense"),
+        ({"container": {"image": "i"}}, ["--launcher", "kubernetes", "--kubeconfig", "gone"], "no cluster is known"),
+        ({"class": SAYS}, ["--launcher", "slurm"], "there are in-process, docker"),
+        ({"class": SAYS}, ["--launcher", SAYS], "is no launcher"),
     ],
 )
 def test_bad_input_is_told_before_anything_is_made(
@@ -125,6 +130,26 @@ def test_bad_input_is_told_before_anything_is_made(
     code, _, err = launch(component, *arguments)
     assert (code, words in err) == (2, True), err
     assert not (folder / ".tfoperator").exists()
+
+
+class Own(BaseComponentLauncher):
+    """As the design writes one: two methods, and no more."""
+
+    @classmethod
+    def can_launch(cls, executor_spec: Any, platform_spec: Any = None) -> bool:
+        return platform_spec is None
+
+    def _run_executor(
+        self, execution_id: int, input_dict: Any, output_dict: Any, exec_properties: Mapping[str, Any]
+    ) -> None:
+        Path("own").write_text(f"{execution_id} {exec_properties['says']}")
+
+
+def test_a_launcher_of_ones_own_can_be_named(launch: Run, folder: Path) -> None:
+    own, component = f"{__name__}:Own", {"container": {"image": "i"}, "parameters": {"says": "x"}}
+    assert "launcher: Own\n" in launch(component, "--launcher", own, "--dry-run")[1]
+    assert launch(component, "--launcher", own)[0] == 0
+    assert (folder / "own").read_text() == "1 x"
 
 
 def test_an_equal_execution_is_used_again_with_cache(launch: Run, folder: Path) -> None:

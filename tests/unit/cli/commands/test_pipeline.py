@@ -93,6 +93,8 @@ def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
     assert "\x1b" not in busy.err
     bad = run("pipeline", "run", two, "--param", "number=-2", code=1)
     assert "First: component First failed: exit code 1: ValueError: bad number" in bad.err
+    log = run("pipeline", "logs", "last", "First", code=0).out
+    assert ("Traceback" in log, "ValueError: bad number" in log) == (True, True)
     report = json.loads(run("pipeline", "run", two, "--param", "number=-2", "-o", "json", code=1).out)
     assert [step["state"] for step in report["steps"]] == ["failed", "skipped"]
 

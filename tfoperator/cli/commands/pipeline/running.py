@@ -54,6 +54,10 @@ def run(
     containers: Annotated[
         Containers, typer.Option("--containers", help="Where containers without a platform config run.")
     ] = Containers.DOCKER,
+    own: Annotated[
+        list[str] | None,
+        typer.Option("--launcher", help="A launcher of your own, asked first.", metavar="MODULE:CLASS"),
+    ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
     launching: Launching = Launching(),
@@ -72,6 +76,7 @@ def run(
         raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
     with in_words():
         from tfoperator.cli.views.pipeline_progress import RunDisplay
+        from tfoperator.launcher import named_launcher
         from tfoperator.pipeline import AS_PROCESSES, ON_DOCKER, ON_KUBERNETES, PipelineRunner
 
         launchers = {"docker": ON_DOCKER, "process": AS_PROCESSES, "kubernetes": ON_KUBERNETES}
@@ -79,7 +84,7 @@ def run(
         loaded = load(file, single_values("--param", params), cache=launching.cache)
         display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
         runner = PipelineRunner(
-            launchers[containers.value],
+            [*map(named_launcher, own or ()), *launchers[containers.value]],
             loaded.platform_configs(launching.platform),
             home=home,
             parallel=parallel,

@@ -92,11 +92,11 @@ class DockerComponentLauncher(ContainerComponentLauncher):
     kind = "docker"
 
     @classmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether it is a container, with a config for Docker or none."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
-        return platform_config is None or isinstance(platform_config, DockerPlatformConfig)
+        return platform_spec is None or isinstance(platform_spec, DockerPlatformConfig)
 
     @property
     def call(self) -> Json:

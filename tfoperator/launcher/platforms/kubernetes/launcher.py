@@ -13,6 +13,7 @@ from typing import Any
 import yaml
 
 from tfoperator.kube.client import Client
+from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher.container import (
     Backend,
@@ -158,6 +159,15 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         named["metadata"] = {"name": object_name(self.component.name, "RUN", 1), **named["metadata"]}
         return with_origins(named, merged)
 
+    def check(self) -> None:
+        """See the base class. A cluster has to be known, too."""
+        super().check()
+        try:
+            with self.context.kube():  # which makes no request
+                pass
+        except ConfigError as error:
+            raise PlatformConfigError(f"component {self.component.name}: no cluster is known: {error}") from None
+
     def _place(self) -> dict[str, str]:
         return {"namespace": self.context.namespace or self.manifest["metadata"].get("namespace") or ""}
 
@@ -175,11 +185,11 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
     kind = "kubernetes"
 
     @classmethod
-    def can_launch(cls, executor_spec: ExecutorSpec, platform_config: PlatformConfig | None = None) -> bool:
+    def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
         """Return whether it is a container, with a config for a pod or none."""
         if not isinstance(executor_spec, ExecutorContainerSpec):
             return False
-        return platform_config is None or type(platform_config) is KubernetesPodPlatformConfig
+        return platform_spec is None or type(platform_spec) is KubernetesPodPlatformConfig
 
     def _manifest_of(self, merged: MergedPod) -> Json:
         return merged.pod
