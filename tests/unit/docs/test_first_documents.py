@@ -28,7 +28,7 @@ from tfoperator.controller.observe.handlers import JobHandler
 from tfoperator.controller.plan.restart import Ending, is_permanent
 from tfoperator.informers import InformerGroup
 from tfoperator.launcher.container import ContainerComponentLauncher
-from tfoperator.launcher.core.output import MalformedOutput, parse_output
+from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
 from tfoperator.pipeline.compiling import airflow_file, argo_workflow
 from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES
 from tfoperator.reconciler import MAX_INTERVAL, Looker

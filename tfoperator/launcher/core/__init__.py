@@ -44,18 +44,20 @@ from tfoperator.launcher.core.errors import (
 )
 from tfoperator.launcher.core.metadata import Driver, Execution, LocalMetadata, Publisher, cache_key, fingerprint
 from tfoperator.launcher.core.output import (
-    MAX_OUTPUT_BYTES,
-    OUTPUT_FILE,
     ContainerEnd,
     LocalOutputStore,
-    MalformedOutput,
-    Output,
     OutputStore,
     VerdictKind,
     judge,
     output_file,
-    parse_output,
     read_output,
+)
+from tfoperator.launcher.core.output_document import (
+    MAX_OUTPUT_BYTES,
+    OUTPUT_FILE,
+    MalformedOutput,
+    Output,
+    parse_output,
 )
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory, recorded_execution
 from tfoperator.launcher.core.runner import (

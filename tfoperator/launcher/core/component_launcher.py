@@ -27,25 +27,22 @@ from tfoperator.launcher.core.component import (
 )
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import (
-    AlreadyFailed,
     ComponentError,
     LaunchCancelled,
     NoLauncherError,
     PermanentFailure,
     PlatformUnavailable,
     RetryableFailure,
-    WorkDirectoryError,
 )
 from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
 from tfoperator.launcher.core.output import (
     ContainerEnd,
     ExecutionVerdict,
-    MalformedOutput,
-    Output,
     VerdictKind,
     judge,
     read_output,
 )
+from tfoperator.launcher.core.output_document import MalformedOutput, Output
 from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
 
 T = TypeVar("T")
@@ -120,7 +117,7 @@ class BaseComponentLauncher(abc.ABC):
         self.check()
         driver, publisher = self.context.metadata_of(self.component.name)
         with self.work:
-            record = self._load()
+            record = self.work.to_go_on(self.component.name, self._fingerprint(), resume=self.context.resume)
             if record is None:
                 identity = self._cache_identity() if self.context.cache else ""
                 execution = driver.begin(self.component, identity, self.context.clock.now())
@@ -229,37 +226,6 @@ class BaseComponentLauncher(abc.ABC):
         except ComponentError as error:
             publisher.publish(self._execution("failed", message=str(error)))
             raise
-
-    def _load(self) -> LaunchRecord | None:
-        record = self.work.load()
-        if record is None:
-            return None
-        if not self.context.resume:
-            self._begin_anew(record)
-            return None
-        where = f"working directory {self.work.path}"
-        if (record.component, record.fingerprint) != (self.component.name, self._fingerprint()):
-            raise WorkDirectoryError(
-                f"{where} belongs to another launch (of {record.component}, with another container, config, input or "
-                "parameter): choose another one, or remove it to begin anew"
-            )
-        if record.state == "failed":
-            raise AlreadyFailed(
-                f"component {record.component} has failed for good, and is not launched again: {record.message}. "
-                f"To try it none the less, choose another working directory or remove {self.work.path}"
-            )
-        if record.state == "cancelled":
-            return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")
-        return record
-
-    def _begin_anew(self, record: LaunchRecord) -> None:
-        """Forget a launch that has ended. One that has not may have a running container: WorkDirectoryError."""
-        if record.name and record.state in ("planned", "created"):
-            raise WorkDirectoryError(
-                f"an unfinished launch of {record.component} is recorded in {self.work.path}, and {record.name} may "
-                "still run: go on with it (--resume), or choose another working directory (--work-dir)"
-            )
-        self.work.forget()
 
     def _execute(self, publisher: Publisher) -> Execution:
         """Run it unless it has succeeded already. Record and publish a failure before raising it."""

@@ -20,7 +20,7 @@ import msgspec
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component
 from tfoperator.launcher.core.errors import WorkDirectoryError
-from tfoperator.launcher.core.output import Output
+from tfoperator.launcher.core.output_document import Output
 
 
 class Execution(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -17,7 +17,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -25,96 +25,13 @@ import msgspec
 from tfoperator.base.object_store import Objects, is_object_url
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
-
-OUTPUT_FILE = "output.json"
-
-MAX_OUTPUT_BYTES = 1 << 20
-"""Enough for thousands of artifacts; a larger file is not meant as output.json."""
-
-
-class MalformedOutput(Exception):
-    """output.json exists, but is invalid; the message has the reason."""
-
-
-class ErrorStatus(msgspec.Struct, frozen=True):
-    """Reports that the component failed, and whether a retry could help."""
-
-    code: Literal["PERMANENT_ERROR", "RETRYABLE_ERROR"]
-    message: str = ""
-
-    @property
-    def retryable(self) -> bool:
-        """Whether a retry could help."""
-        return self.code == "RETRYABLE_ERROR"
-
-
-class OutputArtifact(Artifact, frozen=True, omit_defaults=True):
-    """An artifact in output.json; without a URI it is where it was planned."""
-
-    uri: str = ""
-
-
-class Output(msgspec.Struct, frozen=True):
-    """The document. `outputs` is by name one artifact (`{"uri": ..., "properties": {...}}`) or a list of them.
-
-    The members that programs of Kubeflow Pipelines write instead are taken, too: `parameterValues` and `artifacts`.
-    `outputs` and `exec_properties` replace the planned values; unknown members are ignored, as the schema
-    of the TFX design allows them.
-    """
-
-    error_status: ErrorStatus | None = None
-    outputs: dict[str, OutputArtifact | list[OutputArtifact]] = {}
-    exec_properties: dict[str, Any] = {}
-
-    def artifacts(self) -> dict[str, tuple[Artifact, ...]]:
-        """Return the artifacts by output."""
-        found = {name: [one] if isinstance(one, Artifact) else one for name, one in self.outputs.items()}
-        return {name: tuple([Artifact(one.uri, one.properties) for one in these]) for name, these in found.items()}
-
-
-class _KfpArtifact(msgspec.Struct, frozen=True):
-    uri: str = ""
-    metadata: dict[str, Any] = {}
-
-
-class _KfpArtifacts(msgspec.Struct, frozen=True):
-    artifacts: list[_KfpArtifact] = []
-
-
-class _KfpOutput(msgspec.Struct, frozen=True):
-    """ExecutorOutput of Kubeflow Pipelines, https://github.com/kubeflow/pipelines (api/v2alpha1)."""
-
-    parameters: dict[str, Any] = msgspec.field(default={}, name="parameterValues")
-    artifacts: dict[str, _KfpArtifacts] = {}
-
-
-def _one_of_ours(given: _KfpArtifact) -> OutputArtifact:
-    return OutputArtifact(given.uri, given.metadata)
-
-
-def _as_ours(given: _KfpOutput) -> dict[str, OutputArtifact | list[OutputArtifact]]:
-    values = {name: OutputArtifact(properties={"value": value}) for name, value in given.parameters.items()}
-    return {**values, **{name: list(map(_one_of_ours, these.artifacts)) for name, these in given.artifacts.items()}}
-
-
-_decode = msgspec.json.Decoder(Output).decode
-_decode_kfp = msgspec.json.Decoder(_KfpOutput).decode
-
-
-def parse_output(data: bytes, known_outputs: frozenset[str] | None = None) -> Output:
-    """Read the document; `known_outputs` are the component's outputs. Raises MalformedOutput."""
-    if len(data) > MAX_OUTPUT_BYTES:
-        raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
-    try:
-        output = _decode(data)
-        if not output.outputs and (b'"parameterValues"' in data or b'"artifacts"' in data):
-            output = msgspec.structs.replace(output, outputs=_as_ours(_decode_kfp(data)))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise MalformedOutput(f"{OUTPUT_FILE} can't be read: {error}") from error
-    stray = sorted(output.outputs.keys() - known_outputs) if known_outputs is not None else []
-    if stray:
-        raise MalformedOutput(f"{OUTPUT_FILE} has outputs that the component does not: {', '.join(stray)}")
-    return output
+from tfoperator.launcher.core.output_document import (
+    MAX_OUTPUT_BYTES,
+    OUTPUT_FILE,
+    MalformedOutput,
+    Output,
+    parse_output,
+)
 
 
 class OutputStore(Protocol):

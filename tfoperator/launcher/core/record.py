@@ -19,9 +19,9 @@ import msgspec
 
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component, ExecutorSpec
-from tfoperator.launcher.core.errors import LaunchInProgress, WorkDirectoryError
+from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
 from tfoperator.launcher.core.metadata import Execution, put_out
-from tfoperator.launcher.core.output import Output
+from tfoperator.launcher.core.output_document import Output
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
 """planned: a container may exist; created: it exists or did; retryable: this attempt has ended; else the launch."""
@@ -192,6 +192,37 @@ class WorkDirectory:
             self._keeper.remove(_RECORD)
         (self.path / _RECORD).unlink(missing_ok=True)
         self.forget_logs()
+
+    def to_go_on(self, component: str, fingerprint: str, *, resume: bool) -> LaunchRecord | None:
+        """Return the record of a launch to go on with, None for a new one.
+
+        Raises WorkDirectoryError for another launch's, and without `resume` for one whose container may still run;
+        AlreadyFailed for one that has failed for good.
+        """
+        record = self.load()
+        if record is None:
+            return None
+        if not resume:
+            if record.name and record.state in ("planned", "created"):
+                raise WorkDirectoryError(
+                    f"an unfinished launch of {record.component} is recorded in {self.path}, and {record.name} may "
+                    "still run: go on with it (--resume), or choose another working directory (--work-dir)"
+                )
+            self.forget()
+            return None
+        if (record.component, record.fingerprint) != (component, fingerprint):
+            raise WorkDirectoryError(
+                f"working directory {self.path} belongs to another launch (of {record.component}, with another "
+                "container, config, input or parameter): choose another one, or remove it to begin anew"
+            )
+        if record.state == "failed":
+            raise AlreadyFailed(
+                f"component {record.component} has failed for good, and is not launched again: {record.message}. "
+                f"To try it none the less, choose another working directory or remove {self.path}"
+            )
+        if record.state == "cancelled":
+            return msgspec.structs.replace(record, run=new_run(), attempt=0, name="", uid="", state="retryable")
+        return record
 
     def forget_logs(self) -> None:
         """Remove the positions of logs: a new attempt has new logs."""

@@ -10,8 +10,9 @@ from typing import Concatenate, ParamSpec, Protocol, TypeVar
 from sqlalchemy import Connection
 
 from tfoperator.base.clock import Clock, Elapsed, StopSignal, SystemClock
-from tfoperator.pipeline.store.engines import Backend, PostgreSQL, SQLiteFile, in_words, notify
+from tfoperator.pipeline.store.engines import Backend, PostgreSQL, in_words, notify
 from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 
 T = TypeVar("T")
 P = ParamSpec("P")

@@ -38,9 +38,10 @@ from tfoperator.pipeline.store.reading import (
     execution_record,
     execution_records,
     executions_in,
+    makers_of,
     run_of,
     run_record,
-    type_named,
+    states_by_step,
 )
 from tfoperator.pipeline.store.records import (
     ArtifactRecord,
@@ -152,20 +153,7 @@ class MetadataStore:
     @reads
     def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
         """Return, by run, the states of its executions by step: the data for a list of runs."""
-        found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
-        states: Any = EXECUTION_STATES
-        wanted = (
-            select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
-            .join(associations, associations.c.context_id == contexts.c.id)
-            .join(executions, executions.c.id == associations.c.execution_id)
-            .join(our_executions, our_executions.c.execution_id == executions.c.id)
-            .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
-            .order_by(executions.c.id)
-        )
-        for some in batched(run_ids):
-            for row in db.execute(wanted.where(contexts.c.name.in_(some))):
-                found[row.run][row.step] = states[row.last_known_state]
-        return found
+        return states_by_step(db, run_ids)
 
     @reads
     def execution(self, db: Connection, number: int) -> ExecutionRecord | None:
@@ -175,23 +163,7 @@ class MetadataStore:
     @reads
     def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
         """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
-        run = contexts.alias("run")
-        wanted = (
-            select(events.c.artifact_id, executions.c.id, our_executions.c.step, run.c.name.label("run"))
-            .join(executions, executions.c.id == events.c.execution_id)
-            .join(our_executions, our_executions.c.execution_id == executions.c.id)
-            .outerjoin(
-                associations.join(run, associations.c.context_id == run.c.id),
-                (associations.c.execution_id == executions.c.id)
-                & (run.c.type_id == type_named(RUN, "context").scalar_subquery()),
-            )
-            .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
-        )
-        found: dict[int, Maker] = {}
-        for some in batched(artifact_ids):
-            for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
-                found[row.artifact_id] = Maker(row.id, row.run or "", row.step)
-        return found
+        return makers_of(db, artifact_ids)
 
     @writes
     def begin_execution(
@@ -208,8 +180,7 @@ class MetadataStore:
     ) -> ExecutionRecord:
         """Return a new execution. `inputs` are ids of artifacts, `outputs` type and URI.
 
-        An unfinished one of this step is returned unchanged: its launcher was killed before it had a
-        record.
+        An unfinished one of this step is returned unchanged: its launcher was killed before it had a record.
         """
         fence(db, run)
         known = self._last(db, run.id, step, "RUNNING")

@@ -14,7 +14,14 @@ from sqlalchemy import Connection, Row, select
 from tfoperator.pipeline.store.engines import database_seconds
 from tfoperator.pipeline.store.limits import batched
 from tfoperator.pipeline.store.properties import properties_of
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
+from tfoperator.pipeline.store.records import (
+    ArtifactRecord,
+    ExecutionRecord,
+    ExecutionState,
+    Lease,
+    Maker,
+    RunRecord,
+)
 from tfoperator.pipeline.store.tables import (
     ARTIFACT_STATES,
     EVENTS,
@@ -92,6 +99,45 @@ def executions_in(db: Connection, run_id: str, steps: Collection[str] | None) ->
     wanted = wanted.order_by(executions.c.id)
     parts = [wanted] if steps is None else [wanted.where(our_executions.c.step.in_(some)) for some in batched([*steps])]
     return [one for part in parts for one in execution_records(db, db.execute(part).all(), run_id)]
+
+
+def states_by_step(db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
+    """Return, by run, the states of its executions by step."""
+    found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
+    states: Any = EXECUTION_STATES
+    wanted = (
+        select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
+        .join(associations, associations.c.context_id == contexts.c.id)
+        .join(executions, executions.c.id == associations.c.execution_id)
+        .join(our_executions, our_executions.c.execution_id == executions.c.id)
+        .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+        .order_by(executions.c.id)
+    )
+    for some in batched(run_ids):
+        for row in db.execute(wanted.where(contexts.c.name.in_(some))):
+            found[row.run][row.step] = states[row.last_known_state]
+    return found
+
+
+def makers_of(db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
+    """Return, by artifact, the execution that made it, if there is one."""
+    run = contexts.alias("run")
+    wanted = (
+        select(events.c.artifact_id, executions.c.id, our_executions.c.step, run.c.name.label("run"))
+        .join(executions, executions.c.id == events.c.execution_id)
+        .join(our_executions, our_executions.c.execution_id == executions.c.id)
+        .outerjoin(
+            associations.join(run, associations.c.context_id == run.c.id),
+            (associations.c.execution_id == executions.c.id)
+            & (run.c.type_id == type_named(RUN, "context").scalar_subquery()),
+        )
+        .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
+    )
+    found: dict[int, Maker] = {}
+    for some in batched(artifact_ids):
+        for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
+            found[row.artifact_id] = Maker(row.id, row.run or "", row.step)
+    return found
 
 
 def run_of(db: Connection, number: int) -> str:

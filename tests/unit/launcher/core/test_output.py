@@ -13,16 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.launcher import Artifact, LocalOutputStore
-from tfoperator.launcher.core.output import (
+from tfoperator.launcher.core.output import ContainerEnd, VerdictKind, judge, read_output
+from tfoperator.launcher.core.output_document import (
     MAX_OUTPUT_BYTES,
-    ContainerEnd,
     ErrorStatus,
     MalformedOutput,
     Output,
-    VerdictKind,
-    judge,
     parse_output,
-    read_output,
 )
 
 PERMANENT = Output(ErrorStatus("PERMANENT_ERROR", "bad data"))

@@ -14,7 +14,8 @@ from tests.support.fixtures import s3, s3_variables
 from tests.unit.pipeline.samples import DONE, runner, states
 from tfoperator.base.object_store import Objects
 from tfoperator.launcher import ExecutorClassSpec, LaunchContext
-from tfoperator.launcher.core.output import MalformedOutput, read_output
+from tfoperator.launcher.core import MalformedOutput
+from tfoperator.launcher.core.output import read_output
 from tfoperator.pipeline import (
     BaseComponent,
     Channel,

@@ -1,0 +1,158 @@
+"""Records in a file of SQLite: its connections and transactions, the turns of its writers, and what changes in it."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import URL, Connection, create_engine, event
+
+from tfoperator.pipeline.store.converting import convert
+from tfoperator.pipeline.store.engines import make_tables
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.tables import VERSION
+
+_BUSY_SECONDS = 30.0
+"""How long a writer waits for others; a write takes milliseconds."""
+_TURN_SECONDS = 0.002
+
+
+class SQLiteFile:
+    """A file, shared by the processes of one machine, which a kill leaves readable: SQLite's WAL, `synchronous=FULL`.
+
+    Writers wait in turn for a lock beside it. SQLite itself lets a waiting one sleep ever longer, and others pass it.
+    """
+
+    retries = 0.0
+
+    def __init__(self, path: Path, *, read_only: bool) -> None:
+        self.place = str(path)
+        self._path = path
+        self._read_only = read_only
+        url = URL.create("sqlite", database=str(path))
+        self._engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+
+        # SQLAlchemy's own recipe for SQLite: the driver must not begin transactions by itself.
+        @event.listens_for(self._engine, "connect")
+        def configure(connection: Any, _: Any) -> None:
+            connection.isolation_level = None
+            for pragma in ("synchronous = FULL", f"query_only = {'ON' if read_only else 'OFF'}"):
+                connection.execute(f"PRAGMA {pragma}")
+
+        @event.listens_for(self._engine, "begin")
+        def begin(connection: Connection) -> None:
+            write = connection.get_execution_options().get("write", False)
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN DEFERRED")
+
+    def prepare(self) -> None:
+        """See `Backend`."""
+        try:
+            if self._read_only:
+                self._path.stat()
+            else:
+                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # parameters may be secrets
+        except OSError as error:
+            raise StoreError(f"{self._path}: {error.strerror}") from error
+        with self.transaction(write=False) as db:
+            version = _user_version(db)
+        if version > VERSION:
+            raise StoreError(f"{self._path} was written by a newer tfoperator (its format is {version})")
+        if version == VERSION:
+            return
+        if self._read_only:
+            wanted = "`tfoperator pipeline runs` converts it" if version else "it is being made just now: try again"
+            raise StoreError(f"{self._path} has not the present format: {wanted}")
+        with self._turn():
+            self._make()
+
+    def _make(self) -> None:
+        with self._engine.connect() as db:
+            connection: Any = db.connection.driver_connection
+            connection.execute("PRAGMA journal_mode = WAL")
+        with self._engine.connect().execution_options(write=True) as db, db.begin():
+            version = _user_version(db)
+            if version == VERSION:
+                return
+            if version:
+                opened: Any = db.connection.driver_connection
+                convert(opened, self._path, lambda: make_tables(db))
+            else:
+                make_tables(db)
+            db.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
+
+    @contextmanager
+    def transaction(self, *, write: bool) -> Iterator[Connection]:
+        """See `Backend`. A reader takes no lock that a writer waits for."""
+        if not write:
+            with self._engine.begin() as db:
+                yield db
+            return
+        with self._turn(), self._engine.connect().execution_options(write=True) as db, db.begin():
+            yield db
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """Wait for the lock of writers, and hold it. All waiters try equally often, so that none is passed for long."""
+        if self._read_only:  # SQLite refuses the write
+            yield
+            return
+        try:
+            handle = os.open(self._path.with_suffix(".turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise StoreError(f"{error.filename}: {error.strerror}") from error
+        try:
+            deadline = time.monotonic() + _BUSY_SECONDS
+            while True:
+                try:
+                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except OSError as error:
+                    if time.monotonic() > deadline:
+                        raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s") from error
+                time.sleep(random.uniform(0.5, 1.5) * _TURN_SECONDS)
+            yield
+        finally:
+            os.close(handle)
+
+    def changes(self) -> str:
+        """See `Backend`."""
+        return file_changes(self._path)
+
+    def wait(self, seconds: float) -> float:
+        """See `Backend`. Nothing notifies."""
+        return seconds
+
+    def close(self) -> None:
+        """See `Backend`."""
+        self._engine.dispose()
+
+
+def file_changes(path: Path) -> str:
+    """Return a text that changes with each write to a file by any process; "" if there is none. Takes no lock.
+
+    It has the counter in the header of the WAL's index (https://www.sqlite.org/walformat.html). Where nobody has the
+    file open there is no index, and the file's time says it. Raises StoreError.
+    """
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return ""
+    except OSError as error:
+        raise StoreError(f"{path}: {error.strerror}") from error
+    try:
+        with Path(f"{path}-shm").open("rb") as index:
+            counter = index.read(48)[8:32].hex()
+    except OSError:
+        counter = ""
+    return f"{found.st_ino} {found.st_mtime_ns} {found.st_size} {counter}"
+
+
+def _user_version(db: Connection) -> int:
+    return int(db.exec_driver_sql("PRAGMA user_version").scalar_one())
