@@ -132,7 +132,7 @@ def running_machine(folder: Path) -> Machine:
 def _up(folder: Path) -> None:
     known = recall(folder)
     if known is None or not Path("/proc", str(known["machine"][1])).exists():
-        gobuild.build(*PROGRAMS, "kube-scheduler", "kubelet", "kube-proxy", "coredns", "kubectl")
+        gobuild.build(*PROGRAMS, "kube-scheduler", "kubectl", *node.PROGRAMS)
         debian.unpack(debian.NODE)
         Cluster(folder).stop()  # what one that crashed has left
         cluster = Cluster(folder, progress=_say)

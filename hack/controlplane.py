@@ -288,11 +288,11 @@ def _status(state: Path) -> int:
 
 
 def _unpack_packages() -> list[Path]:
-    """What tests with containers, with Prometheus and with a browser need, which run on Debian only."""
+    """What tests with containers and with a browser need, which run on Debian only."""
     if shutil.which("apt-get") is None:
         print("Debian's packages are left out, for apt-get isn't there: tests that need them fail", file=sys.stderr)
         return []
-    wanted = [debian.DOCKER_ENGINE, debian.NODE, debian.PROMETHEUS, debian.CHROMIUM]
+    wanted = [debian.DOCKER_ENGINE, debian.NODE, debian.CHROMIUM]
     if not postgres.is_installed():
         wanted.append(debian.POSTGRESQL)
     return [debian.unpack(packages) for packages in wanted]

@@ -27,10 +27,9 @@ DOCKER_ENGINE = (
     "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc", "tini",
 )  # fmt: skip
 NODE = (
-    "busybox-static", "containerd", "containernetworking-plugins", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
+    "busybox-static", "containernetworking-plugins", "iptables", "libip4tc2", "libip6tc2", "libmnl0",
     "libnetfilter-conntrack3", "libnfnetlink0", "libnftnl11", "libseccomp2", "libxtables12", "runc",
 )  # fmt: skip
-PROMETHEUS = ("prometheus",)
 POSTGRESQL = ("libicu72", "libldap-2.5-0", "libpq5", "libsasl2-2", "libxml2", "postgresql-15")
 CHROMIUM = (
     "chromium-common", "chromium-headless-shell", "fonts-dejavu-core", "fonts-inter", "libasound2", "libasyncns0",

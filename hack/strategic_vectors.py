@@ -3,7 +3,7 @@
 python hack/strategic_vectors.py     writes tests/unit/kube/patches/strategic_vectors.jsonl anew
 
 The questions are the cases of `PICKED` and pods and patches made at random, always the same ones; the answers come from
-hack/gomod/strategic, which needs Go. Tests read the file alone.
+hack/gomod/kubernetes/strategic, which needs Go. Tests read the file alone.
 """
 
 from __future__ import annotations
@@ -261,7 +261,7 @@ def main() -> int:
     """Ask, and write the answers; returns the exit code."""
     asked = "".join(json.dumps(case) + "\n" for case in questions())
     try:
-        answers = gobuild.run("strategic", ".", asked=asked)
+        answers = gobuild.run("kubernetes", "./strategic", asked=asked)
     except gobuild.BuildError as error:
         print(error, file=sys.stderr)
         return 1

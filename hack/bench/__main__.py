@@ -175,7 +175,7 @@ def _circumstances(options: argparse.Namespace) -> dict[str, Any]:
         "load_average": os.getloadavg(),
         "python": platform.python_version(),
         "tfoperator": tfoperator.__version__,
-        "kubernetes": gobuild.KUBERNETES_VERSION,
+        "kubernetes": gobuild.kubernetes_version(),
         "scale": "quick" if options.quick else options.scale,
         "repetitions": options.repetitions,
         "api_server_profiled": options.profile_api_server,

@@ -18,7 +18,13 @@ from hack.processes import spawn
 
 Json = dict[str, Any]
 
-_OPTIONS = {"manageAllNodes": True, "nodeLeaseDurationSeconds": 0, "podPlayStageParallelism": 16}
+_OPTIONS = {
+    "manageAllNodes": True,
+    "nodeLeaseDurationSeconds": 0,
+    "podPlayStageParallelism": 16,
+    "nodePlayStageParallelism": 1,
+    "podsOnNodeSyncParallelism": 1,
+}
 _DELETED = ".metadata.deletionTimestamp"
 _NOW = "{{ $now | Quote }}"
 _CONTAINERS = """
@@ -52,12 +58,12 @@ _SUCCEEDED = _status(
 )
 
 
-def _stage(name: str, *conditions: Json, then: Json, **spec: Json) -> Json:
-    """A transition of pods to which all of the conditions apply."""
+def _stage(name: str, *conditions: Json, then: Json, kind: str = "Pod", **spec: Json) -> Json:
+    """A transition of the objects of a kind to which all of the conditions apply."""
     selector = {"matchExpressions": list(conditions)}
-    of_pods = {"resourceRef": {"apiGroup": "v1", "kind": "Pod"}, "selector": selector, "next": then}
+    of_kind = {"resourceRef": {"apiGroup": "v1", "kind": kind}, "selector": selector, "next": then}
     meta = {"apiVersion": "kwok.x-k8s.io/v1alpha1", "kind": "Stage", "metadata": {"name": name}}
-    return {**meta, "spec": {**of_pods, **spec}}
+    return {**meta, "spec": {**of_kind, **spec}}
 
 
 def _if(key: str, operator: str, *values: str) -> Json:
@@ -81,6 +87,8 @@ _CONFIGURATION = [
         delay={"durationMilliseconds": FINISH_SECONDS * 1000},
     ),
     _stage("pod-delete", _if(_DELETED, "Exists"), then={"finalizers": {"empty": True}, "delete": True}),
+    # Nobody deletes a node: without any stage of nodes kwok would not see those that there are, nor their pods.
+    _stage("node-delete", _if(_DELETED, "Exists"), then={"delete": True}, kind="Node"),
 ]
 
 

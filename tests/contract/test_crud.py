@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 
 import pytest
@@ -100,6 +101,11 @@ def test_a_malformed_name_is_invalid(space: Space, name: str) -> None:
 def test_a_service_name_is_one_label(space: Space) -> None:
     with refused(InvalidError, "metadata.name", "label must consist of"):
         space.create(SERVICES, {"metadata": {"name": "under_score"}, "spec": {"ports": [{"port": 1}]}})
+
+
+@pytest.mark.skipif(os.environ.get("KUBERNETES", "").startswith("1.35"), reason="Kubernetes 1.36 began with this")
+def test_a_service_name_may_begin_with_a_digit(space: Space) -> None:
+    space.create(SERVICES, {"metadata": {"name": "0-service"}, "spec": {"ports": [{"port": 1}]}})
 
 
 def test_an_object_without_name_is_invalid(space: Space) -> None:

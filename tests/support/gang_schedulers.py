@@ -41,13 +41,11 @@ _VOLCANO_CRDS = (
 
 def install_volcano_crds(client: ApiClient) -> None:
     for name in _VOLCANO_CRDS:
-        _install(
-            client, gobuild.module_folder("kubernetes", "volcano.sh/volcano") / f"config/crd/volcano/bases/{name}.yaml"
-        )
+        _install(client, gobuild.module_folder("gang", "volcano.sh/volcano") / f"config/crd/volcano/bases/{name}.yaml")
 
 
 def install_coscheduling_crds(client: ApiClient) -> None:
-    plugins = gobuild.module_folder("kubernetes", "sigs.k8s.io/scheduler-plugins")
+    plugins = gobuild.module_folder("gang", "sigs.k8s.io/scheduler-plugins")
     _install(client, plugins / "config/crd/bases/scheduling.x-k8s.io_podgroups.yaml")
 
 

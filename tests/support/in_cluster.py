@@ -12,9 +12,9 @@ from typing import Any
 import psutil
 import yaml
 
-from hack import debian, images
+from hack import debian, gobuild, images
 from hack.cluster import Cluster
-from tests.support import manifests, prometheus
+from tests.support import manifests
 from tests.support.cli import Cli
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -131,11 +131,10 @@ def pipeline_image(archive: Path, files: Mapping[str, Path | bytes]) -> Path:
 
 
 def prometheus_image(archive: Path) -> Path:
-    """Debian's Prometheus."""
-    files = images.programs(Path(prometheus.program("prometheus")))
-    [name] = [path for path in files if path.endswith("/prometheus")]
-    files["usr/bin/prometheus"] = files.pop(name)
-    return images.write_image(archive, PROMETHEUS_IMAGE, files, command=["/usr/bin/prometheus"], user="65532:65532")
+    """Prometheus, which needs no libraries."""
+    path = "usr/bin/prometheus"
+    files = {path: gobuild.find("prometheus")}
+    return images.write_image(archive, PROMETHEUS_IMAGE, files, command=[f"/{path}"], user="65532:65532")
 
 
 def with_packages(job: Json) -> Json:

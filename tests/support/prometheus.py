@@ -1,4 +1,4 @@
-"""A real Prometheus (Debian's), on loopback and in a folder of the test, and its promtool."""
+"""A real Prometheus, on loopback and in a folder of the test, and its promtool."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from hack import debian
+from hack import gobuild
 from hack.processes import free_port, spawn
 from tests.support.eventually import eventually
 
@@ -24,14 +24,10 @@ SELECTOR = r"\b((?:tfoperator|training_operator|workqueue|rest_client|process)_[
 """A metric of ours in an expression, with its matchers if it has any."""
 
 
-def program(name: str) -> str:
-    return str(debian.find(debian.PROMETHEUS) / "usr" / "bin" / name)
-
-
 def promtool(*arguments: str, folder: Path) -> str:
     """What promtool prints; fails with it if promtool does."""
     done = subprocess.run(
-        [program("promtool"), *arguments],
+        [gobuild.find("promtool"), *arguments],
         cwd=folder,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -101,7 +97,7 @@ class Prometheus(PrometheusApi):
 
     def start(self) -> Prometheus:
         command = [
-            program("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
+            gobuild.find("prometheus"), "--config.file=prometheus.yaml", "--storage.tsdb.path=data", "--log.level=warn",
             f"--web.listen-address={self._address}",
         ]  # fmt: skip
         self._process = spawn(command, self.log, cwd=self._folder)

@@ -9,10 +9,25 @@ from typing import Any
 import pytest
 import yaml
 
-from hack.gobuild import GO_MINIMUM
+from hack.gobuild import GO_MINIMUM, GOMOD, KUBERNETES_MODULES
+from tfoperator.local.apiserver.display import discovery
 
 ROOT = Path(__file__).resolve().parents[3]
 WORKFLOW = yaml.safe_load((ROOT / ".github/workflows/ci.yml").read_text())
+
+
+OTHERS = [
+    ("etcd", "kubernetes", "go.etcd.io/etcd/server/v3"),
+    ("CoreDNS", "kubernetes", "github.com/coredns/coredns"),
+    ("containerd", "kubernetes", "github.com/containerd/containerd/v2"),
+    ("Helm", "kubernetes", "helm.sh/helm/v4"),
+    ("kwok", "kubernetes", "sigs.k8s.io/kwok"),
+    ("Prometheus", "prometheus", "github.com/prometheus/prometheus"),
+    ("Kueue", "kueue", "sigs.k8s.io/kueue"),
+    ("Volcano", "gang", "volcano.sh/volcano"),
+    ("scheduler-plugins", "gang", "sigs.k8s.io/scheduler-plugins"),
+    ("the Go operator", "training-operator", "github.com/kubeflow/training-operator"),
+]
 
 
 def steps(job: str) -> list[dict[str, Any]]:
@@ -21,7 +36,7 @@ def steps(job: str) -> list[dict[str, Any]]:
 
 def called(text: str) -> list[str]:
     """The targets of all calls of make."""
-    return " ".join(re.findall(r"^(?:exec )?make ([a-z -]+)$", text, re.MULTILINE)).split()
+    return " ".join(re.findall(r"^(?:exec )?make ([a-z -]+?)(?: KUBERNETES=.*)?$", text, re.MULTILINE)).split()
 
 
 @pytest.mark.parametrize("job", WORKFLOW["jobs"])
@@ -34,6 +49,23 @@ def test_a_job_of_the_workflow_calls_one_target_of_make(job: str) -> None:
 def test_ci_calls_the_short_one_and_then_everything() -> None:
     assert called((ROOT / ".ci/run").read_text()) == ["test", "test-all"]
     assert {"test", "test-all"} <= set(WORKFLOW["jobs"])
+
+
+def test_each_supported_kubernetes_is_tested_and_named_with_the_release_that_is_pinned() -> None:
+    newest, *older = KUBERNETES_MODULES
+    assert WORKFLOW["jobs"]["test-all"]["strategy"]["matrix"]["kubernetes"] == ["", *(v[1:5] for v in older)]
+    said = (ROOT / "docs/install.md").read_text()
+    for version, module in KUBERNETES_MODULES.items():
+        assert f"k8s.io/kubernetes {version} " in (GOMOD / module / "go.mod").read_text()
+        assert f"| Kubernetes {version.removeprefix('v')} |" in said
+    assert discovery.VERSION["gitVersion"].startswith(f"{newest}+")
+
+
+@pytest.mark.parametrize(("name", "module", "package"), OTHERS)
+def test_the_versions_of_other_programs_are_those_that_are_pinned(name: str, module: str, package: str) -> None:
+    [found] = re.findall(rf"\s{re.escape(package)} v(\S+)", (GOMOD / module / "go.mod").read_text())
+    released = re.sub(r"^0\.3(\d\d)\.", r"3.\1.", found)  # Prometheus 3.16 is v0.316 as a Go module
+    assert f"| {name} {released} |" in (ROOT / "docs/install.md").read_text()
 
 
 def test_programs_are_built_in_the_workflow_by_a_go_that_is_new_enough() -> None:
