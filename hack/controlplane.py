@@ -68,19 +68,25 @@ class ControlPlane:
         audit_policy: str | None = None,
         api_server_flags: Sequence[str] = (),
         network: Network = LOOPBACK,
+        more_controllers: str = "",
         outlives_maker: bool = False,
     ) -> None:
         """`users` maps a user name to its groups ("a,b"); `audit_policy` is the text of an audit policy.
+
+        `more_controllers` ("a,b") run besides those of `network`. `feature_gates` ("A=true,B=true") may be set later,
+        for what is started from then on.
 
         Unless it `outlives_maker`, everything ends with the thread that started it, however that ends (Linux).
         """
         self.folder = folder
         self._network = network
+        self._controllers = ",".join(filter(None, (network.controllers, more_controllers)))
         folder.mkdir(parents=True, exist_ok=True)
         self.kubeconfig = folder / "kubeconfig"
         self.audit_log = folder / "audit.log"
         self._audit_policy = audit_policy
         self._api_server_flags = api_server_flags
+        self.feature_gates = ""
         self._users = {"admin": "system:masters", **(users or {})}
         self._tokens = {user: secrets.token_urlsafe(24) for user in self._users}
         self._etcd_port, self._etcd_peer_port, self.port = free_ports(3)
@@ -156,22 +162,26 @@ class ControlPlane:
             f"--token-auth-file={self.folder / 'tokens.csv'}",
             "--service-account-issuer=https://kubernetes.default.svc", f"--service-account-key-file={key}",
             f"--service-account-signing-key-file={key}", "--shutdown-delay-duration=0s", *for_pods, *audit,
-            *self._api_server_flags,
+            *self._api_server_flags, *self._gates,
         )  # fmt: skip
         self._wait("kube-apiserver", f"{self.url}/readyz")
 
     def start_controller_manager(self) -> None:
         """Start the controllers, by default the garbage collector and that of namespaces; they work a moment later."""
         self._spawn(
-            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={self._network.controllers}",
+            "kube-controller-manager", f"--kubeconfig={self.kubeconfig}", f"--controllers={self._controllers}",
             "--leader-elect=false", "--secure-port=0", "--use-service-account-credentials=false",
             "--kube-api-qps=200", "--kube-api-burst=400", f"--root-ca-file={self.ca_file}",
-            f"--service-account-private-key-file={self.folder / 'service-account.key'}",
+            f"--service-account-private-key-file={self.folder / 'service-account.key'}", *self._gates,
         )  # fmt: skip
 
     def start_scheduler(self) -> None:
         """Start kube-scheduler; it works a moment later."""
         self._spawn("kube-scheduler", f"--kubeconfig={self.kubeconfig}", "--leader-elect=false", "--secure-port=0")
+
+    @property
+    def _gates(self) -> list[str]:
+        return [f"--feature-gates={self.feature_gates}"] if self.feature_gates else []
 
     def stop_api_server(self) -> None:
         """Stop kube-apiserver alone, as an upgrade of the control plane would; its state stays in etcd."""

@@ -127,15 +127,15 @@ def gang_job(name: str, *, cpu: str = "1", policy: Json | None = None, **options
 
 @dataclass(frozen=True)
 class GangKind:
-    """One kind of gang scheduler: `crd` and `product` are what the operator names while the CRD is missing."""
+    """One kind of gang scheduler; the operator says `missing` and `remedy` in one line while its CRD is missing."""
 
     overlay: str
     scheduler_name: str
     pod_groups: Resource
     install: Callable[[Client], None]
     scheduler: Callable[[ControlPlane], AbstractContextManager[Path]]
-    crd: str
-    product: str
+    missing: str
+    remedy: str
 
 
 @pytest.fixture(scope="module")
@@ -153,7 +153,7 @@ def gang_of_module(
     kubeconfig = plane.kubeconfig_for(OPERATOR_USER, folder / "kubeconfig")
     flags = (f"--namespace={cluster.namespace}", f"--gang-scheduler-name={gang_kind.scheduler_name}")
     with OperatorProcess(kubeconfig, folder, "operator", *flags) as operator:
-        eventually(lambda: "is not installed" in operator.log.read_text(), what="it says what is missing")
+        eventually(lambda: gang_kind.missing in operator.log.read_text(), what="it says what is missing")
         told_before = operator.log.read_text()
         gang_kind.install(admin)
         with paper_node(admin, f"{gang_kind.overlay}-node", cpu="4"), gang_kind.scheduler(plane):
@@ -172,9 +172,9 @@ class GangTests:
     def test_an_operator_without_the_crd_says_what_to_install_and_starts_once_it_is_there(
         self, gang: Gang, gang_kind: GangKind
     ) -> None:
-        lines = [line for line in gang.told_before.splitlines() if gang_kind.crd in line]
+        lines = [line for line in gang.told_before.splitlines() if gang_kind.missing in line]
         assert len(lines) == 1
-        assert f"install {gang_kind.product}" in lines[0]
+        assert gang_kind.remedy in lines[0]
 
     def test_more_than_there_are_never_runs_and_lowered_succeeds(self, gang: Gang) -> None:
         job = gang.submit("ten", policy={"minAvailable": 10}, Worker=1)

@@ -23,8 +23,8 @@ def gang_kind() -> GangKind:
         pod_groups=COSCHEDULING_POD_GROUPS,
         install=install_coscheduling_crds,
         scheduler=coscheduling_scheduler,
-        crd="podgroups.scheduling.x-k8s.io",
-        product="scheduler-plugins",
+        missing="podgroups.scheduling.x-k8s.io, is not installed",
+        remedy="install scheduler-plugins",
     )
 
 

@@ -25,8 +25,8 @@ def gang_kind() -> GangKind:
         pod_groups=VOLCANO_POD_GROUPS,
         install=install_volcano_crds,
         scheduler=volcano_scheduler,
-        crd="podgroups.scheduling.volcano.sh",
-        product="Volcano",
+        missing="podgroups.scheduling.volcano.sh, is not installed",
+        remedy="install Volcano",
     )
 
 

@@ -120,6 +120,26 @@ def coscheduling_scheduler(plane: ControlPlane) -> Iterator[Path]:
 
 
 @contextmanager
+def kubernetes_scheduler(plane: ControlPlane, name: str = "default-scheduler") -> Iterator[Path]:
+    """Kubernetes' own scheduler by this name, with the feature gates of the control plane; yields its log."""
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 200, "burst": 400},
+        "podInitialBackoffSeconds": 1,
+        "podMaxBackoffSeconds": 1,
+        "profiles": [{"schedulerName": name}],
+    }
+    with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
+        path = Path(folder) / "config.yaml"
+        path.write_text(json.dumps(config))
+        flags = (f"--config={path}", "--secure-port=0", "--v=3", f"--feature-gates={plane.feature_gates}")
+        with _running("kube-scheduler", flags) as log:
+            yield log
+
+
+@contextmanager
 def _running(program: str, flags: Sequence[str]) -> Iterator[Path]:
     path = gobuild.find(program)
     with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:

@@ -42,6 +42,7 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
             "Worker-0 waits: Unschedulable: Insufficient cpu, node(s) had untolerated taint {a: b}",
         ),
         (unschedulable("waiting for the gang"), "Worker-0 waits: Unschedulable: waiting for the gang"),
+        (unschedulable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"), "Worker-0 waits: Unschedulable"),
         (unschedulable(""), "Worker-0 waits: Unschedulable"),
         (
             make_pod("Worker-0", "Pending", init_containers=(waiting("CrashLoopBackOff", container="fetch"),)),
