@@ -36,6 +36,7 @@ def random_manifest(rng: random.Random) -> dict[str, Any]:
         activeDeadlineSeconds=lambda: number(rng, (0, 1, 3600, 2**31 - 1), 10**25),
         backoffLimit=lambda: number(rng, (0, 1, 6), 10**30),
         restartScope=lambda: rng.choice(("Job", "Job", "Replica", "")),
+        restartMode=lambda: rng.choice(("InPlace", "InPlace", "Recreate", "")),
         progressDeadlineSeconds=lambda: number(rng, (1, 60, 600), 10**25),
         onStall=lambda: rng.choice(("Report", "Restart", "Restart", "Fail", "")),
         suspend=lambda: chance(rng, 0.3),

@@ -8,6 +8,12 @@ from tests.contract.support import PODS, Space, pod, refused
 from tfoperator.kube.errors import ConflictError, InvalidError
 
 CONTAINER = {"name": "main", "image": "example.invalid/x:1"}
+RULE = {"action": "Restart", "exitCodes": {"operator": "NotIn", "values": [*range(128)]}}
+
+
+def ruled(**changes: Any) -> dict[str, Any]:
+    """A spec whose container has a rule for its restarts, changed."""
+    return {"containers": [{**CONTAINER, "restartPolicy": "Never", "restartPolicyRules": [{**RULE, **changes}]}]}
 
 
 def bind(space: Space, name: str, node: str) -> tuple[int, Any]:
@@ -71,6 +77,12 @@ def test_the_quality_of_service_follows_from_the_resources(
         ({"containers": [CONTAINER, CONTAINER]}, "spec.containers[1].name"),
         ({"containers": [{**CONTAINER, "name": "Main_1"}]}, "spec.containers[0].name"),
         ({"restartPolicy": "Sometimes"}, "spec.restartPolicy"),
+        ({"containers": [{**CONTAINER, "restartPolicy": "Sometimes"}]}, "spec.containers[0].restartPolicy"),
+        ({"containers": [{**CONTAINER, "restartPolicyRules": [RULE]}]}, "spec.containers[0].restartPolicy"),
+        (ruled(action="Stop"), "spec.containers[0].restartPolicyRules[0].action"),
+        (ruled(exitCodes=None), "spec.containers[0].restartPolicyRules[0].exitCodes"),
+        (ruled(exitCodes={"operator": "Over", "values": [1]}), "restartPolicyRules[0].exitCodes.operator"),
+        (ruled(exitCodes={"operator": "In", "values": [*range(256)]}), "restartPolicyRules[0].exitCodes.values"),
         ({"dnsPolicy": "Magic"}, "spec.dnsPolicy"),
         ({"activeDeadlineSeconds": 0}, "spec.activeDeadlineSeconds"),
         ({"hostname": "a.b", "subdomain": "c"}, "spec.hostname"),
@@ -90,6 +102,11 @@ def test_the_quality_of_service_follows_from_the_resources(
 def test_an_invalid_pod_is_refused_with_the_field(space: Space, spec: dict[str, Any], field: str) -> None:
     with refused(InvalidError, field):
         space.create(PODS, pod("a", **spec))
+
+
+def test_a_rule_for_restarts_is_kept(space: Space) -> None:
+    [container] = space.create(PODS, pod("a", restartPolicy="Never", **ruled()))["spec"]["containers"]
+    assert (container["restartPolicy"], container["restartPolicyRules"]) == ("Never", [RULE])
 
 
 def test_every_problem_is_a_cause(space: Space) -> None:

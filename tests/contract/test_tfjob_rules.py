@@ -60,6 +60,11 @@ BAD = [
     (job({"Worker": {"template": {"spec": {"containers": None}}}}), "spec.tfReplicaSpecs", "template"),
     (job({"Worker": {"template": TWO_ALIKE}}), "spec.tfReplicaSpecs", "containers[1]"),
     (job({"Worker": {"replicas": 10_001}}), "spec.tfReplicaSpecs", "10000"),
+    (
+        job({"Worker": {}}, runPolicy={"restartMode": "InPlace", "restartScope": "Job"}),
+        "spec.runPolicy.restartMode",
+        "contradict each other",
+    ),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM}), "spec.checkpoint.mountPath", ""),
     (job({"Worker": {}}, checkpoint={"volume": {}, "mountPath": "/c"}), "spec.checkpoint.volume", ""),
     (job({"Worker": {}}, checkpoint={"volume": CLAIM, "mountPath": "c"}), "spec.checkpoint.mountPath", ""),

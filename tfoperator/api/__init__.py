@@ -6,6 +6,7 @@ others must be imported by name.
 """
 
 from tfoperator.api.defaults import default
+from tfoperator.api.names import RestartMode
 from tfoperator.api.problems import Problem, Severity, errors
 from tfoperator.api.templates import PodTemplate, decode_template
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
@@ -38,6 +39,7 @@ __all__ = [
     "ReplicaSpec",
     "ReplicaStatus",
     "ReplicaType",
+    "RestartMode",
     "RestartPolicy",
     "RestartScope",
     "RunPolicy",

@@ -8,6 +8,7 @@ tolerant, since any client may write a label: an invalid one gives None, never a
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import StrEnum
 from functools import lru_cache
 
 from tfoperator.api.v1.types import ReplicaType
@@ -32,6 +33,17 @@ STOPPED_WITH_REPLICA = "replica-ended"
 
 ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""
+
+
+class RestartMode(StrEnum):
+    """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
+
+    RECREATE = "Recreate"
+    IN_PLACE = "InPlace"
+
+
+ANNOTATION_RESTART_MODE = LABEL_PREFIX + "restart-mode"
+"""On a pod whose kubelet starts its container `tensorflow` again by a rule that the operator gave it: `InPlace`."""
 
 MAX_RESTARTS = 1_000_000
 """The maximum count: larger numbers in an annotation or a status are not true, and 2**n must stay finite."""

@@ -6,10 +6,19 @@ has ended; and one that fails turns the phase of a pod whose program has succeed
 
 from __future__ import annotations
 
-from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, STOPPED_WITH_REPLICA
+from tfoperator.api.names import (
+    ANNOTATION_RESTART_MODE,
+    ANNOTATION_STOPPED,
+    DEFAULT_CONTAINER_NAME,
+    STOPPED_WITH_REPLICA,
+    RestartMode,
+)
 from tfoperator.kube.objects import ContainerStateTerminated, Pod
 
 ENDED_PHASES = ("Succeeded", "Failed")
+
+FIRST_RETRYABLE_EXIT_CODE = 128
+"""Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
 
 
 def training_end(pod: Pod) -> ContainerStateTerminated | None:
@@ -23,6 +32,12 @@ def training_end(pod: Pod) -> ContainerStateTerminated | None:
 def stopped_with_replica(pod: Pod) -> bool:
     """Return whether the operator stopped the rest of the pod after `tensorflow` had ended."""
     return pod.metadata.annotations.get(ANNOTATION_STOPPED) == STOPPED_WITH_REPLICA
+
+
+def restarted_by_rule(pod: Pod, exit_code: int) -> bool:
+    """Return whether the pod's kubelet starts `tensorflow` again after this exit code by a rule of the operator's."""
+    in_place = pod.metadata.annotations.get(ANNOTATION_RESTART_MODE) == RestartMode.IN_PLACE
+    return in_place and exit_code >= FIRST_RETRYABLE_EXIT_CODE
 
 
 def replica_phase(pod: Pod) -> str:
@@ -41,6 +56,8 @@ def replica_phase(pod: Pod) -> str:
     if phase == "Failed":
         return "Succeeded" if end.exit_code == 0 and (stopped_with_replica(pod) or not pod.status.reason) else phase
     policy = pod.spec.restart_policy
+    if restarted_by_rule(pod, end.exit_code):
+        return phase
     if policy == "Never" or (policy == "OnFailure" and end.exit_code == 0):
         return "Failed" if end.exit_code else "Succeeded"
     return phase

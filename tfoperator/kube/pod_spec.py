@@ -128,10 +128,25 @@ class Resources(msgspec.Struct, frozen=True):
     requests: dict[str, str | int | float] | None = None
 
 
+class ExitCodes(msgspec.Struct, frozen=True):
+    """Some exit codes: `In` the values, or `NotIn` them."""
+
+    operator: str = ""
+    values: tuple[int, ...] = ()
+
+
+class RestartRule(msgspec.Struct, frozen=True, rename="camel"):
+    """What happens after some exit codes of a container: `Restart`."""
+
+    action: str = ""
+    exit_codes: ExitCodes | None = None
+
+
 class Container(msgspec.Struct, frozen=True, rename="camel"):
     """One container. `command` is None for the image's entry point.
 
-    `restart_policy` is that of an init container: with `Always` it is a sidecar, which runs beside the others.
+    `restart_policy` takes the place of the pod's; an init container with `Always` is a sidecar, which runs beside the
+    others. Of `restart_policy_rules` the first that names an exit code goes before it.
     """
 
     name: str = ""
@@ -149,6 +164,7 @@ class Container(msgspec.Struct, frozen=True, rename="camel"):
     resources: Resources | None = None
     security_context: SecurityContext | None = None
     restart_policy: str = ""
+    restart_policy_rules: tuple[RestartRule, ...] | None = None
 
 
 class KeyToPath(msgspec.Struct, frozen=True):

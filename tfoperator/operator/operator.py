@@ -23,7 +23,7 @@ from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
 from tfoperator.operator.metrics import OperatorMetrics
 from tfoperator.operator.options import Options
-from tfoperator.operator.preflight import await_resources, needed_resources
+from tfoperator.operator.preflight import await_resources, has_restart_rules, needed_resources
 from tfoperator.operator.wiring import Parts, Reach
 
 if TYPE_CHECKING:
@@ -65,6 +65,7 @@ class Operator:
         """Initialize. Raises OSError if the archive can't be written, ListenError if the progress address is taken."""
         self._client = client
         reach = reach or Reach()
+        self._fetch = reach.fetch
         self._lease_client = reach.lease_client or client
         self._options = options or Options()
         self._clock = clock or SystemClock()
@@ -172,6 +173,8 @@ class Operator:
         needs = needed_resources(self._parts.gang, kueue=self._options.kueue)
         if not await_resources(self._client, self._parts.namespaces, self._stop, self._clock, needs):
             return
+        if self._fetch is not None and not has_restart_rules(self._fetch):
+            self._parts.plan_with(restart_rules=False)
         self._parts.factory.start()
         self._parts.factory.wait_for_sync(None)
         if self._stop.is_set():

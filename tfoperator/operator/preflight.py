@@ -6,8 +6,10 @@ Without this, an operator that was deployed before a CRD would fill the log with
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
+
+import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, StopSignal
@@ -32,6 +34,10 @@ logger = logging.getLogger(__name__)
 _FIRST_PAUSE = 0.5
 _MAX_PAUSE = 10.0
 _REPEAT_SECONDS = 300.0
+
+
+_RESTART_RULES_SINCE = (1, 35)
+"""The release of Kubernetes that has containers' `restartPolicyRules` on by default."""
 
 
 class Need(NamedTuple):
@@ -126,6 +132,25 @@ def await_resources(
                 logger.info("all that is needed can be listed now")
             return True
     return False
+
+
+class _Version(msgspec.Struct, frozen=True):
+    major: str = ""
+    minor: str = ""
+
+
+def has_restart_rules(fetch: Callable[[str], bytes]) -> bool:
+    """Return whether kubelets of the API server's release restart containers by rules; True if that can't be known.
+
+    `fetch` GETs a path. Some clouds write a `+` after their minor version.
+    """
+    try:
+        version = msgspec.json.decode(fetch("/version"), type=_Version)
+        found = int(version.major), int(version.minor.rstrip("+"))
+    except (KubeError, msgspec.DecodeError, ValueError) as error:
+        logger.warning("the API server's version is unknown (%s): restartMode InPlace is taken as supported", error)
+        return True
+    return found >= _RESTART_RULES_SINCE
 
 
 def _explain(error: KubeError, need: Need) -> str:

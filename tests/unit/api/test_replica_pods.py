@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api.names import ANNOTATION_STOPPED
+from tfoperator.api.names import ANNOTATION_RESTART_MODE, ANNOTATION_STOPPED
 from tfoperator.api.replica_pods import outlives_training, replica_phase
 from tfoperator.kube.objects import Pod
 
@@ -20,13 +20,15 @@ def pod(
     proxy: bool = True,
     reason: str = "",
     stopped: str = "",
+    mode: str = "",
 ) -> Pod:
     """`program` is the state of the container `tensorflow`, or its exit code."""
     state = {"terminated": {"exitCode": program}} if isinstance(program, int) else program
     containers = [{"name": "proxy", "state": RUNS}] if proxy else []
+    marks = {ANNOTATION_STOPPED: stopped, ANNOTATION_RESTART_MODE: mode}
     return msgspec.convert(
         {
-            "metadata": {"annotations": {ANNOTATION_STOPPED: stopped} if stopped else {}},
+            "metadata": {"annotations": {name: value for name, value in marks.items() if value}},
             "spec": {"restartPolicy": policy},
             "status": {
                 "phase": phase,
@@ -43,6 +45,10 @@ def pod(
     [
         (pod("Running", 0), "Succeeded"),
         (pod("Running", 3), "Failed"),
+        (pod("Running", 0, mode="InPlace"), "Succeeded"),
+        (pod("Running", 127, mode="InPlace"), "Failed"),
+        (pod("Running", 128, mode="InPlace"), "Running"),
+        (pod("Failed", 128, mode="InPlace"), "Failed"),
         (pod("Running", 0, policy="OnFailure"), "Succeeded"),
         (pod("Running", 3, policy="OnFailure"), "Running"),
         (pod("Running", 0, policy="Always"), "Running"),

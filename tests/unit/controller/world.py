@@ -17,7 +17,7 @@ import msgspec
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
 from tfoperator.api.names import replica_of
-from tfoperator.api.replica_pods import training_end
+from tfoperator.api.replica_pods import restarted_by_rule, training_end
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
@@ -28,6 +28,7 @@ from tfoperator.controller.pods import restarts_together
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
+    ContainerStateWaiting,
     ContainerStatus,
     ObjectMeta,
     Pod,
@@ -55,6 +56,11 @@ class View:
     services: tuple[Service, ...]
 
 
+def _waits(pod: Pod) -> bool:
+    """Whether a kubelet waits before it starts the container again."""
+    return any(one.state is not None and one.state.waiting is not None for one in pod.status.container_statuses)
+
+
 PROXY = ContainerStatus(name="proxy", ready=True, state=ContainerState())
 
 
@@ -68,6 +74,7 @@ class World(SimulatedObjects):
     lost_numbers: set[int] = field(default_factory=set)  # of the restarts of all after which a pod was lost
     drop: set[str] = field(default_factory=set)  # kinds of requests that get lost
     sidecar: bool = False  # whether a container beside `tensorflow` runs in each pod, and never ends by itself
+    backs_off: bool = False  # whether kubelets wait before they start a container again
     stacks: str = ""  # who takes stacks: nobody, "prompt", or somebody who never ends
     stacks_taken: datetime = NEVER
     _monotonic: float = 0.0
@@ -265,7 +272,11 @@ class World(SimulatedObjects):
 
     def run(self, name: str) -> None:
         self.schedule(name)
-        if self.pods[name].status.phase == "Pending" and name not in self.lost_nodes:
+        pod = self.pods[name]
+        if _waits(pod) and pod.metadata.deletion_timestamp is None and name not in self.lost_nodes:
+            self._charged.discard(pod.metadata.uid)
+            self._start_again(pod, pod.status.container_statuses[0].last_state)
+        elif self.pods[name].status.phase == "Pending" and name not in self.lost_nodes:
             ready = (ContainerStatus(name="tensorflow", ready=True), *([PROXY] if self.sidecar else ()))
             self._update(self.pods[name], phase="Running", start_time=self._second(), container_statuses=ready)
 
@@ -276,15 +287,27 @@ class World(SimulatedObjects):
             return
         policy = self.policy_of(pod)
         dying = pod.metadata.deletion_timestamp is not None
-        if not dying and (policy == "Always" or (policy == "OnFailure" and code != 0)):
-            status = pod.status.container_statuses[0]
-            again = msgspec.structs.replace(status, restart_count=status.restart_count + 1)
-            self.losses[self.replica(pod)] += 1
-            self._update(pod, container_statuses=(again, *pod.status.container_statuses[1:]))
+        again = policy == "Always" or (policy == "OnFailure" and code != 0) or restarted_by_rule(pod, code)
+        if not dying and again:
+            end = ContainerState(terminated=ContainerStateTerminated(code, "", "", self._second()))
+            if not self.backs_off:
+                self.losses[self.replica(pod)] += 1
+                self._start_again(pod, end)
+                return
+            self._charge(pod)
+            state = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
+            old, *others = pod.status.container_statuses
+            waits = msgspec.structs.replace(old, ready=False, state=state, last_state=end)
+            self._update(pod, container_statuses=(waits, *others))
             return
         if code != 0 and not dying:
             self._charge(pod)
         self._end(pod, code)
+
+    def _start_again(self, pod: Pod, end: ContainerState | None) -> None:
+        old, *others = pod.status.container_statuses
+        runs = ContainerStatus("tensorflow", True, old.restart_count + 1, ContainerState(), end)
+        self._update(pod, container_statuses=(runs, *others))
 
     def _end(self, pod: Pod, code: int) -> None:
         state = ContainerState(terminated=ContainerStateTerminated(code, "", "", self._second()))
@@ -338,7 +361,7 @@ class World(SimulatedObjects):
             )
 
     def _trains(self, pod: Pod) -> bool:
-        return pod.status.phase == "Running" and training_end(pod) is None
+        return pod.status.phase == "Running" and training_end(pod) is None and not _waits(pod)
 
     def _may_be_lost(self, pod: Pod) -> bool:
         alive = pod.status.phase == "Pending" or self._trains(pod)

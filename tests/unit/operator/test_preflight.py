@@ -8,7 +8,7 @@ from tests.support.threads import InThread
 from tfoperator.base.clock import StopSignal
 from tfoperator.controller import gang_scheduler
 from tfoperator.kube.errors import ConnectionRefused
-from tfoperator.operator.preflight import await_resources, needed_resources
+from tfoperator.operator.preflight import await_resources, has_restart_rules, needed_resources
 
 
 def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
@@ -101,3 +101,27 @@ def test_a_stop_ends_the_waiting() -> None:
     clock.wait_for_waiters()
     stop.set()
     assert call.result() is False
+
+
+@pytest.mark.parametrize(
+    ("answer", "rules"),
+    [
+        ('{"major": "1", "minor": "34"}', False),
+        ('{"major": "1", "minor": "34+"}', False),
+        ('{"major": "1", "minor": "35"}', True),
+        ('{"major": "2", "minor": "0"}', True),
+        # Whatever else it is, jobs are made as they ask.
+        ('{"major": "1", "minor": "x"}', True),
+        ("[]", True),
+        ("", True),
+    ],
+)
+def test_kubelets_restart_by_rules_from_a_release_on(answer: str, rules: bool) -> None:
+    assert has_restart_rules(lambda path: answer.encode() if path == "/version" else b"") is rules
+
+
+def test_a_version_that_may_not_be_read_is_taken_for_a_new_one() -> None:
+    def refuse(_: str) -> bytes:
+        raise api_error(403, "Forbidden")
+
+    assert has_restart_rules(refuse)

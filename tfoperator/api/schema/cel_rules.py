@@ -17,16 +17,17 @@ from tfoperator.api.names import MAX_NAME_LENGTH, TENSORBOARD_SUFFIX
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.api.validation.limits import NAME_PATTERN
 
+_INVALID = "FieldValueInvalid"
 
-def cel_rule(
-    rule: str, message: str, reason: str = "FieldValueInvalid", *, told: str = "", **more: str
-) -> dict[str, str]:
-    """Return an entry of `x-kubernetes-validations`.
+
+def cel_rule(rule: str, message: str, reason: str = _INVALID, *, told: str = "", **more: str) -> dict[str, str]:
+    """Return an entry of `x-kubernetes-validations`. The default of `reason` is API servers' own, and left out.
 
     `told` is CEL for a message that names the violation. `message` replaces it where it can't be evaluated: on one
     line, in at most 5 KiB.
     """
-    return {"rule": rule, "message": message, "reason": reason, **({"messageExpression": told} if told else {}), **more}
+    members = {"rule": rule, "message": message, "reason": reason, "messageExpression": told, **more}
+    return {name: value for name, value in members.items() if value not in ("", _INVALID)}
 
 
 class TwoRules(msgspec.Struct, frozen=True):
@@ -39,14 +40,12 @@ class TwoRules(msgspec.Struct, frozen=True):
 _PATH = "self.spec.tfReplicaSpecs"
 
 
-def _for_new_jobs(
-    rule: str, message: str, path: str, reason: str = "FieldValueInvalid", *, told: str = ""
-) -> dict[str, str]:
+def _for_new_jobs(rule: str, message: str, path: str, reason: str = _INVALID, *, told: str = "") -> dict[str, str]:
     return cel_rule(f"has(self.status) || {rule}", message, reason, told=told, fieldPath=path)
 
 
 def _replica_rule(
-    whole: str, change: str, message: str, reason: str = "FieldValueInvalid", *, told: tuple[str, str] = ("", "")
+    whole: str, change: str, message: str, reason: str = _INVALID, *, told: tuple[str, str] = ("", "")
 ) -> TwoRules:
     """Return the two rules; `whole` and `change` are CEL, and so are both of `told`: for a new job and for a change."""
     return TwoRules(
@@ -65,7 +64,7 @@ def told_of_one(items: str, item: str, good: str, told: str) -> str:
     return f"{items}.map({item}, !({good}), {told})[0]"
 
 
-def _each_type(good: str, before: str, message: str, told: str, reason: str = "FieldValueInvalid") -> TwoRules:
+def _each_type(good: str, before: str, message: str, told: str, reason: str = _INVALID) -> TwoRules:
     """Return rules that each type is `good`, or in a change as `before`. `told` is CEL, too, about one that is not.
 
     In `good`, {all} stands for the replica specs.

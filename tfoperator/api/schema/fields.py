@@ -11,7 +11,7 @@ from typing import Any
 
 from tfoperator.api import templates
 from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, RestartMode
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one
 from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS
 from tfoperator.api.schema.status_fields import STATUS_FIELDS
@@ -29,6 +29,7 @@ from tfoperator.api.validation.limits import (
     MOUNT_PATH_PATTERN,
     QUANTITY_PATTERN,
 )
+from tfoperator.api.validation.restart_mode import IN_PLACE_TOGETHER
 from tfoperator.api.validation.thresholds import CONTRADICTION
 
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
@@ -98,15 +99,15 @@ _SPEC: dict[type, dict[str, Field]] = {
             "to; as the operator's --evaluator-in-cluster says (true) if unset."
         ),
         "network": Field(
-            "By which headless services the replicas find each other: PerReplica, one for each, or PerJob, one for all "
-            "of them; as the operator's --default-network says (PerReplica) if unset. Can't be changed.",
+            "By which headless services the replicas find each other: PerReplica, one for each; PerJob, one for all; "
+            "if unset, as the operator's --default-network says (PerReplica). Can't be changed.",
             {"enum": _enum(types.Network)},
         ),
         "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
         "tensorBoard": Field("A TensorBoard beside the job, which stays until the job is deleted."),
         "progress": Field(
             "Tell the replicas where to report the training's progress: {}. It needs an operator that serves progress "
-            "(--progress-bind-address); one may do so for all jobs that don't say (--progress-default)."
+            "(--progress-bind-address), perhaps for all jobs (--progress-default)."
         ),
     },
     types.ProgressReporting: {
@@ -187,6 +188,11 @@ _SPEC: dict[type, dict[str, Field]] = {
             "together, which synchronous training needs. Under Job kubelets restart no container by themselves.",
             {"enum": _enum(types.RestartScope)},
         ),
+        "restartMode": Field(
+            "How a replica that failed is started again: Recreate (if unset), in a new pod; InPlace, in its own "
+            "(Kubernetes 1.35).",
+            {"enum": _enum(RestartMode)},
+        ),
         "progressDeadlineSeconds": Field(
             "Seconds without progress after which a running job counts as Stalled: without a new report of progress "
             "or, where nothing reports, without a new line in the logs of its chief and workers. Never if unset.",
@@ -266,6 +272,17 @@ TABLE = Table(
                     fieldPath=".minSucceededWorkers",
                 ),
             ],
+        },
+        types.RunPolicy: {
+            "x-kubernetes-validations": [
+                cel_rule(
+                    "!has(self.restartMode) || !has(self.restartScope) || "
+                    f"self.restartMode != '{RestartMode.IN_PLACE}' || "
+                    f"self.restartScope != '{types.RestartScope.JOB}'",
+                    IN_PLACE_TOGETHER,
+                    fieldPath=".restartMode",
+                )
+            ]
         },
         types.Checkpoint: {"required": ["mountPath", "volume"]},
         types.TensorBoard: {

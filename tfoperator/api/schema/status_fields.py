@@ -20,7 +20,7 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "progress": Field("What the training program has reported about itself."),
         "lastReconcileTime": Field(
             "When the job was last compared with what the API server holds: at most 5 minutes and a resync ago, until "
-            "the job ends (longer above 1,500 active jobs). A new leader goes on from there."
+            "the job ends (longer above 1,500 active jobs)."
         ),
         "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),

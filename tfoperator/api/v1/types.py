@@ -140,6 +140,7 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     active_deadline_seconds: int | None = None
     backoff_limit: int | None = None
     restart_scope: str | None = None
+    restart_mode: str | None = None
     progress_deadline_seconds: int | None = None
     on_stall: str | None = None
     scheduling_policy: SchedulingPolicy | None = None

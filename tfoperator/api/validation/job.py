@@ -12,13 +12,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-import msgspec
-
-from tfoperator.api.names import MAX_NAME_LENGTH, object_name, parse_replica_type, tensorboard_name
+from tfoperator.api.names import MAX_NAME_LENGTH, RestartMode, object_name, parse_replica_type, tensorboard_name
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.templates import is_absent, own_host_names
 from tfoperator.api.v1.types import (
-    Checkpoint,
     CleanPodPolicy,
     Network,
     OnStall,
@@ -32,21 +29,20 @@ from tfoperator.api.v1.types import (
     TFJob,
     TFJobSpec,
 )
+from tfoperator.api.validation.checkpoint import validate_checkpoint
 from tfoperator.api.validation.limits import (
     INT32_MAX,
     MANAGED_BY,
-    MAX_PATH_LENGTH,
     MAX_REPLICAS,
-    MOUNT_PATH_PATTERN,
     NAME_PATTERN,
     QUANTITY_PATTERN,
     check_one_of,
     check_range,
     listed,
-    volume_sources,
     warning,
 )
 from tfoperator.api.validation.pod_template import validate_template
+from tfoperator.api.validation.restart_mode import validate_in_place
 from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.thresholds import validate_thresholds
 from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
@@ -61,7 +57,6 @@ STOCK_PARAMETER_SERVER = (
 """The warning about a parameter server without a template. It is pointless where operator and job start together."""
 
 _NAME = re.compile(NAME_PATTERN)
-_MOUNT_PATH = re.compile(MOUNT_PATH_PATTERN)
 _QUANTITY = re.compile(QUANTITY_PATTERN)
 _SINGLE_TYPES = frozenset({ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.EVALUATOR})
 
@@ -87,7 +82,7 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         *_validate_run_policy(job.spec),
         *_validate_cluster_arguments(job.spec),
         *_validate_network(job.spec),
-        *_validate_checkpoint(job.spec.checkpoint),
+        *(() if job.spec.checkpoint is None else validate_checkpoint(job.spec.checkpoint)),
         *validate_tensorboard(job.spec.tensor_board),
         *validate_queue(job),
     )
@@ -195,6 +190,9 @@ def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
         )
     yield from check_range(member(path, "backoffLimit"), policy.backoff_limit, 0, INT32_MAX)
     yield from check_one_of(member(path, "restartScope"), policy.restart_scope, RestartScope)
+    yield from check_one_of(member(path, "restartMode"), policy.restart_mode, RestartMode)
+    if policy.restart_mode == RestartMode.IN_PLACE:
+        yield from validate_in_place(member(path, "restartMode"), spec, policy)
     yield from _validate_progress_deadline(path, policy)
     if policy.restart_scope == RestartScope.JOB and (spec.enable_dynamic_worker or spec.max_failed_workers):
         yield warning(
@@ -241,42 +239,6 @@ def _validate_network(spec: TFJobSpec) -> Iterator[Problem]:
                 f"{_REPLICAS}[{key}].template.spec.{name}",
                 f"has no effect: with spec.network {Network.PER_JOB} the operator gives each pod its host name",
             )
-
-
-def _validate_checkpoint(checkpoint: Checkpoint | None) -> Iterator[Problem]:
-    if checkpoint is None:
-        return
-    path = "spec.checkpoint"
-    yield from _validate_volume(member(path, "volume"), checkpoint.volume)
-    mount_path = checkpoint.mount_path
-    if not mount_path:
-        yield Problem(member(path, "mountPath"), "is required")
-    elif not _MOUNT_PATH.fullmatch(mount_path):
-        yield Problem(
-            member(path, "mountPath"),
-            f"must be an absolute path, not / itself and without colons, but is {shown(mount_path)}",
-        )
-    elif len(mount_path) > MAX_PATH_LENGTH:
-        yield Problem(member(path, "mountPath"), f"must have at most {MAX_PATH_LENGTH} characters")
-
-
-def _validate_volume(path: str, raw: msgspec.Raw) -> Iterator[Problem]:
-    example = "such as persistentVolumeClaim: {claimName: checkpoints}"
-    if is_absent(raw):
-        yield Problem(path, f"is required: a volume as in a pod's spec, {example}")
-        return
-    volume = msgspec.json.decode(raw)
-    if not isinstance(volume, dict):
-        yield Problem(path, f"must be an object, {example}")
-        return
-    if "name" in volume:
-        yield warning(member(path, "name"), "has no effect: the operator names the volume")
-    kinds = volume_sources(volume)
-    if len(kinds) != 1:
-        found = f", but has {' and '.join(kinds)}" if kinds else ""
-        yield Problem(path, f"must have one kind of volume, {example}{found}")
-    elif kinds == ["emptyDir"]:
-        yield warning(path, "an emptyDir is each pod's own and goes with it: its checkpoints will not be found again")
 
 
 def _validate_scheduling(path: str, policy: SchedulingPolicy, total: int) -> Iterator[Problem]:

@@ -24,6 +24,7 @@ from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.plan.conditions import find_condition
+from tfoperator.controller.plan.in_place import judge_running, note_returns, restarts_by_kubelet, was_left_alone
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import (
     ENDED_STATES,
@@ -42,6 +43,7 @@ from tfoperator.controller.plan.restart import (
     job_restarts_so_far,
     restart_wait,
 )
+from tfoperator.controller.pods import restarts_in_place
 from tfoperator.kube.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)
@@ -68,6 +70,7 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
     groups = []
     specs = job.spec.tf_replica_specs
     job_restarts = job_restarts_so_far(job, pods)
+    in_place = restarts_in_place(job)
     restarting = find_condition(job.status.conditions, ConditionType.RESTARTING)
     since = restarting.last_transition_time if restarting is not None and restarting.status == "True" else None
     for replica_type in _TYPE_ORDER:
@@ -78,6 +81,7 @@ def observe_replicas(job: TFJob, pods: Sequence[Pod], now: datetime, options: Pl
                 old = msgspec.structs.replace(old, started_indexes="", completed_indexes="")
             group = ReplicaGroup(replica_type, specs.get(replica_type), old, job_restarts)
             group.restarting_since = since
+            group.in_place = in_place and restarts_by_kubelet(group.policy, options)
             _fill(group, by_type.get(replica_type) or {}, now, options)
             group.add_up()
             groups.append(group)
@@ -94,6 +98,8 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
             pods.sort(key=_precedence)
             group.duplicates.extend((index, pod) for pod in pods[1:])
         replica = _with_pod(group, index, pods[0], now, options)
+        if group.in_place:
+            note_returns(group, replica, pods[0])
         if replica.state is not ReplicaState.VANISHED:
             group.counts[index] = replica.restarts
         if replica.state in ENDED_STATES and pods[0].status.phase == "Running" and outlives_training(pods[0]):
@@ -153,6 +159,8 @@ def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options:
         replica.state = ReplicaState.SUCCEEDED
         group.completed.add(index)
         return replica
+    if phase == "Running" and group.in_place and judge_running(replica, pod, so_far, noted, now):
+        return replica
     if phase == "Running" and noted > so_far and index not in group.started_before and _is_of_before(pod, group):
         # Its restart was decided and recorded, and its pod still exists: the deletion is yet to come.
         replica.restart(so_far, noted, "is being started again")
@@ -206,6 +214,7 @@ def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, 
     else:
         replica.exit_code = ending.exit_code
         replica.restart(so_far, noted, str(ending))
+        replica.unaided = group.in_place and was_left_alone(pod, ending)
 
 
 def _fail(replica: Replica, ending: Ending | None) -> None:

@@ -36,7 +36,8 @@ class Replica:
     """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
 
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
-    one out if it is new. `ready`: it runs with all its containers ready.
+    one out if it is new. `ready`: it runs with all its containers ready. `unaided`: its kubelet should
+    have restarted its container, and did not.
     """
 
     __slots__ = (
@@ -49,6 +50,7 @@ class Replica:
         "ready",
         "restarts",
         "state",
+        "unaided",
         "wait",
     )
 
@@ -61,7 +63,7 @@ class Replica:
         self.exit_code: int | None = None
         self.wait: float | None = None
         self.newly_restarting = False
-        self.ready = False
+        self.ready = self.unaided = False
 
     def restart(self, so_far: int, noted: int, cause: str) -> None:
         """Restart it after `so_far` restarts, of which the status has recorded `noted`."""
@@ -80,7 +82,8 @@ class ReplicaGroup(DesiredReplicas):
     earlier, `newly_failed` now; `restarts` of all replicas include those decided on now. `outliving` are the pods of
     ended replicas in which other containers run on. `job_restarts` is the number of restarts of all replicas of the job
     together: a pod with a lower number is old. `restarting_since` is when the job's condition Restarting became true,
-    None if it isn't.
+    None if it isn't. With `in_place` kubelets restart the containers, and `returned` are the replicas whose restarts
+    were over when they were first seen.
     """
 
     __slots__ = (
@@ -89,6 +92,7 @@ class ReplicaGroup(DesiredReplicas):
         "duplicates",
         "failed",
         "failed_before",
+        "in_place",
         "job_restarts",
         "kept_started",
         "newly_failed",
@@ -96,6 +100,7 @@ class ReplicaGroup(DesiredReplicas):
         "replicas",
         "restarting_since",
         "restarts",
+        "returned",
         "started_before",
         "succeeded",
         "surplus",
@@ -120,6 +125,8 @@ class ReplicaGroup(DesiredReplicas):
         self.succeeded = self.restarts = 0
         self.failed: list[int] = []
         self.newly_failed: list[Replica] = []
+        self.in_place = False
+        self.returned: list[Replica] = []
 
     def restart_running(self, replica: Replica, cause: str) -> None:
         """Restart a running replica: its pod is deleted at once. Call `add_up` afterwards."""

@@ -16,6 +16,7 @@ from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology
+from tfoperator.controller.plan.in_place_reports import report_old_kubelets, report_old_server, report_returns
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.plan.progress import Stall, StallState
 from tfoperator.controller.plan.replica_states import PREEMPTED
@@ -23,7 +24,7 @@ from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, Replic
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
 from tfoperator.controller.plan.waiting import waiting_summary
-from tfoperator.controller.pods import CHIEF_TYPES
+from tfoperator.controller.pods import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3
@@ -38,6 +39,8 @@ def report_created(draft: Draft) -> None:
         name = draft.job.metadata.name
         draft.conditions.set(ConditionType.CREATED, "True", "TFJobCreated", f"TFJob {name} is created.")
         _report_uncounted(draft)
+        if not draft.options.restart_rules and restarts_in_place(draft.job):
+            report_old_server(draft)
 
 
 def _report_uncounted(draft: Draft) -> None:
@@ -175,6 +178,8 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:
     """Report that the job has ended, with success or failure."""
     report_created(draft)
+    if any(group.returned for group in groups):
+        report_returns(draft, groups, ended=True)
     _report_exits(draft, groups)
     conditions = draft.conditions
     if verdict.failure is None:
@@ -234,6 +239,11 @@ def _report_restarts(draft: Draft, groups: Sequence[ReplicaGroup], restart: JobR
             draft.event("Warning", "TFJobRestarting", message)
     elif _is_running(groups):
         conditions.remove(ConditionType.RESTARTING)
+    unaided = [replica for group in groups for replica in group.replicas if replica.unaided]
+    if unaided and not draft.job.status.restarts:
+        report_old_kubelets(draft, unaided)
+    if any(group.returned for group in groups):
+        report_returns(draft, groups)
     _report_exits(draft, groups)
     _report_losses(draft, groups)
 

@@ -20,14 +20,11 @@ from tfoperator.api.names import (
     MAX_RESTARTS,
     annotated_count,
 )
-from tfoperator.api.replica_pods import training_end
+from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE, training_end
 from tfoperator.api.v1.types import RestartPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerStateTerminated, Pod, PodStatus
-
-FIRST_RETRYABLE_EXIT_CODE = 128
-"""Exit codes from here on mean a signal or a platform fault under the policy ExitCode (the Go operator's rule)."""
 
 CLOCK_SKEW = 10.0
 """Seconds by which the clocks of a node and of the API server may differ before their order of events is believed."""

@@ -18,7 +18,13 @@ from tfoperator.controller.pods.gang import (
     decode_pod_group,
     gang_scheduler,
 )
-from tfoperator.controller.pods.manifests import CHIEF_TYPES, DesiredReplicas, ReplicaManifests, restarts_together
+from tfoperator.controller.pods.manifests import (
+    CHIEF_TYPES,
+    DesiredReplicas,
+    ReplicaManifests,
+    restarts_in_place,
+    restarts_together,
+)
 from tfoperator.controller.pods.naming import (
     NAMINGS,
     PLAIN_NAMES,
@@ -71,6 +77,7 @@ __all__ = [
     "owner_reference",
     "pod_requests",
     "refused_service_type",
+    "restarts_in_place",
     "restarts_together",
     "tensorboard_deployment",
     "tensorboard_service",

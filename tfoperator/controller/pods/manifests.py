@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
+from tfoperator.api.names import RestartMode
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
@@ -19,6 +20,7 @@ from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, p
 from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
+from tfoperator.controller.pods.restart_rule import add_restart_rule
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
@@ -33,6 +35,12 @@ def restarts_together(job: TFJob) -> bool:
     """Return whether all replicas of the job are restarted when one must be (`runPolicy.restartScope`)."""
     policy = job.spec.run_policy
     return policy is not None and policy.restart_scope == RestartScope.JOB
+
+
+def restarts_in_place(job: TFJob) -> bool:
+    """Return whether kubelets are to start the job's containers again (`runPolicy.restartMode`)."""
+    policy = job.spec.run_policy
+    return policy is not None and policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
 
 
 class DesiredReplicas:
@@ -209,6 +217,8 @@ class ReplicaManifests:
                 raise PodTemplateError(f"spec.tfReplicaSpecs[{group.type}]: must not be null")
             template = Template(group.type, self._with_template(group.type, group.spec))
             self._add_to(template, group.type)
+            if self._options.restart_rules and restarts_in_place(self._job):
+                add_restart_rule(template, self._job, group.policy)
             self._templates[group.type] = template
         return template
 

@@ -27,7 +27,8 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     `exposed_tensorboards` allows them services that are reached from outside the cluster.
     `naming` names the objects of jobs that have none yet, and `network` is theirs unless they set it. `gang` schedules
     the pods of a job together; None leaves each pod to the cluster's scheduler. `scheduling` lists the names allowed in
-    their PodGroup. `progress` is the server for programs' reports; None without one.
+    their PodGroup. `progress` is the server for programs' reports; None without one. `restart_rules`: kubelets restart
+    containers by rules of exit codes.
     """
 
     cluster_domain: str = ""
@@ -41,3 +42,4 @@ class PodOptions(msgspec.Struct, frozen=True, kw_only=True):
     gang: GangScheduler | None = None
     scheduling: SchedulingRules = SchedulingRules()
     progress: ProgressAccess | None = None
+    restart_rules: bool = True

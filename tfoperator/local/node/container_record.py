@@ -108,6 +108,17 @@ def backoff(failures: int) -> float:
     return 0.0 if failures <= 1 else min(BACKOFF_CAP, BACKOFF_BASE * 2.0 ** min(failures - 2, 30))
 
 
+def restarts_after(container: Container, pod_policy: str, exit_code: int) -> bool:
+    """Return whether a container is started again after this exit code, as a kubelet decides it (Kubernetes 1.35)."""
+    if container.restart_policy:
+        for rule in container.restart_policy_rules or ():
+            codes = rule.exit_codes
+            if codes is not None and (exit_code in codes.values) == (codes.operator == "In"):
+                return True
+    policy = container.restart_policy or pod_policy
+    return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
+
+
 @dataclass(frozen=True)
 class Waiting:
     """Not started yet, or between two attempts."""

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from tfoperator.local.gpus import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
-from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting
+from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting, restarts_after
 from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
@@ -216,7 +216,7 @@ class PodWorker:
         if record.log is not None:
             stopped = self._messages.ending or self._terminating
             record.log.close(code, stopped=stopped, reason=reason, ended=self._clock.now())
-        restart = record.sidecar or policy == "Always" or (policy == "OnFailure" and code != 0)
+        restart = record.sidecar or restarts_after(record.container, policy, code)
         if not restart or self._messages.ending or self._terminating:
             return
         delay = record.restart(self._clock.monotonic())

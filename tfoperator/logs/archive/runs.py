@@ -12,6 +12,8 @@ from datetime import datetime
 
 import msgspec
 
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replica_pods import restarted_by_rule
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
 
@@ -63,7 +65,7 @@ def runs_of_container(pod: Pod, status: ContainerStatus, *, init: bool) -> list[
         # Between two runs the number is still that of the last one, and the container's log is its log.
         return [] if last is None else [Run(name, number, last)]
     end = state.terminated
-    settled = end is not None and not _comes_back(pod, end, init=init)
+    settled = end is not None and not _comes_back(pod, name, end, init=init)
     newest = Run(name, number, end, settled=settled)
     return [newest] if last is None else [newest, Run(name, number - 1, last, previous=True)]
 
@@ -97,9 +99,11 @@ def _kept_runs(one: ArchivedContainer) -> Iterator[RunKey]:
         yield one.name, one.restarts - 1, one.previous_exit_code, one.previous_finished
 
 
-def _comes_back(pod: Pod, end: ContainerStateTerminated, *, init: bool) -> bool:
+def _comes_back(pod: Pod, name: str, end: ContainerStateTerminated, *, init: bool) -> bool:
     """Return whether the kubelet is about to restart the container."""
     if pod.metadata.deletion_timestamp is not None or pod.status.phase in ("Succeeded", "Failed"):
         return False
+    if name == DEFAULT_CONTAINER_NAME and restarted_by_rule(pod, end.exit_code):
+        return True
     policy = pod.spec.restart_policy
     return (policy == "Always" and not init) or (policy in ("Always", "OnFailure") and end.exit_code != 0)

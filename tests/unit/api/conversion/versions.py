@@ -31,6 +31,7 @@ _run_policy = st.fixed_dictionaries(
         "ttlSecondsAfterFinished": st.integers(0, 9),
         "backoffLimit": st.integers(0, 9),
         "restartScope": st.sampled_from(["Job", "Replica"]),
+        "restartMode": st.just("Recreate"),
         "managedBy": st.just("kubeflow.org/training-operator"),
         "schedulingPolicy": st.just(FULL_SPEC["runPolicy"]["schedulingPolicy"]),
     },

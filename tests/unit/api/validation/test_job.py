@@ -97,13 +97,27 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: list[str]) ->
             {"schedulingPolicy": {"minResources": {"cpu": "4", "memory": "much"}}},
             "spec.runPolicy.schedulingPolicy.minResources[memory]: must be a quantity such as",
         ),
+        (
+            {"restartMode": "InPlace", "restartScope": "Job"},
+            "spec.runPolicy.restartMode: InPlace and restartScope Job contradict each other",
+        ),
+        ({"restartMode": "Here"}, 'spec.runPolicy.restartMode: must be one of Recreate, InPlace, but is "Here"'),
         ({"suspend": "no"}, 'spec.runPolicy.suspend: must be true or false, but is the string "no"'),
     ],
 )
 def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None:
-    job = tfjob({"Worker": {}}, runPolicy=policy)
+    job = tfjob({"Worker": {"restartPolicy": "ExitCode"}}, runPolicy=policy)
     (problem,) = errors(validate_manifest(job))
     assert str(problem).startswith(found)
+
+
+@pytest.mark.parametrize("own", [{"restartPolicy": "Always"}, {"restartPolicyRules": [{"action": "Restart"}]}])
+def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dict[str, Any]) -> None:
+    containers = [{"name": "tensorflow", "image": "x", **own}]
+    worker = {"restartPolicy": "ExitCode", "template": {"spec": {"containers": containers}}}
+    (found,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
+    assert found.startswith("spec.tfReplicaSpecs[Worker].template.spec.containers: tensorflow must not have")
+    assert not complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "Recreate"}))
 
 
 def test_a_bad_success_policy_is_refused() -> None:
@@ -119,6 +133,7 @@ def test_a_bad_success_policy_is_refused() -> None:
         ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
         ({"Worker": {"replicas": 0}}, {}, "asks for no replica at all"),
         ({"Worker": {}}, {"activeDeadlineSeconds": 0}, "ends the job as soon as it starts"),
+        ({"Worker": {}}, {"restartMode": "InPlace"}, "no replica type has restartPolicy ExitCode or OnFailure"),
         ({"Worker": {}}, {"schedulingPolicy": {"minAvailable": 2}}, "is 2, but the job has only 1 replicas"),
     ],
 )

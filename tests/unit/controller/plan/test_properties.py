@@ -54,8 +54,11 @@ THRESHOLDS = st.just({}) | st.fixed_dictionaries(
 def worlds(draw: st.DrawFn) -> World:
     replicas = {key: {"replicas": count, "restartPolicy": draw(POLICIES)} for key, count in draw(SHAPES).items()}
     run_policy: dict[str, Any] = {"cleanPodPolicy": draw(st.sampled_from(["All", "Running", "None", ""]))}
-    if draw(st.integers(0, 2)) == 0:
-        run_policy["restartScope"] = "Job"
+    match draw(st.integers(0, 3)):
+        case 0:
+            run_policy["restartScope"] = "Job"
+        case 1:
+            run_policy["restartMode"] = "InPlace"
     if draw(st.booleans()):
         run_policy["backoffLimit"] = draw(st.integers(0, 6))
     if draw(st.integers(0, 3)) == 0:
@@ -80,7 +83,8 @@ def worlds(draw: st.DrawFn) -> World:
         restart_delay_base=delay, naming=naming, network=draw(st.sampled_from(Network)), counts_period=1.0
     )
     stacks = draw(st.sampled_from(["", "prompt", "deaf"]))
-    return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, stacks=stacks)
+    backs_off = draw(st.booleans())
+    return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, backs_off=backs_off, stacks=stacks)
 
 
 def check_plan(result: ReadablePlan, view: View) -> None:
@@ -434,18 +438,20 @@ EVENTS = st.lists(
 @settings(max_examples=100, deadline=None)
 @given(
     policy=POLICIES,
-    scope=st.sampled_from(["Replica", "Job"]),
+    scope=st.sampled_from(["Replica", "Job", "InPlace"]),
     replicas=st.integers(1, 3),
     events=EVENTS,
+    backs_off=st.booleans(),
     stacks=st.sampled_from(["", "prompt", "deaf"]),
 )
 def test_restarts_are_counted_exactly_once_when_the_operator_sees_each_loss(
-    policy: str, scope: str, replicas: int, events: list[tuple[int, str]], stacks: str
+    policy: str, scope: str, replicas: int, events: list[tuple[int, str]], stacks: str, backs_off: bool
 ) -> None:
     workers = {"replicas": replicas, "restartPolicy": policy}
     stalls = {"progressDeadlineSeconds": 450, "onStall": "Restart"}  # longer than a world takes to settle
-    job = make_job({"Worker": workers, "PS": 1}, runPolicy={"restartScope": scope, **stalls})
-    world = World(job, options=PlanOptions(counts_period=1.0), stacks=stacks)
+    restarts = {"restartMode" if scope == "InPlace" else "restartScope": scope}
+    job = make_job({"Worker": workers, "PS": 1}, runPolicy={**restarts, **stalls})
+    world = World(job, options=PlanOptions(counts_period=1.0), stacks=stacks, backs_off=backs_off)
     settle(world)
     for pick, event in events:
         names = sorted(name for name in world.pods if "worker" in name)
@@ -463,13 +469,17 @@ def test_restarts_are_counted_exactly_once_when_the_operator_sees_each_loss(
             if policy == "Never" or (policy == "ExitCode" and code < 128):
                 continue
             world.exit(name, code)
+            if pick % 3 == 0:
+                quiesce(world)  # and it is deleted while it waits for its restart, which is one loss
+                if name in world.pods:
+                    world.kill(name)
         else:
             getattr(world, event)(name)
         quiesce(world)
         settle(world)
     assert not world.finished
     assert world.job.status.restarts == world.losses.total()
-    if scope == "Replica":
+    if scope != "Job":
         assert world.counted() == world.losses
     else:
         assert world.job.status.job_restarts == world.losses.total()

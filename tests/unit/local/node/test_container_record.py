@@ -5,13 +5,40 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.kube.pod_spec import Container
-from tfoperator.local.node.container_record import DEFAULT_PATH, TerminationMessage, backoff
+from tfoperator.kube.pod_spec import Container, ExitCodes, RestartRule
+from tfoperator.local.node.container_record import DEFAULT_PATH, TerminationMessage, backoff, restarts_after
 
 
 def test_backoff_doubles_up_to_five_minutes() -> None:
     assert [backoff(n) for n in (1, 2, 3, 4, 5)] == [0, 1, 2, 4, 8]
     assert backoff(40) == 300
+
+
+def rule(operator: str, *codes: int) -> RestartRule:
+    return RestartRule("Restart", ExitCodes(operator, codes))
+
+
+@pytest.mark.parametrize(
+    ("pod", "own", "rules", "restarted"),
+    [
+        ("Always", "", (), {0, 3, 130}),
+        ("OnFailure", "", (), {3, 130}),
+        ("Never", "", (), set()),
+        ("Always", "Never", (), set()),
+        ("Never", "OnFailure", (), {3, 130}),
+        ("Never", "Never", (rule("NotIn", *range(128)),), {130}),
+        ("Never", "Never", (rule("In", 3), rule("In", 0)), {0, 3}),
+        ("Always", "OnFailure", (rule("In", 0),), {0, 3, 130}),
+        # Without a policy of the container a kubelet does not look at its rules.
+        ("Never", "", (rule("In", 3),), set()),
+        ("Never", "Never", (RestartRule("Restart"),), set()),
+    ],
+)
+def test_a_containers_rules_go_before_its_policy_and_that_before_the_pods(
+    pod: str, own: str, rules: tuple[RestartRule, ...], restarted: set[int]
+) -> None:
+    one = Container(name="c", restart_policy=own, restart_policy_rules=rules)
+    assert {code for code in (0, 3, 130) if restarts_after(one, pod, code)} == restarted
 
 
 def container(path: str = DEFAULT_PATH, policy: str = "File") -> Container:

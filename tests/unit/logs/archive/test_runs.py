@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.unit.logs.archive.samples import pod, record
+from tfoperator.api.names import ANNOTATION_RESTART_MODE
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,
@@ -93,6 +94,15 @@ def test_a_run_that_is_about_to_be_followed_by_another_waits_for_it(policy: str,
     assert told(having(one, policy=policy)) == [(0, False, not comes_back)]
     assert told(having(one, policy=policy, phase="Failed")) == [(0, False, True)]
     assert told(having(one, policy=policy, leaving=True)) == [(0, False, True)]
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "comes_back"), [("tensorflow", 130, True), ("tensorflow", 3, False), ("c", 130, False)]
+)
+def test_a_run_waits_for_the_next_that_a_rule_begins(name: str, code: int, comes_back: bool) -> None:
+    one = having(msgspec.structs.replace(status(ended(code)), name=name), policy="Never")
+    marked = msgspec.structs.replace(one.metadata, annotations={ANNOTATION_RESTART_MODE: "InPlace"})
+    assert told(msgspec.structs.replace(one, metadata=marked)) == [(0, False, not comes_back)]
 
 
 def test_an_init_container_that_has_done_its_part_does_not_come_back() -> None:

@@ -17,6 +17,8 @@ from tfoperator.local.apiserver.objects.defaults import containers_of
 _Dict = dict[str, Any]
 _Problems = Iterator[FieldProblem]
 
+_MAX_EXIT_CODES = 255
+
 
 def validate_pod(pod: _Dict) -> _Problems:
     """Yield the problems of a new (defaulted) pod."""
@@ -74,6 +76,7 @@ def _validate_container(container: _Dict, path: str, volumes: set[str], seen: se
     if not container.get("image"):
         yield required(f"{path}.image")
     yield from _one_of(f"{path}.imagePullPolicy", container["imagePullPolicy"], ("Always", "IfNotPresent", "Never"))
+    yield from _validate_restarts(container, path)
     yield from _validate_ports(container, path)
     for index, variable in enumerate(container.get("env") or ()):
         name = variable.get("name")
@@ -89,6 +92,26 @@ def _validate_container(container: _Dict, path: str, volumes: set[str], seen: se
             yield FieldProblem(f"{at}.name", "FieldValueNotFound", f'Not found: "{mount["name"]}"')
         if not mount.get("mountPath"):
             yield required(f"{at}.mountPath")
+
+
+def _validate_restarts(container: _Dict, path: str) -> _Problems:
+    policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
+    if policy is not None:
+        yield from _one_of(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
+    elif rules:
+        yield required(f"{path}.restartPolicy")
+    for index, rule in enumerate(rules):
+        at, codes = f"{path}.restartPolicyRules[{index}]", rule.get("exitCodes")
+        # Another action, RestartAllContainers, is not carried out here.
+        yield from _one_of(f"{at}.action", rule.get("action"), ("Restart",))
+        if codes is None:
+            yield required(f"{at}.exitCodes")
+            continue
+        yield from _one_of(f"{at}.exitCodes.operator", codes.get("operator"), ("In", "NotIn"))
+        if len(codes.get("values") or ()) > _MAX_EXIT_CODES:
+            yield invalid_value(
+                f"{at}.exitCodes.values", len(codes["values"]), f"must have at most {_MAX_EXIT_CODES} items"
+            )
 
 
 def _validate_ports(container: _Dict, path: str) -> _Problems:

@@ -1,0 +1,193 @@
+"""Restarts in place: the same account of them as of restarts by recreation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, with_status
+from tests.unit.controller.world import PROXY, World
+from tfoperator.api.names import ANNOTATION_RESTART_MODE
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.in_place import RULE_TIMEOUT
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+)
+
+ENDED = ContainerState(terminated=ContainerStateTerminated(130, "Error", "", NOW))
+WAITS = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
+OLD_SERVER = PlanOptions(restart_rules=False)
+
+
+def in_place(policy: str = "ExitCode", **run_policy: Any) -> TFJob:
+    worker = {"replicas": 2, "restartPolicy": policy}
+    return make_job({"Worker": worker}, runPolicy={"restartMode": "InPlace", **run_policy})
+
+
+def pod(state: ContainerState, last: ContainerState | None = None, *, restarts: int = 0, beside: bool = False) -> Pod:
+    container = ContainerStatus("tensorflow", state == ContainerState(), restarts, state, last)
+    made = make_pod("Worker-1", restart_policy="Never", containers=(container, *([PROXY] if beside else ())))
+    return by_rule(made)
+
+
+def by_rule(made: Pod) -> Pod:
+    meta = msgspec.structs.replace(made.metadata, annotations={ANNOTATION_RESTART_MODE: "InPlace"})
+    return msgspec.structs.replace(made, metadata=meta)
+
+
+@pytest.mark.parametrize(
+    ("policy", "run_policy", "options", "ruled"),
+    [
+        ("ExitCode", {}, PlanOptions(), True),
+        ("OnFailure", {}, PlanOptions(), False),
+        ("Never", {}, PlanOptions(), False),
+        ("ExitCode", {"restartMode": "Recreate"}, PlanOptions(), False),
+        ("ExitCode", {"restartScope": "Job"}, PlanOptions(), False),
+        # A kubelet would make the one restart that is not allowed.
+        ("ExitCode", {"backoffLimit": 0}, PlanOptions(), False),
+        ("ExitCode", {}, OLD_SERVER, False),
+    ],
+)
+def test_a_rule_restarts_what_exit_code_calls_retryable(
+    policy: str, run_policy: dict[str, Any], options: PlanOptions, ruled: bool
+) -> None:
+    job = in_place(policy, **run_policy)
+    first = planned(job, options=options)
+    body = first.creations("pods")[0].body
+    [container] = body["spec"]["containers"]
+    assert body["spec"]["restartPolicy"] == ("OnFailure" if policy == "OnFailure" else "Never")
+    assert (ANNOTATION_RESTART_MODE in body["metadata"].get("annotations", {})) == ruled
+    assert ("RestartsByRecreation" in first.reasons) == (options is OLD_SERVER)
+    if ruled:
+        [rule] = container["restartPolicyRules"]
+        codes = rule["exitCodes"]
+        assert (container["restartPolicy"], rule["action"], codes["operator"]) == ("Never", "Restart", "NotIn")
+        assert codes["values"] == [*range(128)]
+    else:
+        assert not {"restartPolicy", "restartPolicyRules"} & container.keys()
+    again = planned(with_status(job, first.status), make_pod("Worker-0"), options=options)
+    assert "RestartsByRecreation" not in again.reasons, "it is said once"
+
+
+@pytest.mark.parametrize(
+    ("state", "last", "restarts", "exits"),
+    [
+        (ENDED, None, 0, 1),
+        (WAITS, ENDED, 0, 1),
+        (WAITS, ENDED, 1, 2),
+        # The kubelet was faster than the operator.
+        (ContainerState(), ENDED, 1, 1),
+        (ContainerState(), ENDED, 3, 3),
+    ],
+)
+@pytest.mark.parametrize("beside", [False, True])
+def test_an_exit_is_counted_and_told_once_and_the_pod_stays(
+    state: ContainerState, last: ContainerState | None, restarts: int, exits: int, beside: bool
+) -> None:
+    job, runs = started(in_place()), state == ContainerState()
+    seen = (make_pod("Worker-0"), pod(state, last, restarts=restarts, beside=beside))
+    first = planned(job, *seen)
+    workers = first.status.replica_statuses["Worker"]
+    assert (workers.restarts, workers.restart_counts, workers.failed) == (exits, {"1": exits}, int(not runs))
+    assert ("1" in workers.started_indexes) == runs, "the loss of a pod that waits is no second restart"
+    assert first.reasons == ["TFJobRestarting", "ExitedWithCode"]
+    assert first.events[1].message == "Pod: ns.mnist-worker-1 exited with code 130"
+    assert first.is_true(ConditionType.RESTARTING) == (not runs)
+    assert not first.changes_objects
+    assert first.write_status
+    again = planned(with_status(job, first.status), *seen)
+    assert not again.acts
+    returned = pod(ContainerState(), ENDED, restarts=exits, beside=beside)
+    back = planned(with_status(job, first.status), make_pod("Worker-0"), returned)
+    assert (back.status.restarts, back.is_true(ConditionType.RUNNING), back.events) == (exits, True, ())
+
+
+@pytest.mark.parametrize(
+    ("limit", "state", "restarts"), [(1, WAITS, 1), (1, ContainerState(), 2), (2, ContainerState(), 3)]
+)
+def test_the_failure_that_ends_the_job_is_not_counted(limit: int, state: ContainerState, restarts: int) -> None:
+    job = started(in_place(backoffLimit=limit))
+    ended = planned(job, make_pod("Worker-0"), pod(state, ENDED, restarts=restarts))
+    assert ended.is_true(ConditionType.FAILED)
+    assert ended.status.restarts == limit
+    assert sorted(ended.stopped_pods) == ["Worker-0", "Worker-1"]
+
+
+def test_a_kubelet_that_knows_no_rules_is_told_of_once() -> None:
+    job = started(in_place())
+    failed = by_rule(make_pod("Worker-1", "Failed", exit_code=130, start=after(-600)))
+    first = planned(job, make_pod("Worker-0"), failed)
+    assert first.reasons == ["TFJobRestarting", "RestartsByRecreation", "ExitedWithCode"]
+    assert first.created_pods == first.deleted_pods == ["Worker-1"]
+    assert "RestartsByRecreation" not in planned(with_status(job, first.status), make_pod("Worker-0"), failed).reasons
+    # A pod from before the mode was changed has no rule, and an evicted one could not follow it.
+    for other in (
+        make_pod("Worker-1", "Failed", exit_code=130, start=after(-600)),
+        by_rule(make_pod("Worker-1", "Failed", exit_code=137, reason="Evicted", start=after(-600))),
+    ):
+        assert "RestartsByRecreation" not in planned(job, make_pod("Worker-0"), other).reasons
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_beside_containers_that_run_a_restart_is_not_awaited_for_ever(late: bool) -> None:
+    job, now = started(in_place()), after(RULE_TIMEOUT + (1 if late else -1))
+    result = planned(job, make_pod("Worker-0"), pod(ENDED, beside=True), now=now)
+    assert result.deleted_pods == (["Worker-1"] if late else [])
+    assert late or result.requeue_after == 1
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    policy=st.sampled_from(["ExitCode", "OnFailure"]),
+    exits=st.lists(st.tuples(st.integers(0, 1), st.sampled_from([0, 1, 3, 128, 130, 137])), max_size=7),
+    limit=st.none() | st.integers(0, 4),
+    backs_off=st.booleans(),
+    success=st.sampled_from(["", "AllWorkers"]),
+    maximum=st.none() | st.just(1),
+)
+def test_the_account_is_that_of_recreation(
+    policy: str,
+    exits: list[tuple[int, int]],
+    limit: int | None,
+    backs_off: bool,
+    success: str,
+    maximum: int | None,
+) -> None:
+    """For any exits: counts, what is true in the end, and events."""
+    accounts = []
+    for mode in ("InPlace", "Recreate"):
+        run_policy = {"restartMode": mode, **({} if limit is None else {"backoffLimit": limit})}
+        more = {} if maximum is None else {"maxFailedWorkers": maximum}
+        worker = {"replicas": 2, "restartPolicy": "ExitCode" if mode == "Recreate" else policy}
+        job = make_job({"Worker": worker}, runPolicy=run_policy, successPolicy=success, **more)
+        world = World(job, options=PlanOptions(restart_delay_base=0.0), backs_off=backs_off)
+        told: list[tuple[str, str]] = []
+        pods: set[str] = set()
+        for index, code in [(-1, 0), *exits]:
+            name = f"{job.metadata.name}-worker-{index}"
+            if name in world.pods:
+                # Under OnFailure every failure is retryable.
+                world.exit(name, 130 if code and policy == "OnFailure" else code)
+            for _ in range(4):
+                result = world.sync()
+                told += [(event.reason, event.message) for event in result.events]
+                for one in world.pods:
+                    world.run(one)
+            pods.update(one.metadata.uid for one in world.pods.values())
+        assert mode == "Recreate" or len(pods) == 2 or limit == 0
+        status = world.job.status
+        account = {c.type: (c.status, c.reason, c.message) for c in status.conditions}
+        account.pop("Restarting", None)  # false in the end, if it was ever seen to be true
+        counts = [(s.restart_counts, s.completed_indexes, s.failed_indexes) for s in status.replica_statuses.values()]
+        objects = {"SuccessfulCreatePod", "SuccessfulDeletePod"}
+        accounts.append((account, counts, [one for one in told if one[0] not in objects]))
+    assert accounts[0] == accounts[1]

@@ -1,0 +1,75 @@
+"""Restarts in place, where `runPolicy.restartMode` is InPlace: a kubelet starts the container `tensorflow` again.
+
+It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.restart_rule`). Nothing has to
+be done for such a restart. It is counted and reported as one by recreation is: when the container is seen to have
+ended or, where the kubelet was faster, when its number of restarts is higher than the status says. While it waits, its
+index is not among the started ones, so the loss of its pod is no second restart.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
+from tfoperator.api.replica_pods import restarted_by_rule
+from tfoperator.api.v1.types import RestartPolicy
+from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.observed import PlanOptions
+from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, ReplicaState, restarts_so_far
+from tfoperator.controller.plan.restart import Ending
+from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, Pod
+
+RULE_TIMEOUT = 120.0
+"""Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
+older than Kubernetes 1.35 knows no rules. Another one restarts it at once, or says that it waits."""
+
+
+def restarts_by_kubelet(policy: RestartPolicy, options: PlanOptions) -> bool:
+    """Return whether kubelets restart the containers of pods with this policy."""
+    return policy is RestartPolicy.ON_FAILURE or (policy is RestartPolicy.EXIT_CODE and options.restart_rules)
+
+
+def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: datetime) -> bool:
+    """Judge a replica whose pod runs, after `so_far` restarts of which `noted` are recorded.
+
+    Returns whether it waits for its restart. If not, it runs.
+    """
+    state, last = states_of(pod)
+    ended, waits = (None, None) if state is None else (state.terminated, state.waiting)
+    end = ended or (last if waits is not None else None)
+    if end is None or end.exit_code == 0:
+        return False
+    replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)))
+    replica.exit_code = end.exit_code
+    if ended is not None and len(pod.status.container_statuses) > 1 and ended.finished_at is not None:
+        replica.wait = max(RULE_TIMEOUT - seconds_between(ended.finished_at, now), 0.0)
+    return True
+
+
+def note_returns(group: ReplicaGroup, replica: Replica, pod: Pod) -> None:
+    """Note the restarts of a replica that were over when they were first seen.
+
+    If the job ends now while it runs, the last of them was one too many, and is not counted.
+    """
+    so_far, noted = restarts_so_far(pod), group.counts.get(replica.index, 0)
+    if so_far <= noted or replica.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING):
+        return
+    group.returned.append(replica)
+    if replica.state not in ENDED_STATES:
+        replica.counted = max(noted, so_far - 1)
+        replica.newly_restarting = True
+
+
+def was_left_alone(pod: Pod, ending: Ending) -> bool:
+    """Return whether a kubelet should have restarted a failed pod's container by its rule, and did not."""
+    if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
+        return False
+    return restarted_by_rule(pod, ending.exit_code)
+
+
+def states_of(pod: Pod) -> tuple[ContainerState | None, ContainerStateTerminated | None]:
+    """Return the state of the container `tensorflow`, and how it ended the last time before."""
+    for one in pod.status.container_statuses:
+        if one.name == DEFAULT_CONTAINER_NAME:
+            return one.state, None if one.last_state is None else one.last_state.terminated
+    return None, None

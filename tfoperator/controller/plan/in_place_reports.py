@@ -1,0 +1,44 @@
+"""Reports restarts in place that nobody saw begin, and that there are none on this server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.in_place import states_of
+from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup
+
+_MAX_NAMES = 3
+
+
+def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool = False) -> None:
+    """Report restarts that were over when they were first seen, as if they had been seen to begin.
+
+    Where the job has `ended` now, no restart follows on the exit of a replica that runs.
+    """
+    returned = [(group.type, replica) for group in groups for replica in group.returned]
+    types = dict.fromkeys(kind for kind, one in returned if not ended or one.state in ENDED_STATES)
+    if types:
+        message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) failed."
+        draft.event("Warning", "TFJobRestarting", message)
+    for _, replica in returned:
+        last = None if replica.pod is None else states_of(replica.pod)[1]
+        if replica.pod is not None and last is not None:
+            meta = replica.pod.metadata
+            message = f"Pod: {meta.namespace}.{meta.name} exited with code {last.exit_code}"
+            draft.event("Normal", "ExitedWithCode", message)
+
+
+def report_old_server(draft: Draft) -> None:
+    """Report that no kubelet will restart a container."""
+    _report_recreation(draft, "this API server is older than Kubernetes 1.35")
+
+
+def report_old_kubelets(draft: Draft, unaided: Sequence[Replica]) -> None:
+    """Report that kubelets have not restarted containers that they should have."""
+    names = ", ".join(one.pod.metadata.name for one in unaided[:_MAX_NAMES] if one.pod is not None)
+    _report_recreation(draft, f"the kubelets of {names} don't follow rules of exit codes (Kubernetes 1.35 does)")
+
+
+def _report_recreation(draft: Draft, why: str) -> None:
+    draft.event("Warning", "RestartsByRecreation", f"spec.runPolicy.restartMode: {why}, so pods are made again instead")
