@@ -9,6 +9,7 @@ from tfoperator.logs.archive.log_file import ArchiveSource
 from tfoperator.logs.archive.place import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE, archived_pods, read_archived
+from tfoperator.logs.archive.runs import runs_of_container
 from tfoperator.logs.archive.writer import ArchiveMetrics, LogArchive
 
 __all__ = [
@@ -22,4 +23,5 @@ __all__ = [
     "archived_pods",
     "open_place",
     "read_archived",
+    "runs_of_container",
 ]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePath
 
@@ -17,6 +18,9 @@ from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.runs import Run, RunKey, file_of, runs_of_container
 
 logger = logging.getLogger(__name__)
+
+_MAX_EARLIER = 18
+"""The most runs of a container that are kept besides the last two."""
 
 
 class _SavedRun(msgspec.Struct, frozen=True):
@@ -70,6 +74,7 @@ class Attempt:
         """Save the wanted logs of a container. Raises OSError; refusals of the API server go into `problems`."""
         runs = runs_of_container(self._pod, status, init=init)
         saved = {run.previous: self._run(run) for run in runs}
+        earlier = self._earlier(status.name, runs)
         problem = "; ".join(one.problem for one in saved.values() if one.problem)
         self.problems += [f"{status.name}: {one.problem}" for one in saved.values() if one.problem and not one.gone]
         newest = next((run for run in runs if not run.previous), None)
@@ -86,10 +91,24 @@ class Attempt:
             previous_exit_code=before.end.exit_code if before is not None and before.end is not None else None,
             previous_finished=before.end.finished_at if before is not None and before.end is not None else None,
             previous_log=saved[True].file if before is not None else "",
-            size=sum(one.size for one in saved.values()),
+            size=sum(one.size for one in saved.values()) + sum(run.size for run in earlier),
             dropped=saved[False].dropped if newest is not None else 0,
             problem=problem,
+            earlier=earlier,
         )
+
+    def _earlier(self, name: str, runs: Iterable[Run]) -> tuple[ArchivedContainer, ...]:
+        """Take over the logs that the archive has of a container's runs before these; kubelets keep the last two."""
+        first = min((run.number for run in runs), default=0)
+        known = (one for one in (self._old.containers if self._old is not None else ()) if one.name == name)
+        found = []
+        for run in [run for one in known for run in one.runs if run.restarts < first][-_MAX_EARLIER:]:
+            path = self._folder / f"{path_component(name)}.{run.restarts}.log"
+            if is_file_name(run.log):
+                with suppress(FileNotFoundError):  # removed meanwhile, to make room
+                    log, size = self._place.take(self._target, run.log, path)
+                    found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
+        return tuple(found)
 
     def _run(self, run: Run) -> _SavedRun:
         path = self._folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"

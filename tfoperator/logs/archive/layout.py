@@ -1,9 +1,9 @@
 """The layout of an archive, and its record of a pod. No I/O.
 
 `<root>/<namespace>/<job>-<job uid>/<pod>.<first 8 of its uid>/` holds `<container>.log`, `<container>.previous.log` for
-the run before a restart in place, `<container>.stacks.txt` where stacks of its threads were taken, and `pod.json`. The
-last describes the pod, so that no reader has to parse a path; a folder is renamed to its final name after it was
-written.
+the run before a restart in place and `<container>.<number>.log` for runs before that, `<container>.stacks.txt` where
+stacks of its threads were taken, and `pod.json`. The last describes the pod, so that no reader has to parse a path; a
+folder is renamed to its final name after it was written.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     """One container. `log` and `previous_log` are file names beside the record, empty if there is none.
 
     `log` is that of the restart number `restarts`, which ended with `exit_code`, `reason` and `finished` (without an
-    exit code it ran), `previous_log` that of the run before. `dropped` counts the first bytes of `log` that were
-    left out because it was too long. `problem` says why a log is missing or not complete. `stacks` is the file with the
-    stacks of its threads, the last ones at its end.
+    exit code it ran), `previous_log` that of the run before. `earlier` are the runs before those, the oldest first,
+    with a `log` each. `dropped` counts the first bytes of `log` that were left out because it was too long. `problem`
+    says why a log is missing or not complete. `stacks` is the file with the stacks of its threads, the last ones at its
+    end.
     """
 
     name: str
@@ -56,6 +57,22 @@ class ArchivedContainer(msgspec.Struct, frozen=True, rename="camel", omit_defaul
     dropped: int = 0
     problem: str = ""
     stacks: str = ""
+    earlier: tuple[ArchivedContainer, ...] = ()
+
+    @property
+    def runs(self) -> tuple[ArchivedContainer, ...]:
+        """Each run that has a log, with that as its `log`, the oldest first."""
+        previous = ArchivedContainer(
+            self.name,
+            init=self.init,
+            restarts=max(self.restarts - 1, 0),
+            exit_code=self.previous_exit_code,
+            finished=self.previous_finished,
+            log=self.previous_log,
+            problem=self.problem,
+        )
+        last = msgspec.structs.replace(self, previous_log="", earlier=())
+        return tuple(one for one in (*self.earlier, previous, last) if one.log)
 
 
 class ArchivedPod(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -164,8 +181,9 @@ def read_record(folder: Path) -> ArchivedPod | None:
 
 def file_names(record: ArchivedPod | None) -> frozenset[str]:
     """Return the names of a record's files."""
-    found = [(one.log, one.previous_log, one.stacks) for one in record.containers] if record is not None else []
-    return frozenset(name for names in found for name in names if is_file_name(name))
+    found = record.containers if record is not None else ()
+    names = {name for one in found for run in (one, *one.earlier) for name in (run.log, run.previous_log, run.stacks)}
+    return frozenset(filter(is_file_name, names))
 
 
 def is_file_name(name: str) -> bool:

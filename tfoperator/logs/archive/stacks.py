@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePath
+from typing import Any
 
 import msgspec
 
@@ -54,12 +55,14 @@ def _carried(
     place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:
     """Return a container with those of its files that could be taken over; some may be removed by now, to make room."""
-    names = dict.fromkeys(files, "")
-    for member in names:
-        name = getattr(one, member)
+    names: dict[str, Any] = {}
+    for member in files:
+        name, names[member] = getattr(one, member), ""
         if is_file_name(name):
             with suppress(FileNotFoundError):
                 names[member], _ = place.take(target, name, folder / name)
+    if "log" in names:
+        names["earlier"] = tuple(_carried(place, target, folder, run, ("log",)) for run in one.earlier)
     return msgspec.structs.replace(one, **names)
 
 

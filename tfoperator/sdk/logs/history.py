@@ -20,15 +20,13 @@ class ReplicaLog(msgspec.Struct, frozen=True):
     """The log of one run of a replica's container.
 
     `text` is None if there is none: the run has not started, or never existed. `archived` is its record if it was found
-    in the archive, and `container` the part of it, of which it is the `previous_log` if `is_previous`. `pod` is
-    trimmed; an archived one has only name and labels.
+    in the archive, and `container` the run of it. `pod` is trimmed; an archived one has only name and labels.
     """
 
     pod: Pod
     text: str | None
     archived: ArchivedPod | None = None
     container: ArchivedContainer | None = None
-    is_previous: bool = False
 
     @property
     def replica(self) -> str:
@@ -75,16 +73,15 @@ def add_archived(
 def _find(records: Sequence[ArchivedPod], back: int, container: str, tail_lines: int | None) -> ReplicaLog | None:
     """Return the last run but `back` of those pods, of which the oldest comes first."""
     runs = [
-        (record, one, in_previous)
+        (record, run)
         for record in reversed(records)
         if (one := _container(record, container)) is not None
-        for in_previous, name in ((False, one.log), (True, one.previous_log))
-        if name
+        for run in reversed(one.runs)
     ]
-    for record, one, in_previous in runs[back:]:
-        text = read_archived(record, one, previous=in_previous, tail_lines=tail_lines)
+    for record, run in runs[back:]:
+        text = read_archived(record, run, tail_lines=tail_lines)
         if text is not None:
-            return ReplicaLog(record.as_pod(), text, record, one, is_previous=in_previous)
+            return ReplicaLog(record.as_pod(), text, record, run)
     return None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import signal
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,7 +25,7 @@ from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
-from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived, runs_of_container
 from tfoperator.report import (
     POD_GONE,
     TAIL_BYTES,
@@ -55,7 +56,7 @@ class Logs(Protocol):
         """Return the last lines of a container's run; none if it is unavailable."""
         ...
 
-    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
         """Return the same for a deleted pod. Raises OSError."""
         ...
 
@@ -67,7 +68,7 @@ class WithoutLogs:
         """See `Logs`."""
         return ()
 
-    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:  # noqa: ARG002
+    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:  # noqa: ARG002
         """See `Logs`."""
         return ()
 
@@ -97,9 +98,9 @@ class ClusterLogs:
             logger.debug("no log of %s: %s", meta.name, error)
         return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
 
-    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
         """See `Logs`. Reads a file."""
-        text = read_archived(record, container, previous=previous, tail_lines=TAIL_LINES) or ""
+        text = read_archived(record, run, tail_lines=TAIL_LINES) or ""
         return tuple(shown_lines(text[-TAIL_BYTES:]))
 
 
@@ -110,14 +111,17 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
+    kept: dict[str, ArchivedPod] = {}  # of present pods, by uid
     stacks: dict[str, str] = {}  # by replica: the newest
     for record in archived:
         if where := _stacks_in(record):
             stacks[replica_name(record.as_pod())] = where
-        if record.pod_uid not in present:
+        if record.pod_uid in present:
+            kept[record.pod_uid] = record
+        else:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
-        replicas = list(pool.map(partial(_replica, logs, job, old), pods))
+        replicas = list(pool.map(partial(_replica, logs, job, old, kept), pods))
     known = {replica.name for replica in replicas}
     gone = sorted(
         (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
@@ -127,9 +131,15 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
     return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas))
 
 
-def _replica(logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], pod: Pod) -> ReplicaFacts:
-    before = _archived_runs(logs, old.get(replica_name(pod), ()))
-    runs = [*before, *_runs(logs, pod, _decisive(pod))]
+def _replica(
+    logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
+) -> ReplicaFacts:
+    before, decisive = _archived_runs(logs, old.get(replica_name(pod), ())), _decisive(pod)
+    runs = [*before]
+    if decisive is not None and pod.metadata.uid in kept:
+        first = min((run.number for run in runs_of_container(pod, decisive, init=False)), default=0)
+        runs += _archived_runs(logs, [kept[pod.metadata.uid]], first)
+    runs += _runs(logs, pod, decisive)
     state = _state(pod)
     detail = waiting_reason(pod) if state is FinalState.WAITING else ""
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
@@ -241,26 +251,21 @@ def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | 
     return ended > requested or (ended == requested and code in _SIGNALLED)
 
 
-def _archived_runs(logs: Logs, records: Sequence[ArchivedPod]) -> Iterator[RunFacts]:
-    """Yield the runs of deleted pods, the oldest first."""
-    found = []
-    for record in records:
-        one = _archived_container(record)
-        if one is not None:
-            found += [(record, one, True)] if one.previous_log else []
-            found += [(record, one, False)] if one.log else []
-    for record, one, previous in found[-_ARCHIVED_RUNS:]:
-        code = one.previous_exit_code if previous else one.exit_code
-        ended = one.previous_finished if previous else one.finished
+def _archived_runs(logs: Logs, records: Sequence[ArchivedPod], below: float = math.inf) -> Iterator[RunFacts]:
+    """Yield the archive's runs of pods, the oldest first, of each pod those with a number `below`."""
+    containers = [(record, _archived_container(record)) for record in records]
+    found = [(record, one, run) for record, one in containers if one for run in one.runs if run.restarts < below]
+    for record, one, run in found[-_ARCHIVED_RUNS:]:
+        code = run.exit_code
         yield RunFacts(
             exit_code=code,
-            reason="" if previous else record.reason or one.reason,
-            ended=ended,
+            reason=(record.reason if run.log == one.log else "") or run.reason,
+            ended=run.finished,
             stopped=code is None
             or record.reason == _STOPPED_REASON
-            or _told_to_go(record.deletion_requested, ended, code),
-            tail=logs.of_archive(record, one, previous=previous),
-            log=f"{record.folder}/{one.previous_log if previous else one.log}",
+            or _told_to_go(record.deletion_requested, run.finished, code),
+            tail=logs.of_archive(record, run),
+            log=f"{record.folder}/{run.log}",
         )
 
 

@@ -21,7 +21,13 @@ from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, ru
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.errors import NotFoundError, StatusDetails
-from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    ContainerStatus,
+    Pod,
+)
 from tfoperator.logs.archive import (
     ArchiveBounds,
     ArchivedPod,
@@ -338,6 +344,23 @@ def test_the_log_of_a_run_becomes_the_previous_one_without_being_fetched_again(w
     (container,) = world.found()[0].containers
     assert (container.exit_code, container.previous_exit_code, container.size) == (0, 1, 13)
     assert world.source.asked == [("mnist-worker-0", "tensorflow", True), ("mnist-worker-0", "tensorflow", False)]
+
+
+@in_directory
+def test_earlier_runs_of_a_pod_stay_the_last_twenty_in_all(world: World) -> None:
+    """A kubelet has the last two logs only."""
+    for number in range(24):
+        world.source.texts["mnist-worker-0", "tensorflow", False] = [b"run %d\n" % number]
+        waits = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
+        world.take(pod(0, ContainerStatus("tensorflow", restart_count=number, state=waits, last_state=ended(130))))
+    world.archive.keep_stacks(JOB, pod(0, running(restarts=23)), "tensorflow", "of threads")
+    (record,) = world.found()
+    (container,) = record.containers
+    assert [read_archived(record, run) for run in container.runs] == [f"run {n}\n" for n in range(5, 24)]
+    assert [(run.restarts, run.exit_code) for run in container.runs] == [(n, 130) for n in range(5, 24)]
+    assert container.size == sum(len(f"run {n}\n") for n in range(5, 24))
+    kept = {path.name for path in Path(record.folder).iterdir()}
+    assert len(kept) == 19 + len({"pod.json", "tensorflow.stacks.txt"})
 
 
 def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world: World) -> None:

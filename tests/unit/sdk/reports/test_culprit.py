@@ -33,7 +33,7 @@ class Kept:
         self.read.append(pod.metadata.name)
         return self._logs.get(pod.metadata.name, ())
 
-    def of_archive(self, record: ArchivedPod, container: ArchivedContainer, *, previous: bool) -> tuple[str, ...]:
+    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
         raise AssertionError("nothing is archived")
 
 

@@ -120,3 +120,31 @@ def test_the_container_tensorflow_decides_what_a_replica_has_done(
     kept = (ArchivedContainer(name="tensorflow", exit_code=code, log="tensorflow.log"),)
     [replica] = job_facts(JOB, [], [pod_record(JOB.metadata, pod, ASKED, kept)], WithoutLogs()).replicas
     assert status["phase"] == "Running" or replica.state is state
+
+
+@pytest.mark.parametrize("deleted", [False, True])
+@pytest.mark.parametrize("waits", [False, True])
+def test_runs_of_one_pod_are_told_whether_its_kubelet_has_them_or_the_archive_alone(waits: bool, deleted: bool) -> None:
+    first = tuple(ArchivedContainer(name="tensorflow", restarts=n, exit_code=130 + n, log=f"{n}.log") for n in (0, 1))
+    container = ArchivedContainer(
+        name="tensorflow",
+        restarts=3,
+        exit_code=133,
+        log="3.log",
+        previous_exit_code=132,
+        previous_log="2.log",
+        earlier=first,
+    )
+    record_ = msgspec.structs.replace(record(uid="u"), phase="Failed", containers=(container,))
+    states = {code: {"terminated": {"exitCode": code}} for code in (132, 133)}
+    now = (
+        {"state": {"waiting": {}}, "lastState": states[133]}
+        if waits
+        else {"state": states[133], "lastState": states[132]}
+    )
+    status = {"phase": "Failed", "containerStatuses": [{"name": "tensorflow", "restartCount": 3, **now}]}
+    meta = {"name": record_.pod, "uid": "u", "labels": record_.labels}
+    pod = msgspec.convert({"metadata": meta, "status": status}, Pod)
+    [replica] = job_facts(JOB, [] if deleted else [pod], [record_], WithoutLogs()).replicas
+    assert [run.exit_code for run in replica.runs] == [130, 131, 132, 133]
+    assert replica.restarts == 3

@@ -169,9 +169,8 @@ def _origin(log: ReplicaLog) -> str:
     assert pod is not None
     assert container is not None
     when = pod.archived.astimezone().strftime("%Y-%m-%d %H:%M:%S")
-    code = container.previous_exit_code if log.is_previous else container.exit_code
-    end = f", exit code {code}" if code is not None else "" if log.is_previous else ", while it ran"
-    lost = f"; its first {container.dropped} bytes were not kept" if container.dropped and not log.is_previous else ""
+    end = f", exit code {container.exit_code}" if container.exit_code is not None else ", while it ran"
+    lost = f"; its first {container.dropped} bytes were not kept" if container.dropped else ""
     incomplete = f"; not complete: {container.problem}" if container.problem else ""
     return f"{log.replica}: from the archive, pod {pod.pod}, kept at {when}{end}{lost}{incomplete}"
 
