@@ -41,6 +41,10 @@ class PodHistory:
     """How often all replicas of its job had been restarted together when it was made."""
     phase: str = "Pending"
     in_place: int = 0
+    noted_in_place: int = 0
+    """How many of these the job's status had counted."""
+    silent: bool = False
+    """Whether it tells of no container: then nobody can know what no status has counted."""
     exit_code: int | None = None
     infrastructure: bool = False
     deleting: bool = False
@@ -57,6 +61,11 @@ class PodHistory:
     """Whether its program has ended, and a sidecar runs on; `phase` is that of the program then, and later."""
     reasons: set[str] = field(default_factory=set)
     """Why the operator may delete it."""
+
+    @property
+    def proven_in_place(self) -> int:
+        """How many restarts in place the operator must count."""
+        return self.noted_in_place if self.silent else self.in_place
 
     def lost(self, policy: str) -> bool:
         """Whether its end may count as a restart."""
@@ -252,9 +261,9 @@ class JobHistory:
             if pod.replica != key:
                 continue
             if not pod.gone:
-                total += 0 if pod.reasons else pod.in_place
+                total += 0 if pod.reasons else pod.proven_in_place
             elif self._is_proven_loss(pod) and not self.together:
-                total += 1 + (0 if pod.deleted_by_plan else pod.in_place)
+                total += 1 + (0 if pod.deleted_by_plan else pod.proven_in_place)
         return total
 
     def _is_proven_loss(self, pod: PodHistory) -> bool:

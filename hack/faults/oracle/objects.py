@@ -39,6 +39,7 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     status = obj.get("status") or {}
     phase = str(status.get("phase") or "Pending")
     containers = status.get("containerStatuses") or ()
+    pod.silent = not containers and pod.in_place > 0
     pod.in_place = max([pod.in_place, *(int(one.get("restartCount", 0)) for one in containers)])
     programs = [one for one in containers if one["name"] == "tensorflow"]
     ends = [ended for one in programs if (ended := (one.get("state") or {}).get("terminated"))]

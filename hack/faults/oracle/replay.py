@@ -96,6 +96,9 @@ class _Reader:
         job.obj = entry.obj
         if before is None or before["spec"] != entry.obj["spec"]:
             job.specs.append(job.spec)
+        for pod in (one for one in job.living() if one.phase not in ("Failed", "Unknown")):
+            noted = job.counts().get(pod.replica, 0) - pod.base
+            pod.noted_in_place = max(pod.noted_in_place, min(noted, pod.in_place))
         if entry.what == "DELETED":
             job.gone = True
             self._gone(job)

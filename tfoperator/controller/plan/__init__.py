@@ -31,6 +31,7 @@ from tfoperator.controller.plan.observed import (
     QueueGate,
     UnkeptLogs,
     Unseen,
+    newly_started,
 )
 
 __all__ = [
@@ -58,5 +59,6 @@ __all__ = [
     "UnkeptLogs",
     "Unseen",
     "is_managed_by_others",
+    "newly_started",
     "plan",
 ]

@@ -30,7 +30,7 @@ from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
 from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
 from tfoperator.controller.plan.progress import NOT_WATCHED, stacks_before_deadline
-from tfoperator.controller.plan.replica_states import observe_replicas
+from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
 from tfoperator.controller.plan.reporting import (
     report_edits,
@@ -134,7 +134,7 @@ def _unusable(job: TFJob, options: PlanOptions) -> tuple[str, ...]:
 
 
 def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
-    """Return the names of missing pods: decisions that follow from that may rest on a stale cache.
+    """Return the names of missing pods, and of those that may have been replaced: a stale cache could deceive.
 
     Where nothing shows how the job's objects are named, the pods may have any of the names.
     """
@@ -144,7 +144,7 @@ def _absent(draft: Draft, groups: Sequence[ReplicaGroup]) -> list[str]:
         naming.replica(draft.job, group.type, replica.index)
         for group in groups
         for replica in group.replicas
-        if replica.pod is None and replica.state is ReplicaState.VANISHED
+        if (replica.pod is None and replica.state is ReplicaState.VANISHED) or rests_on_its_pod(replica)
         for naming in namings
     )
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.names import replica_of
+from tfoperator.api.v1.status import TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
+from tfoperator.base.clock import seconds_between
 from tfoperator.controller.pods import PodGroup, PodOptions
-from tfoperator.kube.objects import Deployment, Pod, Service
+from tfoperator.kube.objects import Deployment, ObjectMeta, Pod, Service
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -160,3 +162,26 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
         return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(meta, deletion_timestamp=now))
 
     return msgspec.structs.replace(observed, pods=tuple(map(marked, observed.pods)))
+
+
+def newly_started(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
+    """Return the pods made until `since` by which `status` calls replicas started that were not called so.
+
+    From then on their absence counts as a loss: they must not be of a past that only a lagging cache still shows.
+    """
+    old = [pod.metadata for pod in observed.pods if _is_older(pod.metadata, since)]
+    if not old:
+        return ()
+    before = observed.job.status.replica_statuses
+    new = {
+        (replica_type, index)
+        for replica_type, told in status.replica_statuses.items()
+        for index in parse_indexes(told.started_indexes)
+        if replica_type not in before or index not in parse_indexes(before[replica_type].started_indexes)
+    }
+    return [pod for pod in old if replica_of(pod.labels) in new]
+
+
+def _is_older(pod: ObjectMeta, than: datetime | None) -> bool:
+    created = pod.creation_timestamp
+    return than is not None and created is not None and seconds_between(created, than) >= 0

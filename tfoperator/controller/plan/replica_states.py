@@ -17,7 +17,7 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.api.names import replica_of
+from tfoperator.api.names import MAX_RESTARTS, replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.templates import restarts_in_pod
 from tfoperator.api.v1.status import ReplicaStatus
@@ -213,8 +213,17 @@ def _judge_failed(group: ReplicaGroup, replica: Replica, pod: Pod, so_far: int, 
         _fail(replica, ending)
     else:
         replica.exit_code = ending.exit_code
+        if noted > so_far and not pod.status.container_statuses and replica.index in group.started_before:
+            # A kubelet that evicts may tell of no container any more. What is noted are then restarts in place: its end
+            # would have been noted together with the loss of its start.
+            so_far = min(noted, MAX_RESTARTS - 1)
         replica.restart(so_far, noted, str(ending))
         replica.unaided = group.in_place and was_left_alone(pod, ending)
+
+
+def rests_on_its_pod(replica: Replica) -> bool:
+    """Return whether a restart is new only if the pod is the replica's last one, which a lagging cache can't tell."""
+    return replica.newly_restarting and replica.pod is not None and replica.counted > restarts_so_far(replica.pod)
 
 
 def _fail(replica: Replica, ending: Ending | None) -> None:

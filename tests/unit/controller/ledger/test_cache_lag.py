@@ -254,6 +254,20 @@ def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods()
         eventually(lambda: not new.api.names(PODS), what="the job is suspended again")
 
 
+def test_a_new_leader_with_an_old_view_of_pods_does_not_record_that_they_have_started() -> None:
+    """Their absence, when the cache shows it at last, would count as a restart."""
+    with Harness() as old, Harness(api=old.api) as new:
+        old.submit_and_sync(Worker=1, restart_policy="OnFailure")
+        old.play_kubelet("job-worker-0", "Running")
+        pods = new.informers.pods.lister
+        eventually(lambda: [pod.status.phase for pod in pods.list()] == ["Running"], what="the new leader sees the pod")
+        old.api.mute("pods")
+        old.api.remove(PODS, "ns", "job-worker-0")
+        new.controller.start()
+        eventually(lambda: new.queue.num_requeues("ns/job") > 1, what="the new leader looks at the job")
+        assert "startedIndexes" not in old.status()["replicaStatuses"]["Worker"]
+
+
 def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on(harness: Harness) -> None:
     for name in ("idle", "busy"):
         harness.submit(name, Worker=1)
@@ -265,4 +279,4 @@ def test_a_new_leader_asks_once_about_a_job_that_it_inherits_and_has_to_act_on(h
     eventually(lambda: len(harness.api.names(SERVICES)) == 2, what="the service is made again")
     harness.submit("later", Worker=1)
     eventually(lambda: len(harness.api.names(PODS)) == 3, what="the later job's pod")
-    assert [call.name for call in harness.api.calls if call.verb == "get"] == ["busy"]
+    assert [call.name for call in harness.api.calls if call.verb == "get"] == ["busy-worker-0", "busy"]

@@ -39,7 +39,8 @@ class GarbageCollector:
         self._registry = registry
         self._schedule = schedule
         self._by_kind = {(r.api_version, r.kind): r for r in registry.resources}
-        self._dependents: dict[str, set[_Place]] = defaultdict(set)  # owner UID -> its dependents
+        # By owner UID: its dependents, in their order: the same requests have the same effects in the same order.
+        self._dependents: dict[str, dict[_Place, None]] = defaultdict(dict)
         self._queue: deque[_Place] = deque()
         self._scheduled = False
         store.observe(self._observe)
@@ -49,11 +50,11 @@ class GarbageCollector:
         before = _owner_uids(change.old)
         after = _owner_uids(change.new)
         for uid in before - after:
-            self._dependents[uid].discard(place)
+            self._dependents[uid].pop(place, None)
             if not self._dependents[uid]:
                 del self._dependents[uid]
         for uid in after - before:
-            self._dependents[uid].add(place)
+            self._dependents[uid][place] = None
         if change.new is None:
             uid = change.last.metadata["uid"]
             self._enqueue(*self._dependents.get(uid, ()), *self._owners(change.last), *_home(change))

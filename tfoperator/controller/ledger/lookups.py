@@ -1,0 +1,27 @@
+"""What `cache_lag` looks up, and what the answers mean. No I/O."""
+
+from __future__ import annotations
+
+from tfoperator.controller.plan import Create, Plan
+from tfoperator.kube.errors import KubeError, NotFoundError
+from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.verbs import Answer
+
+
+def found_metadata(found: Answer) -> ObjectMeta | None:
+    """Return the object that a lookup found, None if there is none. Raises KubeError if it got no answer."""
+    if isinstance(found, NotFoundError):
+        return None
+    if isinstance(found, KubeError):
+        raise found
+    return found
+
+
+def created_pods(plan: Plan) -> list[str]:
+    """Return the names of the pods that the plan creates."""
+    return [one.name for one in plan.actions if isinstance(one, Create) and one.kind == "pods"]
+
+
+def differs(pod: ObjectMeta, now: ObjectMeta | None) -> bool:
+    """Return whether a pod is not what the cache shows: it has changed, or is gone, or another one has its name."""
+    return now is None or (now.uid, now.resource_version) != (pod.uid, pod.resource_version)
