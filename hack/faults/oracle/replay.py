@@ -62,7 +62,8 @@ class _Reader:
         """The job that a user took an object from."""
         if entry.uid not in self._journal.orphaned:
             return None
-        return next((job for job in self.jobs.values() if entry.uid in job.attachments), None)
+        known = ((job, (job.attachments, job.pods, job.services)) for job in self.jobs.values())
+        return next((job for job, owned in known if any(entry.uid in one for one in owned)), None)
 
     def _tensorboard_of(self, entry: Entry) -> JobHistory | None:
         """The job whose TensorBoard a pod is of."""

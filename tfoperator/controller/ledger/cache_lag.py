@@ -31,7 +31,7 @@ from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.lookups import created_pods, differs, found_metadata
-from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, newly_started
+from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, deciding_pods
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import KubeError
@@ -226,7 +226,7 @@ class CacheLag:
         A pod found absent stays absent until we create it, for no other client does: without quota for pods, they are
         not looked up with each try. Others' pods may be there and not in the cache, or be of the past: those of a
         doubtful job are looked up before they are created, and those older than this leadership before the status calls
-        them started. Raises StaleCache if the cache is behind, or another KubeError.
+        them started or lost. Raises StaleCache if the cache is behind, or another KubeError.
         """
         job = observed.job
         uid = job.metadata.uid
@@ -235,17 +235,17 @@ class CacheLag:
             known = self._absent.get(uid, frozenset())
         needed = (*plan.absent, *created_pods(plan)) if doubtful else plan.absent
         unknown = [name for name in dict.fromkeys(needed) if name not in known]
-        started = newly_started(observed, plan.status, self._since) if plan.write_status else ()
-        if not unknown and not started and not (doubtful and plan.changes_objects):
+        old = deciding_pods(observed, plan.status, self._since) if plan.write_status else ()
+        if not unknown and not old and not (doubtful and plan.changes_objects):
             return
         seen = {pod.metadata.uid for pod in observed.pods}
-        names = [*unknown, *(pod.name for pod in started)]
+        names = [*unknown, *(pod.name for pod in old)]
         namespace = job.metadata.namespace
         lookups = [*(Lookup(PODS, namespace, name) for name in names), Lookup(TFJOBS, namespace, job.metadata.name)]
         *pods, live = [found_metadata(answer) for (answer,) in self._client.send([[one] for one in lookups])]
         there = [name for name, pod in zip(unknown, pods, strict=False) if pod and self._misses(job, pod, seen)]
         missed = [f"pod {name} is there" for name in there]
-        changed = [pod for pod, now in zip(started, pods[len(unknown) :], strict=True) if differs(pod, now)]
+        changed = [pod for pod, now in zip(old, pods[len(unknown) :], strict=True) if differs(pod, now)]
         missed += [f"pod {pod.name} has changed" for pod in changed]
         if live is None or live.resource_version != job.metadata.resource_version:
             missed.append("the job is gone" if live is None else "the job has changed")

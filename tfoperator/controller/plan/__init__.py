@@ -31,7 +31,7 @@ from tfoperator.controller.plan.observed import (
     QueueGate,
     UnkeptLogs,
     Unseen,
-    newly_started,
+    deciding_pods,
 )
 
 __all__ = [
@@ -58,7 +58,7 @@ __all__ = [
     "TakeStacks",
     "UnkeptLogs",
     "Unseen",
+    "deciding_pods",
     "is_managed_by_others",
-    "newly_started",
     "plan",
 ]

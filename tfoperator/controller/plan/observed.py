@@ -9,11 +9,13 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.status import TFJobStatus, TrainingProgress, parse_indexes
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.pods import PodGroup, PodOptions
 from tfoperator.kube.objects import Deployment, ObjectMeta, Pod, Service
+
+_NO_STATUS = ReplicaStatus()
 
 
 class Unseen(msgspec.Struct, frozen=True):
@@ -164,22 +166,26 @@ def with_own_deletions(observed: Observed, now: datetime) -> Observed:
     return msgspec.structs.replace(observed, pods=tuple(map(marked, observed.pods)))
 
 
-def newly_started(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
-    """Return the pods made until `since` by which `status` calls replicas started that were not called so.
+def deciding_pods(observed: Observed, status: TFJobStatus, since: datetime | None) -> Sequence[ObjectMeta]:
+    """Return the pods made until `since` by which `status` calls replicas started, or counts restarts, anew.
 
-    From then on their absence counts as a loss: they must not be of a past that only a lagging cache still shows.
+    They must not be of a past that only a lagging cache still shows: of what is started, absence counts as a loss.
     """
-    old = [pod.metadata for pod in observed.pods if _is_older(pod.metadata, since)]
-    if not old:
-        return ()
-    before = observed.job.status.replica_statuses
-    new = {
-        (replica_type, index)
-        for replica_type, told in status.replica_statuses.items()
-        for index in parse_indexes(told.started_indexes)
-        if replica_type not in before or index not in parse_indexes(before[replica_type].started_indexes)
-    }
-    return [pod for pod in old if replica_of(pod.labels) in new]
+    old = [pod for pod in observed.pods if _is_older(pod.metadata, since)]
+    return [pod.metadata for pod in old if _decides(pod, observed.job.status, status)]
+
+
+def _decides(pod: Pod, before: TFJobStatus, after: TFJobStatus) -> bool:
+    replica = replica_of(pod.metadata.labels)
+    if replica is None:
+        return False
+    if after.job_restarts > before.job_restarts:
+        return pod.metadata.deletion_timestamp is not None or pod.status.phase == "Failed"
+    replica_type, index = replica
+    was, now = (one.replica_statuses.get(replica_type, _NO_STATUS) for one in (before, after))
+    if now.restart_counts.get(str(index), 0) > was.restart_counts.get(str(index), 0):
+        return True
+    return index in parse_indexes(now.started_indexes) and index not in parse_indexes(was.started_indexes)
 
 
 def _is_older(pod: ObjectMeta, than: datetime | None) -> bool:
