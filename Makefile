@@ -23,7 +23,7 @@ REAL := tests/contract tests/cluster tests/e2e
 # requirements/overrides.txt says why.
 NO_TENSORFLOW := "there is no TensorFlow for this Python yet; with an older one: make run PYTHON=python3.13 VENV=.venv-3.13"
 
-.PHONY: run test test-all test-python check lint types types-linux types-macos imports unit contract tools e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
+.PHONY: run test test-all test-python check lint types types-linux types-macos imports unit contract tools enumerate e2e controlplane generate lock constraints base-image audit sbom release docs bench microbench terminalbench clean help
 
 help:  ## what each target does
 	@sed -nE 's/^([a-z0-9-]+):.*##  *(.*)/\1@\2/p' $(MAKEFILE_LIST) | column -t -s@
@@ -39,6 +39,7 @@ test: $(VENV)/dev.stamp  ## static checks, and each test that needs no root, no 
 test-all: $(VENV)/dev.stamp  ## everything: `make test`, then real control planes, nodes, peers and faults; Debian, as root; half an hour
 	@$(MAKE) --jobs=2 $(if $(KUBERNETES),,$(filter-out $(RUN_BEFORE),test) tools) controlplane
 	$(PYTEST) $(if $(KUBERNETES),$(REAL) -m full,tests --ignore=tests/hack -m "full or page")
+	$(if $(KUBERNETES),,$(BIN)/python -m hack.enumeration --quick --jobs $(JOBS))
 
 test-python:  ## unit tests under another Python, in an environment of its own: make test-python PYTHON=python3.14
 	@$(MAKE) --no-print-directory unit VENV=build/python-$$($(PYTHON) -c 'import platform; print(platform.python_version())')
@@ -68,6 +69,9 @@ tools: $(VENV)/dev.stamp  ## tests of what is in hack/: benchmarks, faults, rele
 
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
 	$(PYTEST) tests/contract
+
+enumerate: $(VENV)/dev.stamp  ## a fault at every place of every scenario; goes on where it was interrupted; ENUMERATE="--quick" as in test-all
+	$(BIN)/python -m hack.enumeration --jobs $(JOBS) $(ENUMERATE)
 
 e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server and in a cluster with a node; real TensorFlow
 	$(PYTEST) tests/cluster tests/e2e

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -69,6 +69,26 @@ class Journal(msgspec.Struct):
     def is_whole_at(self, version: int) -> bool:
         """Whether nothing is missing around this version."""
         return not any(after < version <= until for after, until in self.gaps)
+
+
+class Recorder(Protocol):
+    """What simulations ask of the journal while it is written."""
+
+    def current(self, kind: str) -> list[Json]:
+        """The objects that exist, sorted by name; none of a kind that is not recorded."""
+        ...
+
+    def entries(self) -> list[Entry]:
+        """All events so far, in their order."""
+        ...
+
+    def gaps(self) -> list[tuple[int, int]]:
+        """Where something may be missing."""
+        ...
+
+    def add(self, obj: Json, kind: str) -> None:
+        """Add the answer of a write."""
+        ...
 
 
 class JournalRecorder:

@@ -7,12 +7,13 @@ server is away, is left out.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
 import msgspec
 
-from hack.faults.journal import Journal, JournalRecorder
+from hack.faults.journal import Journal, Recorder
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from hack.faults.simulation.attachments import TENSORBOARD_LABEL, AttachmentSimulator
@@ -27,9 +28,9 @@ from hack.faults.simulation.pod_status import (
 )
 from hack.faults.simulation.programs import Programs
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import ApiClient
 
 _RUNNING = ("Running",)
 _LIVING = ("Pending", "Running")
@@ -57,13 +58,15 @@ class ClusterSimulator:
 
     def __init__(
         self,
-        client: Client,
+        client: ApiClient,
         namespace: str,
         shapes: Iterable[JobShape],
-        recorder: JournalRecorder,
+        recorder: Recorder,
         now: Callable[[], datetime],
         attachments: Attachments,
+        monotonic: Callable[[], float] = time.monotonic,
     ) -> None:
+        """`monotonic` tells the seconds of whoever plays the programs."""
         self._shapes = tuple(shapes)
         self._recorder = recorder
         self._now = now
@@ -71,7 +74,7 @@ class ClusterSimulator:
         self.interventions = Journal(gang=attachments.gang)
         self._namespace = Namespace(client, namespace, recorder, self.interventions)
         self._attachments = AttachmentSimulator(self._namespace, attachments)
-        self._programs = Programs(self._namespace, now)
+        self._programs = Programs(self._namespace, now, monotonic)
 
     def journal(self) -> Journal:
         """All that has happened."""

@@ -6,9 +6,9 @@ from typing import Any
 
 import msgspec
 
-from hack.faults.journal import Journal, JournalRecorder
-from tfoperator.kube.client import Client
+from hack.faults.journal import Journal, Recorder
 from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import ApiClient
 
 Json = dict[str, Any]
 
@@ -18,7 +18,7 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 class Namespace:
     """For one thread. `interventions` is what the plan has done. All methods raise KubeError."""
 
-    def __init__(self, client: Client, name: str, recorder: JournalRecorder, interventions: Journal) -> None:
+    def __init__(self, client: ApiClient, name: str, recorder: Recorder, interventions: Journal) -> None:
         self.name = name
         self.recorder = recorder
         self.interventions = interventions

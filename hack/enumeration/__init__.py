@@ -1,0 +1,5 @@
+"""Proof by enumeration: every write, every watch event and every older state, where random plans draw lots.
+
+`world` is a cluster in one thread and virtual time, in which the operator's own parts run one step after the other;
+`sieve` plays scenarios in it, and plays each again with one fault at every place that there is.
+"""

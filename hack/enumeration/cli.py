@@ -1,0 +1,58 @@
+"""The command line: all points, a quick share of them, or one again with its history."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
+
+from hack.enumeration.sieve.runner import ROOT, Results, find, fingerprint, run
+from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.sieve.table import bad_points, table
+from hack.enumeration.world.fault import Fault
+from hack.enumeration.world.world import World
+from hack.faults.telling import line
+
+_SHOWN = 20
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Play points; returns 1 if something was violated or left out."""
+    parser = argparse.ArgumentParser(prog="python -m hack.enumeration", description="Plays a fault at every place.")
+    parser.add_argument("--quick", action="store_true", help="an even share of the points, of every kind and scenario")
+    parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
+    parser.add_argument("--scenario", default="", help="this one only")
+    parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
+    arguments = parser.parse_args(argv)
+    logging.disable(logging.CRITICAL)
+    if arguments.point:
+        return _again(arguments.scenario, arguments.point)
+    scenarios = [find(arguments.scenario)] if arguments.scenario else SCENARIOS
+    results = Results(arguments.results / "sieve.jsonl", fingerprint())
+    found = run(scenarios, results, jobs=arguments.jobs, quick=arguments.quick, progress=_say)
+    shown = table(found, results)
+    (arguments.results / "sieve.md").write_text(shown)
+    print(shown)
+    bad = bad_points(found, results)
+    for one in bad[:_SHOWN]:
+        why = "; ".join(one.violations) or "the fault never came to its place"
+        print(f"{one.scenario}: {one.fault}: {why}")
+        point = msgspec.json.encode(one.fault).decode()
+        print(f"  python -m hack.enumeration --scenario '{one.scenario}' --point '{point}'")
+    return 1 if bad else 0
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _again(name: str, point: str) -> int:
+    world = World(find(name), msgspec.json.decode(point, type=Fault))
+    played = world.play()
+    print("\n".join([*world.said, "", *map(line, world.recorder.entries()), "", *map(str, played.violations)]))
+    return 1 if played.violations else 0

@@ -1,0 +1,163 @@
+"""Plays all points of all scenarios, in several processes, and goes on where an earlier run was interrupted."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from hack.enumeration.sieve.points import points, thinned
+from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.world.fault import NO_FAULT, Fault, How
+from hack.enumeration.world.world import Scenario, World
+
+ROOT = Path(__file__).parents[3]
+
+QUICK_SHARE = {False: 6, True: 50}
+"""A quick run tries one of so many points; of lists of older states, which are most of all, one of more."""
+
+_CHUNK = 20
+_READ = ("tfoperator", "hack/enumeration/world", "hack/enumeration/sieve", "hack/faults")
+_encoder, _decoder = msgspec.json.Encoder(), msgspec.json.Decoder
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One point that was played, and what the oracle found. `reached`: the fault came to its place."""
+
+    scenario: str
+    fault: Fault
+    violations: tuple[str, ...]
+    reached: bool
+    seconds: float
+
+
+class There(msgspec.Struct, frozen=True):
+    """A scenario without a fault: its writes, its events, and all its points; `chosen` are those of this run."""
+
+    scenario: str
+    writes: int
+    events: int
+    points: tuple[Fault, ...]
+    chosen: tuple[Fault, ...]
+
+
+def find(name: str) -> Scenario:
+    """The scenario of this name. Raises KeyError."""
+    return next((one for one in SCENARIOS if one.name == name), None) or _unknown(name)
+
+
+def _unknown(name: str) -> Scenario:
+    raise KeyError(f"no scenario is called {name!r}")
+
+
+def play(scenario: Scenario, fault: Fault) -> Tried:
+    """Play one point."""
+    began = time.monotonic()
+    played = World(scenario, fault).play()
+    found = tuple(dict.fromkeys(map(str, played.violations)))
+    reached = played.happened or fault.how is How.NOTHING
+    return Tried(scenario.name, fault, found, reached, round(time.monotonic() - began, 4))
+
+
+def record(scenario: Scenario, *, quick: bool) -> tuple[There, Tried]:
+    """Play a scenario without a fault, and list its points."""
+    began = time.monotonic()
+    played = World(scenario).play()
+    every = points(played)
+    old = [fault for fault in every if fault.how is How.OLD_LIST]
+    others = [fault for fault in every if fault.how is not How.OLD_LIST]
+    chosen = [*thinned(others, QUICK_SHARE[False]), *thinned(old, QUICK_SHARE[True])] if quick else every
+    there = There(scenario.name, len(played.writes), len(played.events), tuple(every), tuple(chosen))
+    found = tuple(map(str, played.violations))
+    return there, Tried(scenario.name, NO_FAULT, found, True, time.monotonic() - began)
+
+
+def fingerprint() -> str:
+    """A hash of everything that decides how a point goes."""
+    digest = hashlib.sha256()
+    for folder in _READ:
+        for path in sorted((ROOT / folder).rglob("*.py")):
+            digest.update(f"{path.relative_to(ROOT)}\n".encode() + path.read_bytes())
+    return digest.hexdigest()
+
+
+class Results:
+    """What has been tried, in a file that a later run of the same code continues. For one thread."""
+
+    def __init__(self, path: Path, code: str) -> None:
+        """Read what is there; results of other code are dropped."""
+        self._path = path
+        self.tried: dict[tuple[str, Fault], Tried] = {}
+        lines = path.read_bytes().splitlines() if path.exists() else []
+        if lines and lines[0].decode() == code:
+            decode = _decoder(Tried).decode
+            for line in lines[1:]:
+                try:
+                    self._note(decode(line))
+                except msgspec.DecodeError:
+                    continue  # the last one, when the run was interrupted
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("wb") as file:
+            file.writelines(line + b"\n" for line in (code.encode(), *map(_encoder.encode, self.tried.values())))
+
+    def add(self, tried: Sequence[Tried]) -> None:
+        """Keep these."""
+        with self._path.open("ab") as file:
+            file.writelines(_encoder.encode(one) + b"\n" for one in tried)
+        for one in tried:
+            self._note(one)
+
+    def _note(self, one: Tried) -> None:
+        self.tried[(one.scenario, one.fault)] = one
+
+
+def run(
+    scenarios: Sequence[Scenario],
+    results: Results,
+    *,
+    jobs: int,
+    quick: bool,
+    progress: Callable[[str], None],
+) -> list[There]:
+    """Play every point that the results lack; returns what there is."""
+    found: list[There] = []
+    for scenario in scenarios:
+        there, without_fault = record(scenario, quick=quick)
+        found.append(there)
+        if (scenario.name, NO_FAULT) not in results.tried:
+            results.add([without_fault])
+    missing = [
+        (one.scenario, fault) for one in found for fault in one.chosen if (one.scenario, fault) not in results.tried
+    ]
+    missing.sort(key=lambda one: one[1].how is How.OLD_LIST)  # most of all, and last
+    began, done = time.monotonic(), 0
+    with ProcessPoolExecutor(jobs, initializer=_be_quiet) as pool:
+        for tried in pool.map(_play_all, _chunks(missing)):
+            results.add(tried)
+            done += len(tried)
+            violated = sum(bool(one.violations) for one in tried)
+            progress(
+                f"{done} of {len(missing)} points after {time.monotonic() - began:.0f} s, in {tried[0].scenario}"
+                + (f": {violated} violated" if violated else "")
+            )
+    return found
+
+
+def _be_quiet() -> None:
+    logging.disable(logging.CRITICAL)
+
+
+def _chunks(missing: Sequence[tuple[str, Fault]]) -> Iterator[list[tuple[str, Fault]]]:
+    rest = iter(missing)
+    while chunk := list(islice(rest, _CHUNK)):
+        yield chunk
+
+
+def _play_all(chunk: Sequence[tuple[str, Fault]]) -> list[Tried]:
+    return [play(find(name), fault) for name, fault in chunk]

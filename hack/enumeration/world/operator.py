@@ -1,0 +1,210 @@
+"""The operator in one thread: its controller, reconciler, caches and queue, each of which does one step at a time.
+
+What is not there: the threads, the lease (the world says who leads), HTTP, events (a list takes them) and metrics.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from hack.enumeration.world.caches import CacheFeed, Filter
+from hack.enumeration.world.clock import VirtualClock
+from hack.enumeration.world.server import DirectClient, SimulatedServer
+from tfoperator.base.token_bucket import TokenBucket
+from tfoperator.controller import Collaborators, ControllerInformers, ControllerOptions, TFJobController
+from tfoperator.events import ObjectReference
+from tfoperator.expectations import Expectations
+from tfoperator.informers import SharedInformerFactory
+from tfoperator.kube.errors import KubeError
+from tfoperator.local.apiserver.registry import Written
+from tfoperator.operator.options import Options
+from tfoperator.operator.wiring import plan_options
+from tfoperator.reconciler import Reconciler
+from tfoperator.workqueue import RateLimitingQueue
+
+_RETRY_BASE, _RETRY_CAP = 0.005, 120.0  # as in `tfoperator.operator.wiring`
+
+
+class Crash(BaseException):
+    """The process is killed at this very moment. Nothing of the operator may handle it."""
+
+
+class _Events:
+    """Takes the events that the operator reports."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str]] = []
+
+    def event(self, regarding: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002, ARG002
+        self.told.append((type, reason, message))
+
+
+class _Client(DirectClient):
+    """The operator's own, which tells of each write before and after it."""
+
+    def __init__(self, server: SimulatedServer, before: Callable[[], None], after: Callable[[], None]) -> None:
+        super().__init__(server)
+        self._before = before
+        self._after = after
+
+    def around_write(self, write: Callable[[], Written]) -> Written:
+        self._before()
+        try:
+            return write()
+        finally:
+            self._after()  # also of one that is refused
+
+
+class _SteppedQueue(RateLimitingQueue[str]):
+    """The operator's queue without the thread that delays items."""
+
+    def _schedule(self, item: str, deadline: float) -> None:
+        if self._thread is None:
+            self._thread = _NO_THREAD  # type: ignore[assignment]
+        super()._schedule(item, deadline)
+
+    @property
+    def due(self) -> float:
+        """When the next delayed item is due."""
+        return min((deadline for deadline, _ in self._due.values()), default=math.inf)
+
+    def take_due(self) -> None:
+        """Add the items that are due."""
+        with self._delay_lock:
+            ready = self._take_due()
+        for item in ready:
+            self.add(item)
+
+
+_NO_THREAD = object()
+
+
+class _SteppedReconciler(Reconciler):
+    """The reconciler without its thread."""
+
+    def begin(self) -> None:
+        """What `start` does before it starts the thread."""
+        self._rests_until = -math.inf
+        jobs = self._jobs.list()
+        now = self._clock.monotonic()
+        self._thread = _NO_THREAD  # type: ignore[assignment]
+        with self._lock:
+            self._schedule.compared("", now, matched=False)
+            waited_long = now - self._created >= self._cap
+            for job in jobs:
+                self._begin(job, now, within=self._base if waited_long else None)
+
+    @property
+    def due(self) -> float:
+        """When it is to look."""
+        due = -math.inf if self._wanted else self._schedule.due_at("")
+        return max(math.inf if due is None else due, self._rests_until)
+
+    def look(self) -> None:
+        """One turn of the thread."""
+        self._wanted = False
+        try:
+            self.reconcile()
+        except KubeError:
+            pass  # it tries again later
+        self._rests_until = self._clock.monotonic() + self._base * 0.9
+
+
+class SteppedOperator:
+    """One process. Its caches fill at once, from `revision` where that is given; `lead` makes it work."""
+
+    def __init__(
+        self,
+        server: SimulatedServer,
+        clock: VirtualClock,
+        options: Options,
+        *,
+        before_write: Callable[[], None],
+        after_write: Callable[[], None],
+        loses: Filter,
+        revision_of: Callable[[str], int],
+    ) -> None:
+        """`revision_of` says for each kind which revision the server has reached that lists it."""
+        self._clock = clock
+        self._server = server
+        client = _Client(server, before_write, after_write)
+        self.events = _Events()
+        self._queue = _SteppedQueue(
+            base=_RETRY_BASE, cap=_RETRY_CAP, bucket=TokenBucket(10.0, 100, clock=clock), clock=clock
+        )
+        factory = SharedInformerFactory(client, clock=clock)
+        plans = plan_options(options)
+        self._informers = ControllerInformers.of(factory, plans.gang)
+        expectations = Expectations(clock=clock)
+        outside = Collaborators(client, self.events, clock)
+        self._controller = TFJobController(
+            outside,
+            self._informers,
+            queue=self._queue,
+            expectations=expectations,
+            options=ControllerOptions(threadiness=0, plan=plans),
+        )
+        self._reconciler = _SteppedReconciler(
+            client, self._informers, self._controller, expectations=expectations, clock=clock
+        )
+        self.feeds = [
+            CacheFeed(server, group, resource, decode, selection, loses=loses)
+            for (resource, selection), (decode, group) in factory._groups.items()
+        ]
+        for feed in self.feeds:
+            feed.start(revision_of(feed.kind))
+        self._leads = False
+
+    def lead(self) -> None:
+        """Begin to work on jobs."""
+        self._leads = True
+        self._controller.start()
+        self._reconciler.begin()
+
+    def stop(self) -> None:
+        """Be gone, as a killed process is."""
+        for feed in self.feeds:
+            feed.stop()
+
+    @property
+    def due(self) -> float:
+        """When there is something to do again, if nothing happens before."""
+        times = [feed.due for feed in self.feeds]
+        if self._leads:
+            times += [self._queue.due, self._reconciler.due]
+        return min(times)
+
+    def step(self) -> bool:
+        """Do one thing that can be done now; whether there was any. Caches come first, the oldest event before others.
+
+        Raises Crash where the world says so.
+        """
+        for feed in self.feeds:
+            if feed.wants_list:
+                feed.list_again()
+                return True
+        feed = min(self.feeds, key=lambda one: one.next_revision)
+        if feed.next_revision < math.inf:
+            feed.show_next()
+            return True
+        now = self._clock.monotonic()
+        for feed in self.feeds:
+            if feed.due <= now:
+                feed.resync()
+                return True
+        return self._leads and self._work(now)
+
+    def _work(self, now: float) -> bool:
+        self._queue.take_due()
+        if len(self._queue):
+            key = self._queue.get()
+            try:
+                self._controller._process(key)
+            finally:
+                self._queue.done(key)
+            return True
+        if self._reconciler.due <= now:
+            self._reconciler.look()
+            return True
+        return False

@@ -1,0 +1,299 @@
+"""The embedded API server without its sockets: storage, rules, garbage collector, and clients that call it directly.
+
+The rules are those of `tfoperator local`, on which the same contract tests run as on a real kube-apiserver. UIDs come
+from a generator with a fixed seed.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from hack.enumeration.world.clock import VirtualClock
+from hack.faults.simulation.pod_groups import PRIORITY_CLASSES_CRD, pod_group_crds
+from tfoperator.kube import ListWatch
+from tfoperator.kube.errors import KubeError, Status, error_from_status
+from tfoperator.kube.objects import ObjectMeta, decode_nothing, decode_partial
+from tfoperator.kube.options import EVERYTHING, LIST_ALL, ListOptions, Selection
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import (
+    Answer,
+    Body,
+    Change,
+    Creation,
+    Decoder,
+    Deletion,
+    ListPage,
+    Lookup,
+    PatchType,
+    Request,
+    WatchStream,
+)
+from tfoperator.local.apiserver import BUILTIN, StatusError
+from tfoperator.local.apiserver.errors import FieldProblem
+from tfoperator.local.apiserver.objects import CustomResource, builtin_strategies, custom_resource, tfjobs
+from tfoperator.local.apiserver.objects.custom_resources import CustomStrategy
+from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
+from tfoperator.local.apiserver.registry import (
+    DeleteOptions,
+    GarbageCollector,
+    Registry,
+    WriteOptions,
+    Written,
+    bind,
+    evict,
+    patcher,
+)
+from tfoperator.local.apiserver.registry.deletion import Preconditions
+from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
+from tfoperator.local.apiserver.storage import Store, StoredObject, encode, parse_selector
+
+T = TypeVar("T")
+Json = dict[str, Any]
+
+_OPTIONS = WriteOptions(silent=True)
+
+
+class _RememberingSchema(StructuralSchema):
+    """The schema of a status, which remembers what it has found: the same statuses come in world after world."""
+
+    def __init__(self, schema: StructuralSchema) -> None:
+        self._whole = schema
+        self._known: dict[bytes, list[FieldProblem]] = {}
+
+    def validate(self, obj: Json) -> list[FieldProblem]:
+        """The problems of the object's status."""
+        key = encode(obj.get("status"))
+        if key not in self._known:
+            self._known[key] = self._whole.validate(obj)
+        return self._known[key]
+
+
+@cache
+def _custom_resources() -> tuple[CustomResource, ...]:
+    """Made once for all worlds of a process: they have no state but that memory, and take long to build."""
+    made = (*tfjobs(), *(custom_resource(crd) for crd in (*pod_group_crds(), PRIORITY_CLASSES_CRD)))
+    for one in made:
+        assert isinstance(one.strategy, CustomStrategy)
+        one.strategy._status_schema = _RememberingSchema(one.strategy._status_schema)
+    return made
+
+
+class SimulatedServer:
+    """The state of a cluster, and its garbage collector. For one thread."""
+
+    def __init__(self, clock: VirtualClock) -> None:
+        rng = random.Random("server")
+        self.clock = clock
+        custom = _custom_resources()
+        resources = (*BUILTIN, *(one.resource for one in custom))
+        self.store = Store(
+            resources, views=[one.view for one in custom if one.view is not None], history_limit=1_000_000
+        )
+        strategies = builtin_strategies(rng) | {one.resource: one.strategy for one in custom}
+        self.registry = Registry(self.store, strategies, clock=clock, rng=rng)
+        self._later: deque[Callable[[], None]] = deque()
+        GarbageCollector(self.store, self.registry, self._later.append)
+        self._types = {(one.group, one.version, one.plural): one for one in self.registry.resources}
+
+    def type_of(self, resource: Resource) -> ResourceType:
+        """The server's own description of a resource."""
+        return self._types[(resource.group, resource.version, resource.plural)]
+
+    def collect_garbage(self) -> bool:
+        """Do what the garbage collector has to do; whether there was anything."""
+        worked = bool(self._later)
+        while self._later:
+            self._later.popleft()()
+        return worked
+
+    def create_namespace(self, name: str) -> None:
+        """Make a namespace."""
+        self.registry.create(NAMESPACES, "", {"metadata": {"name": name}}, _OPTIONS)
+
+
+class DirectClient:
+    """A `tfoperator.kube.verbs.ApiClient` that calls the server; subclasses override `written` to be told of writes."""
+
+    def __init__(self, server: SimulatedServer) -> None:
+        self._server = server
+        self._registry = server.registry
+
+    def around_write(self, write: Callable[[], Written]) -> Written:
+        """Carry out a write. Subclasses do something before or after it."""
+        return write()
+
+    # ApiClient.
+
+    @property
+    def parallelism(self) -> int:
+        """As the option's default; chains are sent one after the other all the same."""
+        return 16
+
+    def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
+        """Make the requests of each chain up to its first failure, one chain after the other."""
+        return [self._send(chain) for chain in chains]
+
+    def _send(self, chain: Sequence[Request]) -> list[Answer]:
+        answers: list[Answer] = []
+        for request in chain:
+            try:
+                answers.append(self._answer(request))
+            except KubeError as error:
+                return [*answers, error]
+        return answers
+
+    def _answer(self, request: Request) -> Answer:
+        where = request.resource, request.namespace
+        match request:
+            case Creation():
+                self.create(*where, request.body, decode_nothing)
+            case Change(name=name, patch=patch):
+                kind, subresource = request.patch_type, request.subresource
+                self.patch(*where, name, patch, decode_nothing, patch_type=kind, subresource=subresource)
+            case Deletion(name=name):
+                self.delete(
+                    *where,
+                    name,
+                    uid=request.uid,
+                    resource_version=request.resource_version,
+                    grace_period_seconds=request.grace_period_seconds,
+                    propagation_policy=request.propagation_policy,
+                )
+            case Lookup(name=name):
+                found: ObjectMeta = self.get(*where, name, decode_partial).metadata
+                return found
+        return None
+
+    def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
+        """GET one object, as it is now."""
+        return decode(_answered(lambda: self._registry.get(self._type(resource), namespace, name)).data)
+
+    def list(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        options: ListOptions = LIST_ALL,
+        *,
+        metadata_only: bool = False,  # noqa: ARG002 - who decodes metadata ignores the rest
+    ) -> ListPage[T]:
+        """The whole collection as it is now, in one page."""
+        kind = self._type(resource)
+        selector = parse_selector(kind, options.label_selector, options.field_selector)
+        found = [one for one in self._server.store.objects(kind, namespace) if selector.matches(one.obj)]
+        return ListPage(tuple(decode(one.data) for one in found), str(self._server.store.revision))
+
+    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T]) -> T:
+        """POST an object, a binding, or the eviction of the pod that its metadata names."""
+        obj = _plain(body)
+        if resource.plural == "bindings":
+            _answered(lambda: bind(self._registry, namespace, "", obj, self._server.clock.now()))
+            return decode(b"{}")
+        if resource.kind == "Eviction":
+            _answered(lambda: evict(self._registry, namespace, obj["metadata"]["name"], obj))
+            return decode(b"{}")
+        return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
+
+    def replace(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Body,
+        decode: Decoder[T],
+        *,
+        subresource: str = "",
+    ) -> T:
+        """PUT an object."""
+        obj = _plain(body)
+        return self._write(
+            lambda: self._registry.update(
+                self._type(resource), namespace, name, lambda _: obj, _OPTIONS, subresource=subresource
+            ),
+            decode,
+        )
+
+    def patch(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        patch: Body | Sequence[Any],
+        decode: Decoder[T],
+        *,
+        patch_type: PatchType = PatchType.MERGE,
+        subresource: str = "",
+    ) -> T:
+        """PATCH an object or its status."""
+        kind = self._type(resource)
+        data = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
+
+        def write() -> Written:
+            change = patcher(kind, patch_type.value, data)
+            return self._registry.update(
+                kind, namespace, name, lambda old: change(old.copy()), _OPTIONS, subresource=subresource, patch=True
+            )
+
+        return self._write(write, decode)
+
+    def delete(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        *,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_seconds: int | None = None,
+        propagation_policy: str = "",
+    ) -> None:
+        """DELETE one object."""
+        options = DeleteOptions(
+            grace_period_seconds=grace_period_seconds,
+            propagation_policy=propagation_policy or None,
+            preconditions=Preconditions(uid=uid or None, resource_version=resource_version or None),
+        )
+        self._write(lambda: self._registry.delete(self._type(resource), namespace, name, options), decode_nothing)
+
+    def watch(self, *_: Any, **__: Any) -> WatchStream[Any]:
+        """Refuse: caches are fed step by step, and no collection here is too large for a list."""
+        raise error_from_status(Status(code=501, reason="NotImplemented", message="no watches in one thread"))
+
+    def list_watch(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        selection: Selection = EVERYTHING,
+    ) -> ListWatch[T]:
+        """A ListerWatcher, whose selection the feed of a cache reads."""
+        return ListWatch(self, resource, namespace, decode, selection)
+
+    # Inside.
+
+    def _type(self, resource: Resource) -> ResourceType:
+        return self._server.type_of(resource)
+
+    def _write(self, write: Callable[[], Written], decode: Decoder[T]) -> T:
+        stored: StoredObject = _answered(lambda: self.around_write(write)).stored
+        return decode(stored.data)
+
+
+def _answered(act: Callable[[], T]) -> T:
+    """What the server answers. Raises the KubeError that a client raises for its refusal."""
+    try:
+        return act()
+    except StatusError as error:
+        raise error_from_status(msgspec.convert(error.body(), Status)) from error
+
+
+def _plain(body: Body) -> Json:
+    data = body if isinstance(body, bytes | bytearray) else msgspec.json.encode(body)
+    plain: Json = msgspec.json.decode(data)
+    return plain
