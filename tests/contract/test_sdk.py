@@ -64,6 +64,7 @@ def test_a_function_becomes_a_job_that_the_server_accepts(sdk: TFJobClient) -> N
     sdk.create_job(
         name="function",
         train_func=train,
+        base_image="tensorflow/tensorflow:2.18.0-gpu",
         parameters={"steps": 3},
         num_ps_replicas=1,
         num_workers=2,
