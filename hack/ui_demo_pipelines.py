@@ -10,10 +10,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore
 from tfoperator.pipeline.home import StepLog
-from tfoperator.pipeline.store import ExecutionState, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ExecutionState, RunRecord, StepOutcome
 
 _NOW = datetime.now(UTC)
 _ROOT = "/data/pipelines/digits"

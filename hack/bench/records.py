@@ -22,7 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from hack.postgres import postgres_server
-from tfoperator.pipeline.store import Lease, MetadataStore, RunRecord, StepOutcome
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import Lease, RunRecord, StepOutcome
 
 
 def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> None:

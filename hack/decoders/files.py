@@ -20,19 +20,12 @@ from tfoperator.api.validation import validate_manifest
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
 from tfoperator.kube.errors import KubeError
 from tfoperator.launcher.component_file import load_component_file
-from tfoperator.launcher.container import Bindings, render_container
-from tfoperator.launcher.core import (
-    Artifact,
-    Component,
-    ComponentError,
-    ExecutorContainerSpec,
-    LocalMetadata,
-    MalformedOutput,
-    TemplateError,
-    WorkDirectory,
-    WorkDirectoryError,
-    parse_output,
-)
+from tfoperator.launcher.container.templates import Bindings, render_container
+from tfoperator.launcher.core.component import Artifact, Component, ExecutorContainerSpec
+from tfoperator.launcher.core.errors import ComponentError, TemplateError, WorkDirectoryError
+from tfoperator.launcher.core.metadata import LocalMetadata
+from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
+from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.local.daemon.state_directory import StateDirectory
 from tfoperator.local.runtime.process.records import Group
 from tfoperator.local.runtime.process.records import read_record as read_process

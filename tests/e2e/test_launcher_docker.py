@@ -31,7 +31,7 @@ from tfoperator.launcher import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.launcher.container import LAUNCH_LABEL
+from tfoperator.launcher.container.backend import LAUNCH_LABEL
 
 Start = Callable[..., Background]
 

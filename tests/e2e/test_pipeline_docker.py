@@ -18,7 +18,7 @@ from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tfoperator.launcher import DockerPlatformConfig, ExecutorContainerSpec, LaunchContext
-from tfoperator.launcher.container import LAUNCH_LABEL
+from tfoperator.launcher.container.backend import LAUNCH_LABEL
 from tfoperator.pipeline import (
     BaseComponent,
     ChannelParameter,

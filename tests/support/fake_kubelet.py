@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from tests.support.eventually import eventually
-from tfoperator.local.apiserver.http import make_certificate
+from tfoperator.local.apiserver.http.listener import make_certificate
 from tfoperator.local.runtime.log_files import LogRequest
 
 START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -22,7 +22,7 @@ from tfoperator.launcher import (
     LaunchResult,
     RetryPolicy,
 )
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 
 QUICK = RetryPolicy(attempts=3, initial=0.01, maximum=0.05)
 

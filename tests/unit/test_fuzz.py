@@ -7,7 +7,8 @@ import pytest
 
 from hack import fuzz
 from hack.random_jobs import random_case
-from tfoperator.controller.plan import Observed, Plan, PlanOptions
+from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.observed import Observed, PlanOptions
 
 
 def test_no_job_of_a_small_fixed_number_raises_or_spins() -> None:

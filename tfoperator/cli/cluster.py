@@ -45,7 +45,7 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 
     def api(self) -> Client:
         """Return a client of the API server, for launchers. Raises ConfigError."""
-        from tfoperator.launcher.core import connect
+        from tfoperator.launcher.core.context import connect
 
         return connect(self.kubeconfig, self.context)
 

@@ -13,48 +13,29 @@ from tfoperator.controller.collaborators import (
     StackKeeper,
 )
 from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.execute import status_patch
+from tfoperator.controller.execute.status import status_patch
 from tfoperator.controller.kinds import OwnedKind, expectation_key
-from tfoperator.controller.kueue import FLAVORS, WORKLOADS
+from tfoperator.controller.kueue.objects import FLAVORS, WORKLOADS
 from tfoperator.controller.ledger import StaleCache, is_older
-from tfoperator.controller.observe import ControllerInformers
-from tfoperator.controller.plan import (
-    MAX_REQUEUE,
-    Action,
-    Comparison,
-    Create,
-    Delete,
-    DeleteReason,
-    KeepLogs,
-    LogLines,
-    NewestLine,
-    Observed,
-    Patch,
-    Plan,
-    PlannedEvent,
-    PlanOptions,
-    is_managed_by_others,
-    plan,
-)
-from tfoperator.controller.pods import (
-    ANY,
+from tfoperator.controller.observe.informers import ControllerInformers
+from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, KeepLogs, Patch, Plan, PlannedEvent
+from tfoperator.controller.plan.decide import is_managed_by_others, plan
+from tfoperator.controller.plan.draft import MAX_REQUEUE
+from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, Observed, PlanOptions
+from tfoperator.controller.pods.additions import Accelerator, ProgressAccess
+from tfoperator.controller.pods.gang import (
     COSCHEDULING_POD_GROUPS,
-    DEFAULT_TENSORBOARD_IMAGE,
     KUBERNETES_POD_GROUPS,
-    NAMINGS,
-    PLAIN_NAMES,
-    UNIQUE_NAMES,
     VOLCANO_POD_GROUPS,
-    Accelerator,
-    AllowedNames,
     GangKind,
     GangScheduler,
     PodGroup,
-    ProgressAccess,
-    SchedulingRules,
     decode_pod_group,
     gang_scheduler,
 )
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, UNIQUE_NAMES
+from tfoperator.controller.pods.options import DEFAULT_TENSORBOARD_IMAGE
+from tfoperator.controller.pods.scheduling_rules import ANY, AllowedNames, SchedulingRules
 
 __all__ = [
     "ANY",

@@ -12,7 +12,7 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.plan import LogLines
+from tfoperator.controller.plan.observed import LogLines
 from tfoperator.events import ObjectReference
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient

@@ -15,24 +15,17 @@ import msgspec
 from tfoperator.api.templates import NotKept
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
-from tfoperator.controller.execute import (
-    AlreadyReported,
-    PlanExecutor,
-    Requeue,
-    requeue_after,
-    requeue_after_errors,
-)
+from tfoperator.controller.execute.executor import PlanExecutor
+from tfoperator.controller.execute.outcome import AlreadyReported, Requeue, requeue_after, requeue_after_errors
 from tfoperator.controller.kinds import RESOURCES
-from tfoperator.controller.kueue import QueueKeeper, WorkloadHandler
+from tfoperator.controller.kueue.keeper import QueueKeeper, WorkloadHandler
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.observe import (
-    ControllerInformers,
-    JobHandler,
-    Observer,
-    connect,
-    versions_of,
-)
-from tfoperator.controller.plan import Comparison, Observed, Plan, PlanOptions, Unseen, is_managed_by_others, plan
+from tfoperator.controller.observe.handlers import JobHandler, connect
+from tfoperator.controller.observe.informers import ControllerInformers
+from tfoperator.controller.observe.observer import Observer, versions_of
+from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.decide import is_managed_by_others, plan
+from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions, Unseen
 from tfoperator.expectations import Expectations
 from tfoperator.kube.errors import KubeError, namespace_is_ending
 from tfoperator.workqueue import RateLimitingQueue, Workers

@@ -11,48 +11,46 @@ crash of the first. The design is the TFX RFC 20190829 (container component exec
 ... )
 """
 
-from tfoperator.launcher.core import (
-    AlreadyFailed,
+from tfoperator.launcher.core.component import (
     Artifact,
-    BaseComponentLauncher,
-    BaseComponentRunner,
-    CleanUp,
     Component,
-    ComponentError,
-    ComponentLaunchInfo,
-    Driver,
-    Execution,
-    ExecutionFailed,
     Executor,
     ExecutorClassSpec,
     ExecutorContainerSpec,
     ExecutorSpec,
+    LaunchResult,
+    PlatformConfig,
+)
+from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
+from tfoperator.launcher.core.context import CleanUp, LaunchContext, PendingLimits, RetryPolicy
+from tfoperator.launcher.core.errors import (
+    AlreadyFailed,
+    ComponentError,
+    ExecutionFailed,
     LaunchCancelled,
-    LaunchContext,
     LauncherError,
     LaunchInProgress,
-    LaunchResult,
-    LocalComponentRunner,
-    LocalMetadata,
-    LocalOutputStore,
     NoLauncherError,
-    OutputStore,
     OwnershipLost,
-    PendingLimits,
     PermanentFailure,
-    PlatformConfig,
     PlatformConfigError,
     PlatformUnavailable,
-    Publisher,
     RetryableFailure,
-    RetryPolicy,
     TemplateError,
     WorkDirectoryError,
+)
+from tfoperator.launcher.core.metadata import Driver, Execution, LocalMetadata, Publisher
+from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
+from tfoperator.launcher.core.runner import (
+    BaseComponentRunner,
+    ComponentLaunchInfo,
+    LocalComponentRunner,
     named_launcher,
 )
 from tfoperator.launcher.platforms.docker import DockerComponentLauncher, DockerPlatformConfig
 from tfoperator.launcher.platforms.in_process import InProcessComponentLauncher
-from tfoperator.launcher.platforms.kubernetes import KubernetesPodComponentLauncher, KubernetesPodPlatformConfig, Pod
+from tfoperator.launcher.platforms.kubernetes.config import KubernetesPodPlatformConfig, Pod
+from tfoperator.launcher.platforms.kubernetes.launcher import KubernetesPodComponentLauncher
 from tfoperator.launcher.platforms.process import ProcessComponentLauncher, ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobComponentLauncher, TFJobPlatformConfig
 

@@ -22,18 +22,17 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.yamldata import YamlError, read_value_of_file
-from tfoperator.launcher.core import (
+from tfoperator.launcher.core.component import (
     Artifact,
     Component,
-    ComponentError,
     ExecutorClassSpec,
     ExecutorContainerSpec,
     ExecutorSpec,
     PlatformConfig,
-    PlatformConfigError,
 )
+from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 from tfoperator.launcher.platforms.docker import DockerPlatformConfig
-from tfoperator.launcher.platforms.kubernetes import KubernetesPodPlatformConfig
+from tfoperator.launcher.platforms.kubernetes.config import KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.process import ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig
 

@@ -5,36 +5,28 @@ and outputs of every run. The design is the TFX RFC 20190829.
 """
 
 from tfoperator.pipeline.database_home import open_home
-from tfoperator.pipeline.dsl import (
+from tfoperator.pipeline.dsl import standard_artifacts
+from tfoperator.pipeline.dsl.component import (
     BaseComponent,
     Channel,
     ChannelParameter,
     ComponentSpec,
     ExecutionParameter,
     ForEach,
-    Pipeline,
     make_spec_class,
-    standard_artifacts,
 )
+from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
-from tfoperator.pipeline.runner import (
-    AS_PROCESSES,
-    IN_CLUSTER,
-    ON_DOCKER,
-    ON_KUBERNETES,
-    CannotStop,
-    Listener,
-    PipelineCancelled,
-    PipelineFailed,
-    PipelineResult,
-    PipelineRunner,
-    StepState,
-    StepView,
-    finish_run,
-    stop_run,
-)
-from tfoperator.pipeline.store import Lineage, MetadataStore, RunRecord, StoreError, lineage_of
+from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
+from tfoperator.pipeline.runner.platforms import AS_PROCESSES, IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
+from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
+from tfoperator.pipeline.runner.run_records import PipelineCancelled, PipelineFailed, PipelineResult
+from tfoperator.pipeline.runner.runner import PipelineRunner
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.lineage import Lineage, lineage_of
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord
 
 __all__ = [
     "AS_PROCESSES",

@@ -14,12 +14,14 @@ import msgspec
 from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, WorkDirectoryError
-from tfoperator.launcher.core import LaunchRecord
+from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline.home import DEFAULT_HOME, Home, leased
 from tfoperator.pipeline.lease import LEASE_SECONDS
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.store import MetadataStore, RunRecord, postgres_url
+from tfoperator.pipeline.store.engines import postgres_url
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord
 
 _SCHEMES = ("postgresql://", "postgres://")
 

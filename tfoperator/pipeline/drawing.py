@@ -12,7 +12,7 @@ import msgspec
 
 from tfoperator.base.controlchars import printable
 from tfoperator.base.durations import human_duration
-from tfoperator.pipeline.store import ExecutionRecord, ExecutionState, RunRecord
+from tfoperator.pipeline.store.records import ExecutionRecord, ExecutionState, RunRecord
 
 _WIDTH, _HEIGHT, _GAP_X, _GAP_Y, _MARGIN = 190, 46, 60, 22, 16
 _TITLE_HEIGHT = 24

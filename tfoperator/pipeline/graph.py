@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec, RetryPolicy
-from tfoperator.launcher.core import fingerprint
+from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, LeftOut, NotYet, Value, evaluate, mapped, sources
 
 MAX_ITEMS = 1000

@@ -20,11 +20,13 @@ import msgspec
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
-from tfoperator.launcher.core import LaunchRecord, RecordKeeper, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, acquire, kernel_id
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.store import Lease, MetadataStore, RunRecord, file_changes
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import Lease, RunRecord
+from tfoperator.pipeline.store.sqlite_file import file_changes
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 

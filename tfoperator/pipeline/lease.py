@@ -15,8 +15,10 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock, Elapsed, StopSignal
 from tfoperator.launcher import LaunchInProgress
-from tfoperator.launcher.core import OwnershipLost
-from tfoperator.pipeline.store import Lease, LeaseTable, StoreError
+from tfoperator.launcher.core.errors import OwnershipLost
+from tfoperator.pipeline.store.lease_table import LeaseTable
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.records import Lease
 
 LEASE_SECONDS = 30.0
 """How long a lease is valid without a renewal: long enough for an outage of the store, short enough to wait for."""

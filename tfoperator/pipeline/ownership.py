@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from tfoperator.base.clock import Clock, Repetition
 from tfoperator.launcher import LauncherError, OwnershipLost
 from tfoperator.pipeline.lease import RunLease
-from tfoperator.pipeline.store import StoreError
+from tfoperator.pipeline.store.limits import StoreError
 
 logger = logging.getLogger(__name__)
 

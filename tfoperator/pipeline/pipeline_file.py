@@ -23,7 +23,7 @@ import msgspec
 
 from tfoperator.launcher import ComponentError, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
-from tfoperator.pipeline.dsl import Pipeline
+from tfoperator.pipeline.dsl.pipeline import Pipeline
 
 _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 

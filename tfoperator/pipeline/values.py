@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.launcher import ComponentError
-from tfoperator.launcher.container import rendered_value
+from tfoperator.launcher.container.templates import rendered_value
 
 _MAX_WEIGHT = 20_000
 _MAX_TEXT = 1 << 18

@@ -19,7 +19,8 @@ from tfoperator.kube import Selection
 from tfoperator.kube.reflector import Listed
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Decoder, WatchEvent, WatchEventType
-from tfoperator.local.apiserver.storage import StoreChange, StoredObject, parse_selector
+from tfoperator.local.apiserver.storage.selectors import parse_selector
+from tfoperator.local.apiserver.storage.store import StoreChange, StoredObject
 
 Filter = Callable[[str, int], bool]
 """Whether the watch of this kind loses the event of this revision."""

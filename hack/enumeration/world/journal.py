@@ -9,7 +9,7 @@ from hack.enumeration.world.server import SimulatedServer
 from hack.faults.journal import Entry
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS, SERVICES, Resource
-from tfoperator.local.apiserver.storage import StoreChange
+from tfoperator.local.apiserver.storage.store import StoreChange
 
 Json = dict[str, Any]
 

@@ -17,7 +17,7 @@ from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.errors import KubeError
-from tfoperator.local.apiserver.registry import Written
+from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options import Options
 from tfoperator.operator.wiring import plan_options
 from tfoperator.reconciler import Reconciler

@@ -36,22 +36,18 @@ from tfoperator.kube.verbs import (
 )
 from tfoperator.local.apiserver import BUILTIN, StatusError
 from tfoperator.local.apiserver.errors import FieldProblem
-from tfoperator.local.apiserver.objects import CustomResource, builtin_strategies, custom_resource, tfjobs
-from tfoperator.local.apiserver.objects.custom_resources import CustomStrategy
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource, CustomStrategy, custom_resource
+from tfoperator.local.apiserver.objects.strategies import builtin_strategies
 from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
-from tfoperator.local.apiserver.registry import (
-    DeleteOptions,
-    GarbageCollector,
-    Registry,
-    WriteOptions,
-    Written,
-    bind,
-    evict,
-    patcher,
-)
-from tfoperator.local.apiserver.registry.deletion import Preconditions
+from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions, Preconditions
+from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
+from tfoperator.local.apiserver.registry.patch import patcher
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.subresources import bind, evict
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
-from tfoperator.local.apiserver.storage import Store, StoredObject, encode, parse_selector
+from tfoperator.local.apiserver.storage.selectors import parse_selector
+from tfoperator.local.apiserver.storage.store import Store, StoredObject, encode
 
 T = TypeVar("T")
 Json = dict[str, Any]

@@ -22,7 +22,7 @@ from hack.faults.injection.answers import AFTER, EVENT_ERRORS, REASONS, drop, ha
 from hack.faults.injection.injector import EventFault, Fault, FaultInjector, Request, RequestFault
 from hack.faults.injection.old_lists import OldLists
 from hack.faults.injection.sockets import Sockets
-from tfoperator.local.apiserver.http import ListeningSocket
+from tfoperator.local.apiserver.http.listener import ListeningSocket
 
 _START_SECONDS = 10.0
 _SHUTDOWN_SECONDS = 0.5

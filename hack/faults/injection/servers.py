@@ -23,7 +23,8 @@ from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions,
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tfoperator.local.apiserver import EmbeddedApiServer
-from tfoperator.local.apiserver.objects import custom_resource, tfjobs
+from tfoperator.local.apiserver.objects.custom_resources import custom_resource
+from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 
 SPEED = 20.0
 """How many times as fast as real time operators live."""

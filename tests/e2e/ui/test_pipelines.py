@@ -19,10 +19,10 @@ from tests.support.browsing import Shown, faults, overflow
 from tests.support.threads import InThread
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineFailed
 from tfoperator.pipeline.home import StepLog
-from tfoperator.pipeline.store import RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import RunRecord, StepOutcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -27,10 +27,10 @@ from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers
 from tfoperator.controller.observe.handlers import JobHandler
 from tfoperator.controller.plan.restart import Ending, is_permanent
 from tfoperator.informers import InformerGroup
-from tfoperator.launcher.container import ContainerComponentLauncher
+from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
-from tfoperator.pipeline.compiling import airflow_file, argo_workflow
-from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES
+from tfoperator.pipeline.compiling.airflow import airflow_file
+from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES, argo_workflow
 from tfoperator.reconciler import MAX_INTERVAL, Looker
 
 ROOT = Path(__file__).resolve().parents[3]

@@ -21,7 +21,8 @@ from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import MetadataStore, RunInProgress, StoreError
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, acquire
 from tfoperator.pipeline.ownership import Ownership
-from tfoperator.pipeline.store import Lease, LeaseTable
+from tfoperator.pipeline.store.lease_table import LeaseTable
+from tfoperator.pipeline.store.records import Lease
 
 NAME = "x"
 DAY = 86400.0

@@ -11,9 +11,9 @@ import pytest
 
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, home_of, runner
 from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
-from tfoperator.launcher.core import WorkDirectory
+from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import CannotStop, NoSuchRun, RunInProgress, RunRecord, StepView, finish_run, stop_run
-from tfoperator.pipeline.runner import old_runs
+from tfoperator.pipeline.runner.leftovers import old_runs
 
 pytestmark = pytest.mark.usefixtures("place")
 

@@ -17,7 +17,7 @@ from tfoperator.launcher import (
     LaunchContext,
     RetryableFailure,
 )
-from tfoperator.launcher.core import WorkDirectory
+from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import (
     MetadataStore,
     PipelineFailed,

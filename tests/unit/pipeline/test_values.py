@@ -23,7 +23,7 @@ from tfoperator.pipeline import (
     PipelineResult,
     make_spec_class,
 )
-from tfoperator.pipeline.dsl import graph_of
+from tfoperator.pipeline.dsl.pipeline import graph_of
 from tfoperator.pipeline.dsl.standard_artifacts import Integer, JsonValue
 from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate
 

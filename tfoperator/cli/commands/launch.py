@@ -84,7 +84,7 @@ def launch(
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
     from tfoperator.launcher import CleanUp, LaunchContext, LocalMetadata, RetryPolicy
-    from tfoperator.launcher.core import ComponentError
+    from tfoperator.launcher.core.errors import ComponentError
 
     log = FragileStream(sys.stdout)
 

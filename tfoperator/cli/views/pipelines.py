@@ -12,9 +12,9 @@ from tfoperator.base.durations import human_duration
 from tfoperator.pipeline.drawing import step_notes, step_states, steps_done
 
 if TYPE_CHECKING:
-    from tfoperator.launcher.core import LaunchRecord
+    from tfoperator.launcher.core.record import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
-    from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Lease, RunRecord
+    from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
 
 Json = dict[str, Any]
 Executions = Mapping[str, "ExecutionRecord"]

@@ -22,7 +22,7 @@ from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan import (
+from tfoperator.controller.plan.actions import (
     Action,
     Create,
     Delete,

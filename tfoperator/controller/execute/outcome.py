@@ -8,7 +8,7 @@ from typing import TypeGuard
 
 import msgspec
 
-from tfoperator.controller.plan import Action, Plan
+from tfoperator.controller.plan.actions import Action, Plan
 from tfoperator.kube.errors import (
     ApiError,
     BadRequestError,

@@ -31,7 +31,7 @@ from tfoperator.controller.execute.outcome import (
 )
 from tfoperator.controller.kinds import NOUNS, ObjectKind, OwnedKind
 from tfoperator.controller.ledger import JobMemory
-from tfoperator.controller.plan import Action, Create, Delete, Patch, PlannedEvent
+from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, PlannedEvent
 from tfoperator.events import ObjectReference
 from tfoperator.kube.errors import ApiError, KubeError, exceeds_quota, namespace_is_ending
 

@@ -16,7 +16,7 @@ from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
 from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan import Plan, PlannedEvent
+from tfoperator.controller.plan.actions import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 
 logger = logging.getLogger(__name__)

@@ -4,8 +4,3 @@
 what a job asks for and what its pods get, `keeper` the shell that reads caches and writes. Only jobs with a queue's
 label come here, and only with the option `kueue`.
 """
-
-from tfoperator.controller.kueue.keeper import KueueInformers, QueueKeeper, WorkloadHandler
-from tfoperator.controller.kueue.objects import FLAVORS, WORKLOADS, Workload
-
-__all__ = ["FLAVORS", "WORKLOADS", "KueueInformers", "QueueKeeper", "Workload", "WorkloadHandler"]

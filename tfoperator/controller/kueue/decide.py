@@ -36,8 +36,8 @@ from tfoperator.controller.kueue.pod_sets import (
     workload_body,
 )
 from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, let_go, patch_of, unfinalized
-from tfoperator.controller.plan import QueueGate
-from tfoperator.controller.pods import restarts_together
+from tfoperator.controller.plan.observed import QueueGate
+from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
 
 _UNREADABLE = (ValueError, TypeError, AttributeError)

@@ -25,7 +25,7 @@ from tfoperator.controller.kueue.objects import (
     decode_workload,
 )
 from tfoperator.controller.kueue.writes import Verb, Write, let_go
-from tfoperator.controller.plan import Observed, QueueGate
+from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     InformerGroup,

@@ -18,7 +18,7 @@ from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LA
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RunPolicy, SchedulingPolicy, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor, Workload
-from tfoperator.controller.pods import owner_reference
+from tfoperator.controller.pods.bodies import owner_reference
 
 _ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
 _MAX_NAME = 253

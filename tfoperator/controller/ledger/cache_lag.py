@@ -31,7 +31,8 @@ from tfoperator.base.clock import Clock, seconds_between, whole_second
 from tfoperator.controller.kinds import ObjectKind, expectation_key
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.lookups import created_pods, differs, found_metadata
-from tfoperator.controller.plan import Action, Create, Delete, Observed, Plan, Unseen, deciding_pods
+from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
+from tfoperator.controller.plan.observed import Observed, Unseen, deciding_pods
 from tfoperator.expectations import ExpectationKey, Expectations
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import KubeError

@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.controller.pods import owner_reference
+from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.kube.errors import (
     BadRequestError,
     ForbiddenError,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfoperator.controller.plan import Create, Plan
+from tfoperator.controller.plan.actions import Create, Plan
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.verbs import Answer

@@ -23,7 +23,7 @@ from tfoperator.api.templates import hash_of, is_hash
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan import Comparison
+from tfoperator.controller.plan.observed import Comparison
 
 
 class Remembered(msgspec.Struct, frozen=True):

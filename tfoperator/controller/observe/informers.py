@@ -11,8 +11,8 @@ from tfoperator.api import names
 from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
-from tfoperator.controller.kueue import KueueInformers
-from tfoperator.controller.pods import GangScheduler, PodGroup, decode_pod_group
+from tfoperator.controller.kueue.keeper import KueueInformers
+from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     ORPHANS_INDEX,

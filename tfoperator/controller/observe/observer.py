@@ -20,8 +20,9 @@ from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.ledger import Claims, Ledger, StaleCache, is_refused
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
-from tfoperator.controller.plan import Observed, UnkeptLogs
-from tfoperator.controller.pods import PodGroup, decode_pod_group, is_service_of
+from tfoperator.controller.plan.observed import Observed, UnkeptLogs
+from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
+from tfoperator.controller.pods.naming import is_service_of
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import (

@@ -45,15 +45,9 @@ from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
 from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
-from tfoperator.controller.pods import (
-    NAMINGS,
-    PLAIN_NAMES,
-    PodTemplateError,
-    is_service_of,
-    naming_in_use,
-    network_in_use,
-    restarts_together,
-)
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
+from tfoperator.controller.pods.template import PodTemplateError
 from tfoperator.kube.objects import HasMetadata
 
 

@@ -31,17 +31,11 @@ from tfoperator.controller.plan.actions import Create, Patch
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.waiting import unschedulable_reasons
-from tfoperator.controller.pods import (
-    GangScheduler,
-    PodGroup,
-    PodGroupSpec,
-    PodTemplateError,
-    Resources,
-    Template,
-    owner_reference,
-    pod_requests,
-    restarts_together,
-)
+from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.gang import GangScheduler, PodGroup, PodGroupSpec
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.resources import Resources, pod_requests
+from tfoperator.controller.pods.template import PodTemplateError, Template
 
 _NOT_ADMITTED_PHASES = ("", "Pending")
 _SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"

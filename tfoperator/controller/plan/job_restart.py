@@ -21,7 +21,7 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.replicas import JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import finished_at, job_restarts_before, restart_wait
 from tfoperator.controller.plan.verdict import Situation
-from tfoperator.controller.pods import restarts_together
+from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
 
 _LOST_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)

@@ -12,7 +12,8 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import seconds_between
-from tfoperator.controller.pods import PodGroup, PodOptions
+from tfoperator.controller.pods.gang import PodGroup
+from tfoperator.controller.pods.options import PodOptions
 from tfoperator.kube.objects import Deployment, ObjectMeta, Pod, Service
 
 _NO_STATUS = ReplicaStatus()

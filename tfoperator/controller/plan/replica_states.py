@@ -43,7 +43,7 @@ from tfoperator.controller.plan.restart import (
     job_restarts_so_far,
     restart_wait,
 )
-from tfoperator.controller.pods import restarts_in_place
+from tfoperator.controller.pods.manifests import restarts_in_place
 from tfoperator.kube.objects import Pod
 
 _TYPE_ORDER = (ReplicaType.CHIEF, ReplicaType.EVALUATOR, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER)

@@ -12,7 +12,7 @@ from tfoperator.api.names import MAX_RESTARTS, parse_replica_index
 from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, ReplicaType
 from tfoperator.controller.plan.restart import restarts_before, restarts_in_place
-from tfoperator.controller.pods import DesiredReplicas
+from tfoperator.controller.pods.manifests import DesiredReplicas
 from tfoperator.kube.objects import Pod
 
 

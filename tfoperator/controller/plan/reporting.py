@@ -24,7 +24,7 @@ from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, Replic
 from tfoperator.controller.plan.status import counted, readiness
 from tfoperator.controller.plan.verdict import Situation, Verdict, absent_leaders
 from tfoperator.controller.plan.waiting import waiting_summary
-from tfoperator.controller.pods import CHIEF_TYPES, restarts_in_place
+from tfoperator.controller.pods.manifests import CHIEF_TYPES, restarts_in_place
 
 _MAX_EXIT_EVENTS = 5
 _MAX_LOSSES = 3

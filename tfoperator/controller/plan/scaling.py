@@ -14,7 +14,7 @@ from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
-from tfoperator.controller.pods import ReplicaManifests
+from tfoperator.controller.pods.manifests import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
 _STATES_WITHOUT_POD = (ReplicaState.MISSING, ReplicaState.VANISHED)

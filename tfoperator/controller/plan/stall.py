@@ -30,7 +30,7 @@ from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
-from tfoperator.controller.pods import CHIEF_TYPES
+from tfoperator.controller.pods.manifests import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 
 _TRAINING_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)

@@ -20,7 +20,7 @@ from tfoperator.api.v1.status import TensorBoardStatus
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
-from tfoperator.controller.pods import refused_service_type, tensorboard_deployment, tensorboard_service
+from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
 from tfoperator.kube.objects import Deployment, HasMetadata, Service
 
 _Kind = Literal["deployments", "services"]

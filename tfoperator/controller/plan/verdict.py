@@ -22,7 +22,7 @@ from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
 from tfoperator.controller.plan.progress import NOT_WATCHED, LastStacks, Stall
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
-from tfoperator.controller.pods import CHIEF_TYPES
+from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
 _MAX_CAUSES = 3
 _LEADER_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)

@@ -16,7 +16,10 @@ from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, LaunchContext, PermanentFailure, WorkDirectory
+from tfoperator.launcher.core.context import LaunchContext
+from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 
 LAUNCH_LABEL = "tfoperator.launcher/run"

@@ -20,18 +20,11 @@ import msgspec
 
 from tfoperator.launcher.container.backend import Backend, Launch, NeverStarted, object_name
 from tfoperator.launcher.container.templates import Bindings, render_container
-from tfoperator.launcher.core import (
-    ArtifactDict,
-    BaseComponentLauncher,
-    ContainerEnd,
-    ExecutorContainerSpec,
-    LaunchCancelled,
-    MalformedOutput,
-    Output,
-    PlatformUnavailable,
-    RetryableFailure,
-    VerdictKind,
-)
+from tfoperator.launcher.core.component import ArtifactDict, ExecutorContainerSpec
+from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
+from tfoperator.launcher.core.errors import LaunchCancelled, PlatformUnavailable, RetryableFailure
+from tfoperator.launcher.core.output import ContainerEnd, VerdictKind
+from tfoperator.launcher.core.output_document import MalformedOutput, Output
 
 logger = logging.getLogger(__name__)
 

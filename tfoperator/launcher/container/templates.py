@@ -17,7 +17,8 @@ from typing import Any
 import msgspec
 
 from tfoperator.kube.pod_spec import verbatim
-from tfoperator.launcher.core import TMP_PATH, ArtifactDict, ExecutorContainerSpec, TemplateError
+from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, ExecutorContainerSpec
+from tfoperator.launcher.core.errors import TemplateError
 
 _OPEN = "{{"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"

@@ -23,21 +23,17 @@ from typing import Any, TextIO, cast
 import msgspec
 import yaml
 
-from tfoperator.launcher.core import (
-    ArtifactDict,
-    BaseComponentLauncher,
-    ContainerEnd,
-    ExecutorClassSpec,
-    ExecutorSpec,
+from tfoperator.launcher.core.component import ArtifactDict, ExecutorClassSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
+from tfoperator.launcher.core.errors import (
     LaunchCancelled,
     LauncherError,
-    MalformedOutput,
-    Output,
     PermanentFailure,
-    PlatformConfig,
     PlatformUnavailable,
     RetryableFailure,
 )
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.output_document import MalformedOutput, Output
 
 logger = logging.getLogger(__name__)
 

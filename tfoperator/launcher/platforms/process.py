@@ -24,16 +24,11 @@ from typing import Any, Self
 
 import yaml
 
-from tfoperator.launcher.container import ContainerComponentLauncher, Launch, Mailbox
-from tfoperator.launcher.core import (
-    ContainerEnd,
-    ExecutorContainerSpec,
-    ExecutorSpec,
-    PermanentFailure,
-    PlatformConfig,
-    PlatformConfigError,
-    PlatformUnavailable,
-)
+from tfoperator.launcher.container.backend import Launch, Mailbox
+from tfoperator.launcher.container.launcher import ContainerComponentLauncher
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError, PlatformUnavailable
+from tfoperator.launcher.core.output import ContainerEnd
 
 _SHELL = 'echo $$ >"$0/pid"; { (exec "$@") >"$0/log" 2>&1 </dev/null; echo $? >"$0/part"; mv "$0/part" "$0/exit"; } &'
 """It ends at once, and nobody has to wait for its child; `$$` is the number of the process group. With `exec` a word is

@@ -10,18 +10,11 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.container import Backend, Launch
-from tfoperator.launcher.core import (
-    ContainerEnd,
-    LaunchContext,
-    LaunchRecord,
-    Output,
-    VerdictKind,
-    WorkDirectory,
-    judge,
-    output_file,
-    read_output,
-)
+from tfoperator.launcher.container.backend import Backend, Launch
+from tfoperator.launcher.core.context import LaunchContext
+from tfoperator.launcher.core.output import ContainerEnd, VerdictKind, judge, output_file, read_output
+from tfoperator.launcher.core.output_document import Output
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
 from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend

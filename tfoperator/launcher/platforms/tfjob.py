@@ -22,29 +22,16 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower
 from tfoperator.kube.resources import PODS
-from tfoperator.launcher.container import Launch, LogForwarder, object_name
-from tfoperator.launcher.core import (
-    ContainerEnd,
-    ExecutorContainerSpec,
-    ExecutorSpec,
-    PermanentFailure,
-    PlatformConfig,
-    PlatformConfigError,
-    merge_values,
-)
-from tfoperator.launcher.platforms.kubernetes import (
-    COMPONENT_LABEL,
-    MAIN,
-    ApiCalls,
-    KubernetesPodPlatformConfig,
-    MergedPod,
-    ObjectBackend,
-    ObjectComponentLauncher,
-    PodView,
-    container_end,
-    decode_pod_view,
-    has_started,
-)
+from tfoperator.launcher.container.backend import Launch, LogForwarder, object_name
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig, merge_values
+from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
+from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodPlatformConfig
+from tfoperator.launcher.platforms.kubernetes.launcher import COMPONENT_LABEL, ObjectComponentLauncher
+from tfoperator.launcher.platforms.kubernetes.layers import MergedPod
+from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend
+from tfoperator.launcher.platforms.kubernetes.pod_status import PodView, container_end, decode_pod_view, has_started
 
 Json = dict[str, Any]
 

@@ -20,26 +20,25 @@ from typing import Any
 from aiohttp import web
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.local.apiserver.display import Discovery, OpenAPI, table_formats
-from tfoperator.local.apiserver.http import (
-    MAX_BODY,
-    REVIEWS,
-    USER,
-    Api,
-    CommandOpener,
-    ListeningSocket,
-    LogReader,
-    LogThreads,
-    MetricsRequests,
-    PodStreams,
-    ResourceRequests,
-    UsageSource,
-    make_certificate,
-)
-from tfoperator.local.apiserver.objects import CustomResource, builtin_strategies, tfjobs
-from tfoperator.local.apiserver.registry import GarbageCollector, Registry, TokenIssuer, WriteOptions
+from tfoperator.local.apiserver.display.discovery import Discovery
+from tfoperator.local.apiserver.display.openapi import OpenAPI
+from tfoperator.local.apiserver.display.tables import table_formats
+from tfoperator.local.apiserver.http.api import Api
+from tfoperator.local.apiserver.http.bodies import MAX_BODY
+from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
+from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads
+from tfoperator.local.apiserver.http.pod_streams import CommandOpener, PodStreams
+from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
+from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource
+from tfoperator.local.apiserver.objects.strategies import builtin_strategies
+from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollector
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
+from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
-from tfoperator.local.apiserver.storage import Store
+from tfoperator.local.apiserver.storage.store import Store
 from tfoperator.servers.http import StrangersLog
 
 logger = logging.getLogger(__name__)

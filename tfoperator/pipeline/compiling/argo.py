@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tfoperator.launcher.container import rendered_value
+from tfoperator.launcher.container.templates import rendered_value
 from tfoperator.pipeline.compiling.launch_plan import (
     COMMAND,
     GRACE_SECONDS,

@@ -12,7 +12,7 @@ import msgspec
 
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
-from tfoperator.launcher.core import fingerprint
+from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.database_home import database_url
 from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.local_paths import local_path

@@ -13,13 +13,15 @@ from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
-from tfoperator.launcher.core import connect, recorded_execution
+from tfoperator.launcher.core.context import connect
+from tfoperator.launcher.core.record import recorded_execution
 from tfoperator.launcher.platforms.stopping import stop_recorded
 from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.local_paths import remove
-from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState, StepOutcome
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord, RunState, StepOutcome
 
 _STOP_REASON = "its runner died, and it was stopped by a later command"
 

@@ -24,7 +24,7 @@ from tfoperator.launcher import (
     ProcessComponentLauncher,
     TFJobComponentLauncher,
 )
-from tfoperator.launcher.platforms.kubernetes import ObjectComponentLauncher
+from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
 from tfoperator.pipeline.local_paths import local_path
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})

@@ -11,7 +11,8 @@ from tfoperator.launcher import ComponentError, LaunchCancelled, LaunchContext, 
 from tfoperator.pipeline.graph import Graph
 from tfoperator.pipeline.home import ORCHESTRATOR, Home, new_run_id
 from tfoperator.pipeline.runner.progress import StepState, StepView
-from tfoperator.pipeline.store import MetadataStore, RunRecord, RunState
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord, RunState
 
 
 class PipelineResult(msgspec.Struct, frozen=True):

@@ -20,7 +20,7 @@ from tfoperator.launcher import (
     PlatformConfig,
 )
 from tfoperator.pipeline.database_home import open_home
-from tfoperator.pipeline.dsl import Pipeline, graph_of
+from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
@@ -39,7 +39,8 @@ from tfoperator.pipeline.runner.run_records import (
     resumed_run,
 )
 from tfoperator.pipeline.runner.scheduler import RunParts, Scheduler, StepLaunch
-from tfoperator.pipeline.store import MetadataStore, RunRecord
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord
 
 
 @contextmanager

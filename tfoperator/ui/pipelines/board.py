@@ -12,7 +12,7 @@ from typing import Any
 
 from tfoperator.base.clock import Elapsed, Repetition, SystemClock
 from tfoperator.pipeline import Home, StoreError
-from tfoperator.pipeline.store import ExecutionState, RunRecord
+from tfoperator.pipeline.store.records import ExecutionState, RunRecord
 from tfoperator.ui.listening import Listeners
 from tfoperator.ui.pipelines.views import run_row
 

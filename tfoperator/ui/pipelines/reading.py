@@ -7,10 +7,10 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from tfoperator.launcher.core import LaunchRecord
+from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
 from tfoperator.pipeline.home import names_files
-from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, Maker, RunRecord
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
 from tfoperator.ui.pipelines.step_log import LogTail, StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.core import LaunchRecord
+from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
-from tfoperator.pipeline.store import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
 from tfoperator.ui.pipelines.reading import ArtifactFacts, PipelineRunFacts
 
 MAX_TEXT = 4000

@@ -11,7 +11,7 @@ import pytest
 
 from tests.unit.cli.conftest import Run, Said
 from tfoperator.launcher import BaseComponentLauncher
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 
 SAYS = "tests.unit.launcher.executors:Says"
 

@@ -189,10 +189,10 @@ def test_records_may_be_in_postgresql(
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
 
     from tfoperator.base.clock import SystemClock
-    from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+    from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
     from tfoperator.pipeline import Home
     from tfoperator.pipeline.lease import RunLease
-    from tfoperator.pipeline.store import RunRecord
+    from tfoperator.pipeline.store.records import RunRecord
 
     clock = SystemClock()
     home = Home(here / ".tfoperator/pipelines")

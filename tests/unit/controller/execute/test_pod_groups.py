@@ -13,7 +13,7 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerMetrics, OwnedKind, gang_scheduler
-from tfoperator.controller.pods import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 

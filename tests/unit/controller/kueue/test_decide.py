@@ -18,7 +18,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
 from tfoperator.controller.kueue.objects import Flavor, Workload, decode_workload
 from tfoperator.controller.kueue.writes import Verb
-from tfoperator.controller.plan import Observed
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.objects import Pod
 

@@ -25,7 +25,8 @@ from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.controller.plan import Patch, PlanOptions
+from tfoperator.controller.plan.actions import Patch
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus, Pod, PodCondition
 
 SPECS = {"Chief": 1, "PS": 1, "Worker": 2, "Evaluator": 1}

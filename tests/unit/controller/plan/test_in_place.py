@@ -13,8 +13,8 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plann
 from tests.unit.controller.world import PROXY, World
 from tfoperator.api.names import ANNOTATION_RESTART_MODE
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan import PlanOptions
 from tfoperator.controller.plan.in_place import RULE_TIMEOUT
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,

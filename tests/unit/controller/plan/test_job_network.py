@@ -24,8 +24,9 @@ from tests.unit.controller.builders import (
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, Network, TFJob
 from tfoperator.controller import UNIQUE_NAMES, Observed, PlanOptions
-from tfoperator.controller.plan import DeleteReason, PhaseName, Unseen
-from tfoperator.controller.pods import gang_scheduler
+from tfoperator.controller.plan.actions import DeleteReason, PhaseName
+from tfoperator.controller.plan.observed import Unseen
+from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.objects import Pod
 
 SHAPE = {"Chief": 1, "PS": 1, "Worker": 2}

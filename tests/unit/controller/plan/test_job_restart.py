@@ -8,7 +8,7 @@ import pytest
 
 from tests.unit.controller.builders import NOW, ReadablePlan, after, make_job, make_pod, planned, started, with_status
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan import DeleteReason
+from tfoperator.controller.plan.actions import DeleteReason
 from tfoperator.kube.objects import Pod
 
 C = ConditionType

@@ -22,11 +22,14 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import outlives_training
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import ConditionType, Network, RestartPolicy
-from tfoperator.controller.plan import MAX_REQUEUE, Create, Delete, DeleteReason, PlanOptions
+from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
 from tfoperator.controller.plan.conditions import is_finished
+from tfoperator.controller.plan.draft import MAX_REQUEUE
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
-from tfoperator.controller.pods import NAMINGS, Naming, restarts_together
+from tfoperator.controller.pods.manifests import restarts_together
+from tfoperator.controller.pods.naming import NAMINGS, Naming
 
 POLICIES = st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])
 PICK = st.integers(0, 1000)

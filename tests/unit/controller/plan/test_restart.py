@@ -10,7 +10,7 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, termi
 from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import RestartPolicy
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,

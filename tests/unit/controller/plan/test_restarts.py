@@ -21,7 +21,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan import Create, Delete, DeleteReason, PlanOptions
+from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import Pod, PodCondition
 
 C = ConditionType

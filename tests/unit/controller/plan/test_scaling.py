@@ -24,7 +24,8 @@ from tfoperator.api import names
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import PLAIN_NAMES
-from tfoperator.controller.plan import DeleteReason, PlanOptions
+from tfoperator.controller.plan.actions import DeleteReason
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import Pod
 
 C = ConditionType

@@ -23,7 +23,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan import LogLines, LookAtLog, NewestLine, Observed, TakeStacks
+from tfoperator.controller.plan.actions import LookAtLog, TakeStacks
+from tfoperator.controller.plan.observed import LogLines, NewestLine, Observed
 from tfoperator.kube.objects import Pod
 from tfoperator.operator.witnesses.log_looks import new_line
 

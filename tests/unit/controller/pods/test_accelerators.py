@@ -8,7 +8,7 @@ import pytest
 from tests.unit.controller.builders import ReadablePlan, make_job, planned
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import Accelerator
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 
 GPU = "nvidia.com/gpu"
 VOLUME = {"name": "nvidia", "hostPath": {"path": "/opt/nvidia"}}

@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, label, make_job, planned
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 
 
 def plan_new(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> ReadablePlan:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned
 from tfoperator.api.v1.types import ConditionType, ReplicaType
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 
 IMAGE = "example.com/tensorflow:2"
 OPTIONS = PlanOptions(default_ps_image=IMAGE)

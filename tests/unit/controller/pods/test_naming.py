@@ -18,7 +18,7 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.kube.objects import Service
 
 UID = "1b4e28ba-2fa1-11d2-883f-0016d3cca427"

@@ -10,8 +10,7 @@ import pytest
 from tests.unit.controller.builders import NOW, TEMPLATE, job_service, make_job, make_pod, make_service, with_status
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
-from tfoperator.controller.pods import UNIQUE_NAMES, naming_in_use, network_in_use
-from tfoperator.controller.pods.naming import PLAIN_NAMES
+from tfoperator.controller.pods.naming import PLAIN_NAMES, UNIQUE_NAMES, naming_in_use, network_in_use
 from tfoperator.kube.objects import Pod, Service
 
 PER_REPLICA, PER_JOB = Network.PER_REPLICA, Network.PER_JOB

@@ -8,7 +8,7 @@ import pytest
 from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.controller.plan import PlanOptions
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.cluster import TFConfig
 
 

@@ -9,7 +9,8 @@ from tests.support.threads import no_threads_left
 from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.launcher.container.backend import Launch, LogForwarder
-from tfoperator.launcher.core import LaunchContext, WorkDirectory
+from tfoperator.launcher.core.context import LaunchContext
+from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.logs.lines import LogCut, NoLog
 
 

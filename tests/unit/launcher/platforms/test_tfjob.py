@@ -19,9 +19,9 @@ from tfoperator.base.clock import StopSignal
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher import LaunchContext
-from tfoperator.launcher.container import Launch
-from tfoperator.launcher.core import WorkDirectory
-from tfoperator.launcher.platforms.kubernetes import ApiCalls
+from tfoperator.launcher.container.backend import Launch
+from tfoperator.launcher.core.record import WorkDirectory
+from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tfoperator.launcher import ExecutorContainerSpec
-from tfoperator.pipeline.compiling import LauncherPods, LaunchPlan, launch_plan
+from tfoperator.pipeline.compiling.launch_plan import LauncherPods, LaunchPlan, launch_plan
 from tfoperator.pipeline.graph import Graph, Step
 from tfoperator.pipeline.values import OUTPUT, Value
 

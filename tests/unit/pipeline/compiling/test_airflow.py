@@ -6,7 +6,8 @@ import pytest
 
 from tests.unit.pipeline.compiling.plans import graph, plan, pods
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.compiling import airflow_file, launch_plan
+from tfoperator.pipeline.compiling.airflow import airflow_file
+from tfoperator.pipeline.compiling.launch_plan import launch_plan
 
 
 def literal(text: str, name: str) -> object:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 
 from tests.unit.pipeline.compiling.plans import graph, plan, pods
-from tfoperator.pipeline.compiling import argo_workflow, launch_plan
+from tfoperator.pipeline.compiling.argo import argo_workflow
+from tfoperator.pipeline.compiling.launch_plan import launch_plan
 
 
 def test_tasks_follow_the_channels_and_values_reach_no_template_as_they_are() -> None:

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tests.unit.pipeline.compiling.plans import graph, pods
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.compiling import Claim, airflow_file, argo_workflow, launch_plan, steps_digest
-from tfoperator.pipeline.compiling.launch_plan import object_names, outside_of_claims
+from tfoperator.pipeline.compiling.airflow import airflow_file
+from tfoperator.pipeline.compiling.argo import argo_workflow
+from tfoperator.pipeline.compiling.launch_plan import Claim, launch_plan, object_names, outside_of_claims, steps_digest
 
 NAMES = st.tuples(st.sampled_from("ab1"), st.text("aB1-_.", max_size=30), st.sampled_from("bB2")).map("".join)
 

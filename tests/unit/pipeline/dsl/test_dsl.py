@@ -15,7 +15,7 @@ from tfoperator.pipeline import (
     make_spec_class,
     standard_artifacts,
 )
-from tfoperator.pipeline.dsl import graph_of
+from tfoperator.pipeline.dsl.pipeline import graph_of
 from tfoperator.pipeline.graph import FromOutside, ready
 from tfoperator.pipeline.values import OUTPUT, Value
 

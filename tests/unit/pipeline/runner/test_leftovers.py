@@ -9,11 +9,12 @@ from hack.s3_server import BUCKET
 from tests.support.fixtures import s3, s3_variables
 from tfoperator.base.object_store import Objects, ObjectStoreError
 from tfoperator.launcher import Execution
-from tfoperator.launcher.core import Artifact
+from tfoperator.launcher.core.component import Artifact
 from tfoperator.pipeline import Home, RunInProgress
 from tfoperator.pipeline.driver import publish
-from tfoperator.pipeline.runner import clean_run, old_runs
-from tfoperator.pipeline.store import MetadataStore, RunRecord
+from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import RunRecord
 
 __all__ = ["s3", "s3_variables"]
 

@@ -14,8 +14,8 @@ from tests.support.fixtures import s3, s3_variables
 from tests.unit.pipeline.samples import DONE, runner, states
 from tfoperator.base.object_store import Objects
 from tfoperator.launcher import ExecutorClassSpec, LaunchContext
-from tfoperator.launcher.core import MalformedOutput
 from tfoperator.launcher.core.output import read_output
+from tfoperator.launcher.core.output_document import MalformedOutput
 from tfoperator.pipeline import (
     BaseComponent,
     Channel,
@@ -26,7 +26,7 @@ from tfoperator.pipeline import (
     PipelineFailed,
     make_spec_class,
 )
-from tfoperator.pipeline.runner import clean_run
+from tfoperator.pipeline.runner.leftovers import clean_run
 
 __all__ = ["s3", "s3_variables"]
 

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.pipeline.store import MetadataStore, StoreError, lineage_of
 from tfoperator.pipeline.store.converting import kept_copy
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.lineage import lineage_of
+from tfoperator.pipeline.store.metadata_store import MetadataStore
 
 TABLES = """
 CREATE TABLE "Type" (id INTEGER PRIMARY KEY, name VARCHAR(255), type_kind VARCHAR(16), UNIQUE (name, type_kind));

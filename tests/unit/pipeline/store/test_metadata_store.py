@@ -15,16 +15,11 @@ import pytest
 from tests.support.threads import run_at_once
 from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.launcher import Artifact, OwnershipLost
-from tfoperator.pipeline.store import (
-    Lease,
-    Maker,
-    MetadataStore,
-    RunRecord,
-    StepOutcome,
-    StoreError,
-    file_changes,
-    lineage_of,
-)
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.lineage import lineage_of
+from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.records import Lease, Maker, RunRecord, StepOutcome
+from tfoperator.pipeline.store.sqlite_file import file_changes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

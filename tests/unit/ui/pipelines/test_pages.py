@@ -18,10 +18,10 @@ from tests.support.threads import InThread
 from tests.support.visitor import World, until, until_all
 from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
-from tfoperator.launcher.core import LaunchRecord, WorkDirectory
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore, PipelineFailed
 from tfoperator.pipeline.home import StepLog
-from tfoperator.pipeline.store import RunRecord
+from tfoperator.pipeline.store.records import RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 

@@ -13,7 +13,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from tfoperator.pipeline.compiling import Claim, LauncherPods, LaunchPlan
+    from tfoperator.pipeline.compiling.launch_plan import Claim, LauncherPods, LaunchPlan
 
 
 class Orchestrator(StrEnum):
@@ -72,7 +72,7 @@ def compile_pipeline(
     if template and to is not Orchestrator.ARGO:
         raise CliError("--template is for Argo")
     with in_words("Nothing was written."):
-        from tfoperator.pipeline.compiling import LauncherPods
+        from tfoperator.pipeline.compiling.launch_plan import LauncherPods
 
         loaded = load(file, single_values("--param", params), cache=None, hint="Nothing was written.")
         options = {"--platform": launching.platform, "--tmp-path": launching.tmp_path}
@@ -102,9 +102,8 @@ def compile_pipeline(
 
 def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
     from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
-    from tfoperator.pipeline.compiling import launch_plan
-    from tfoperator.pipeline.compiling.launch_plan import logs_folder, outside_of_claims
-    from tfoperator.pipeline.dsl import graph_of
+    from tfoperator.pipeline.compiling.launch_plan import launch_plan, logs_folder, outside_of_claims
+    from tfoperator.pipeline.dsl.pipeline import graph_of
     from tfoperator.pipeline.pipeline_file import LoadedPipeline
 
     assert isinstance(loaded, LoadedPipeline)
@@ -121,7 +120,8 @@ def _plan(loaded: object, platform: str, pods: LauncherPods) -> LaunchPlan:
 
 
 def _written(plan: LaunchPlan, to: Orchestrator, *, template: bool) -> str:
-    from tfoperator.pipeline.compiling import airflow_file, argo_workflow
+    from tfoperator.pipeline.compiling.airflow import airflow_file
+    from tfoperator.pipeline.compiling.argo import argo_workflow
 
     if to is Orchestrator.AIRFLOW:
         return airflow_file(plan)
@@ -132,7 +132,7 @@ def _written(plan: LaunchPlan, to: Orchestrator, *, template: bool) -> str:
 
 
 def _claims(given: list[str] | None) -> tuple[Claim, ...]:
-    from tfoperator.pipeline.compiling import Claim
+    from tfoperator.pipeline.compiling.launch_plan import Claim
 
     found: list[Claim] = []
     for text in ["pipeline:/data"] if given is None else [one for one in given if one]:

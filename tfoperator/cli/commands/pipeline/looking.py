@@ -110,7 +110,7 @@ def graph(
     if what.endswith(".py"):
         with in_words():
             from tfoperator.pipeline.drawing import draw
-            from tfoperator.pipeline.dsl import graph_of
+            from tfoperator.pipeline.dsl.pipeline import graph_of
             from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
             if not Path(what).is_file():

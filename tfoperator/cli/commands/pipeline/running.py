@@ -148,7 +148,7 @@ def clean(
 ) -> None:
     """Remove the records and logs of runs that are over; the lineage of what they made stays known."""
     with opened(home) as (place, store):
-        from tfoperator.pipeline.runner import clean_run, old_runs
+        from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 
         wanted = [place.find(store, one) for one in runs] if runs else old_runs(place, store, keep)
         for found in wanted:

@@ -131,8 +131,8 @@ def _decoded(given: list[str] | None) -> dict[str, str]:
 
 def _check_steps(file: str, loaded: LoadedPipeline, wanted: str) -> None:
     """Check that the steps are those of the compilation: the orchestrator would never run others."""
-    from tfoperator.pipeline.compiling import steps_digest
-    from tfoperator.pipeline.dsl import graph_of
+    from tfoperator.pipeline.compiling.launch_plan import steps_digest
+    from tfoperator.pipeline.dsl.pipeline import graph_of
 
     graph = graph_of(loaded.pipeline)
     if wanted and steps_digest({one.name: one.after for one in graph.steps}) != wanted:

@@ -11,15 +11,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.container import LAUNCH_LABEL, Launch, LogForwarder, Mailbox, NeverStarted
-from tfoperator.launcher.core import (
-    CLEAN_UP_POLICY,
-    OUTPUT_FILE,
-    ContainerEnd,
-    PermanentFailure,
-    PlatformUnavailable,
-    RetryPolicy,
-)
+from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, Mailbox, NeverStarted
+from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
+from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.docker.client import connect_log, read_file
 
 if TYPE_CHECKING:

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tfoperator.launcher.core import MAX_OUTPUT_BYTES, PlatformUnavailable
+from tfoperator.launcher.core.errors import PlatformUnavailable
+from tfoperator.launcher.core.output_document import MAX_OUTPUT_BYTES
 from tfoperator.logs.lines import LogConnection, LogCut, NoLog
 
 if TYPE_CHECKING:

@@ -12,16 +12,11 @@ from typing import Any, Self
 
 import yaml
 
-from tfoperator.launcher.container import ContainerComponentLauncher, Launch, object_name
-from tfoperator.launcher.core import (
-    ExecutorContainerSpec,
-    ExecutorSpec,
-    NoLauncherError,
-    PlatformConfig,
-    PlatformConfigError,
-    merge_values,
-    output_file,
-)
+from tfoperator.launcher.container.backend import Launch, object_name
+from tfoperator.launcher.container.launcher import ContainerComponentLauncher
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig, merge_values
+from tfoperator.launcher.core.errors import NoLauncherError, PlatformConfigError
+from tfoperator.launcher.core.output import output_file
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
 

@@ -24,8 +24,9 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS, Resource
-from tfoperator.launcher.container import Launch
-from tfoperator.launcher.core import CLEAN_UP_POLICY, PermanentFailure, PlatformUnavailable, RetryPolicy
+from tfoperator.launcher.container.backend import Launch
+from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
+from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.logs.lines import LogConnection, open_pod_log
 
 logger = logging.getLogger(__name__)

@@ -15,22 +15,12 @@ import yaml
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
-from tfoperator.launcher.container import (
-    Backend,
-    ContainerComponentLauncher,
-    Launch,
-    LogForwarder,
-    NeverStarted,
-    object_name,
-)
-from tfoperator.launcher.core import (
-    OUTPUT_FILE,
-    ContainerEnd,
-    ExecutorContainerSpec,
-    ExecutorSpec,
-    PlatformConfig,
-    PlatformConfigError,
-)
+from tfoperator.launcher.container.backend import Backend, Launch, LogForwarder, NeverStarted, object_name
+from tfoperator.launcher.container.launcher import ContainerComponentLauncher
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.errors import PlatformConfigError
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.layers import BASE, MergedPod, merge_layers

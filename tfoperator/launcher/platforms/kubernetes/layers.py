@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.kube.patches import ONE_OF, StrategicMergeError, merge_keys, strategic_merge
-from tfoperator.launcher.core import PlatformConfigError
+from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.platforms.kubernetes.config import PodLayer
 
 Json = dict[str, Any]

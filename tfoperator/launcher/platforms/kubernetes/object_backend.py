@@ -18,8 +18,9 @@ from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import HasMetadata, PartialObject
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Decoder, WatchEventType, decoder
-from tfoperator.launcher.container import LAUNCH_LABEL, Launch, Mailbox, NeverStarted
-from tfoperator.launcher.core import ContainerEnd, LaunchCancelled, PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, Mailbox, NeverStarted
+from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
+from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
 
 logger = logging.getLogger(__name__)

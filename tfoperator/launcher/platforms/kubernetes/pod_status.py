@@ -19,7 +19,8 @@ from tfoperator.kube.objects import (
     PodStatus,
 )
 from tfoperator.kube.verbs import decoder
-from tfoperator.launcher.core import OUTPUT_FILE, ContainerEnd
+from tfoperator.launcher.core.output import ContainerEnd
+from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.local.apiserver.objects import CustomResource
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
 OPENAPI_V2_TYPE = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf"

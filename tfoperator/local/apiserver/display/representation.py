@@ -14,7 +14,8 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage import StoredObject, StoredPage, encode, list_metadata
+from tfoperator.local.apiserver.storage.listing import StoredPage, list_metadata
+from tfoperator.local.apiserver.storage.store import StoredObject, encode
 
 _Dict = dict[str, Any]
 

@@ -14,7 +14,7 @@ import msgspec
 from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
 from tfoperator.local.apiserver.members import member_at
-from tfoperator.local.apiserver.objects import CustomResource
+from tfoperator.local.apiserver.objects.custom_resources import CustomResource
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 _Dict = dict[str, Any]

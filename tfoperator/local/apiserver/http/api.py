@@ -10,7 +10,8 @@ from typing import Any
 from aiohttp import web
 
 from tfoperator.local.apiserver import errors
-from tfoperator.local.apiserver.display import OPENAPI_V2_TYPE, VERSION, Discovery, OpenAPI, openapi_v2_protobuf
+from tfoperator.local.apiserver.display.discovery import VERSION, Discovery
+from tfoperator.local.apiserver.display.openapi import OPENAPI_V2_TYPE, OpenAPI, openapi_v2_protobuf
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.bodies import (
     JSON,
@@ -24,9 +25,9 @@ from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import review_at, reviewed
 from tfoperator.local.apiserver.http.url_paths import parse_path
-from tfoperator.local.apiserver.registry import KEYS_PATH, KEYS_TYPE, TokenIssuer
+from tfoperator.local.apiserver.registry.service_account_tokens import KEYS_PATH, KEYS_TYPE, TokenIssuer
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage import encode
+from tfoperator.local.apiserver.storage.store import encode
 
 logger = logging.getLogger(__name__)
 

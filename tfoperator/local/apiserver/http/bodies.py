@@ -13,9 +13,10 @@ from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.members import is_int64, parse_int64, query_flag
-from tfoperator.local.apiserver.registry import DeleteOptions, WriteOptions
+from tfoperator.local.apiserver.registry.deletion import DeleteOptions
+from tfoperator.local.apiserver.registry.registry import WriteOptions
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage import StoredObject, encode
+from tfoperator.local.apiserver.storage.store import StoredObject, encode
 
 MAX_BODY = 3 * 1024 * 1024
 """Maximum bytes of a request body, as in kube-apiserver."""

@@ -18,7 +18,8 @@ from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.bodies import json_answer, no_such_path
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.resource_types import METRICS, NODE_METRICS, NODES, POD_METRICS, PODS, ResourceType
-from tfoperator.local.apiserver.storage import Store, encode, parse_selector
+from tfoperator.local.apiserver.storage.selectors import parse_selector
+from tfoperator.local.apiserver.storage.store import Store, encode
 from tfoperator.local.usage import ContainerUsage, Usage
 
 UsageSource = Callable[[], Usage | None]

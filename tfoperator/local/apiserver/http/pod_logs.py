@@ -18,7 +18,7 @@ from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import PODS
-from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime import LogRequest
 
 logger = logging.getLogger(__name__)

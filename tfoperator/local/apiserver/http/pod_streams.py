@@ -20,7 +20,7 @@ from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
 from tfoperator.local.apiserver.http.pod_logs import LogChunks, LogReader, LogThreads, choose_container, log_request
 from tfoperator.local.apiserver.members import query_flag
-from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime import Beside, LaunchError, LogRequest
 
 T = TypeVar("T")

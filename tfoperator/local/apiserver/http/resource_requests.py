@@ -15,7 +15,8 @@ from aiohttp import web
 
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver import errors
-from tfoperator.local.apiserver.display import Representation, TableFormat, negotiate, representation
+from tfoperator.local.apiserver.display.representation import Representation, negotiate, representation
+from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.bodies import (
     JSON,
@@ -34,22 +35,13 @@ from tfoperator.local.apiserver.http.pod_streams import PodStreams, no_ports
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
 from tfoperator.local.apiserver.http.watch_streams import Watcher, check_watch_options, serve
 from tfoperator.local.apiserver.members import query_flag
-from tfoperator.local.apiserver.registry import (
-    APPLY,
-    Patcher,
-    Registry,
-    TokenIssuer,
-    WriteOptions,
-    Written,
-    apply_configuration,
-    bind,
-    evict,
-    patcher,
-    rescaled,
-    scale_of,
-)
+from tfoperator.local.apiserver.registry.patch import APPLY, Patcher, apply_configuration, patcher
+from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
+from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
+from tfoperator.local.apiserver.registry.subresources import bind, evict, rescaled, scale_of
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType
-from tfoperator.local.apiserver.storage import ListRequest, Store, StoredObject, encode, list_page
+from tfoperator.local.apiserver.storage.listing import ListRequest, list_page
+from tfoperator.local.apiserver.storage.store import Store, StoredObject, encode
 
 _DEFAULT_WATCH_SECONDS = (1800, 3600)  # kube-apiserver draws from one to two times its --min-request-timeout
 

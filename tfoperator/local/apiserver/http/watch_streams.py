@@ -11,20 +11,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Protocol
 
-from tfoperator.local.apiserver.display import Representation
+from tfoperator.local.apiserver.display.representation import Representation
 from tfoperator.local.apiserver.errors import StatusError, expired
 from tfoperator.local.apiserver.resource_types import ResourceType
-from tfoperator.local.apiserver.storage import (
-    Compacted,
-    ListRequest,
-    Store,
-    StoreChange,
-    StoredObject,
-    encode,
-    match_forbidden,
-    parse_revision,
-    too_large,
-)
+from tfoperator.local.apiserver.storage.listing import ListRequest, match_forbidden, parse_revision, too_large
+from tfoperator.local.apiserver.storage.store import Compacted, Store, StoreChange, StoredObject, encode
 
 BACKLOG_LIMIT = 10_000
 """Lines that a client may lag behind. Beyond that its watch is ended, so that one that doesn't read can't fill the

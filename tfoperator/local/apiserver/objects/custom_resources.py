@@ -17,7 +17,7 @@ from tfoperator.local.apiserver.objects.field_sets import custom_layout
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
 from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
-from tfoperator.local.apiserver.storage import ServedView
+from tfoperator.local.apiserver.storage.store import ServedView
 
 _Dict = dict[str, Any]
 

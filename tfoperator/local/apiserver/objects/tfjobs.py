@@ -25,7 +25,7 @@ from tfoperator.api.schema import V1ALPHA2_TYPES, crd
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, forbidden
 from tfoperator.local.apiserver.members import member_at
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource, custom_view
-from tfoperator.local.apiserver.storage import encode
+from tfoperator.local.apiserver.storage.store import encode
 
 _Dict = dict[str, Any]
 

@@ -11,7 +11,7 @@ from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver.errors import bad_request, conflict, invalid, not_supported
 from tfoperator.local.apiserver.members import put_list
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
-from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.apiserver.storage.store import StoredObject
 
 _Dict = dict[str, Any]
 

@@ -22,7 +22,7 @@ from tfoperator.local.apiserver.registry.deletion import (
 )
 from tfoperator.local.apiserver.registry.registry import Registry
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
-from tfoperator.local.apiserver.storage import Store, StoreChange, StoredObject
+from tfoperator.local.apiserver.storage.store import Store, StoreChange, StoredObject
 
 logger = logging.getLogger(__name__)
 

@@ -21,7 +21,9 @@ from tfoperator.kube.patches import StrategicMergeError
 from tfoperator.kube.patches import strategic_merge as merge_strategically
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unprocessable, unsupported_media_type
-from tfoperator.local.apiserver.objects import Owner, apply, check_identity, check_types
+from tfoperator.local.apiserver.objects.field_managers import Owner, apply
+from tfoperator.local.apiserver.objects.json_types import check_types
+from tfoperator.local.apiserver.objects.metadata import check_identity
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
 from tfoperator.local.apiserver.resource_types import ResourceType
 

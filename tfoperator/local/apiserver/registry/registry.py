@@ -18,24 +18,20 @@ from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.members import content_of
-from tfoperator.local.apiserver.objects import (
-    Layout,
-    Owned,
-    Owner,
-    Strategy,
-    after_update,
-    builtin_layout,
+from tfoperator.local.apiserver.objects.field_managers import Owned, Owner, after_update, managed_fields
+from tfoperator.local.apiserver.objects.field_sets import Layout, builtin_layout
+from tfoperator.local.apiserver.objects.json_types import check_types
+from tfoperator.local.apiserver.objects.metadata import (
     carry_over,
     check_identity,
-    check_types,
     generated_name,
-    managed_fields,
     validate_metadata,
     validate_metadata_update,
 )
+from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions, plan_deletion
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
-from tfoperator.local.apiserver.storage import Store, StoredObject
+from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
 _Dict = dict[str, Any]
 _NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated name exists

@@ -15,12 +15,12 @@ import msgspec
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver.errors import StatusError, bad_request, conflict, invalid, invalid_value, required
 from tfoperator.local.apiserver.members import member_at
-from tfoperator.local.apiserver.objects import check_identity
+from tfoperator.local.apiserver.objects.metadata import check_identity
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.patch import Patcher
 from tfoperator.local.apiserver.registry.registry import Registry
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType, ScalePaths
-from tfoperator.local.apiserver.storage import StoredObject
+from tfoperator.local.apiserver.storage.store import StoredObject
 
 _Dict = dict[str, Any]
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tfoperator.local.apiserver.display import OpenAPI, openapi_v2_protobuf
-from tfoperator.local.apiserver.objects import tfjobs
+from tfoperator.local.apiserver.display.openapi import OpenAPI, openapi_v2_protobuf
+from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.resource_types import BUILTIN, NODE_METRICS
 
 CUSTOM = tfjobs()
