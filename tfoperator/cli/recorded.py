@@ -24,15 +24,17 @@ if TYPE_CHECKING:
     from tfoperator.sdk import TFJobClient
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
+_STAMP = len("20260131-235959")  # of a name; in one second several can begin
 
 
 def kept_runs() -> list[KeptRun]:
     """Return the runs of the current directory, the newest first."""
     try:
         found = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and _is_run(path)]
+        found.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_ctime_ns), reverse=True)
     except OSError:
         return []
-    return [read_run(path) for path in sorted(found, reverse=True)]
+    return [read_run(path) for path in found]
 
 
 def read_run(directory: Path) -> KeptRun:
