@@ -31,7 +31,7 @@ def kept_runs() -> list[KeptRun]:
     """Return the runs of the current directory, the newest first."""
     try:
         found = [path for path in RUNS.iterdir() if path.name[:1].isdecimal() and _is_run(path)]
-        found.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_ctime_ns), reverse=True)
+        found.sort(key=lambda path: (path.name[:_STAMP], path.stat().st_mtime_ns), reverse=True)
     except OSError:
         return []
     return [read_run(path) for path in found]
