@@ -25,7 +25,8 @@ from tfoperator.controller import (
     status_patch,
 )
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.objects import Deployment, HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
+from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 from tfoperator.kube.patches import strategic_merge
 
 GRACE = 30

@@ -14,7 +14,7 @@ from tfoperator.controller.collaborators import (
 )
 from tfoperator.controller.controller import ControllerOptions, TFJobController
 from tfoperator.controller.execute.status import status_patch
-from tfoperator.controller.kinds import OwnedKind, expectation_key
+from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.kueue.objects import FLAVORS, WORKLOADS
 from tfoperator.controller.ledger import StaleCache, is_older
 from tfoperator.controller.observe.informers import ControllerInformers
@@ -81,7 +81,6 @@ __all__ = [
     "StaleCache",
     "TFJobController",
     "decode_pod_group",
-    "expectation_key",
     "gang_scheduler",
     "is_managed_by_others",
     "is_older",

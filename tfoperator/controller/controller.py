@@ -13,6 +13,7 @@ from collections.abc import Callable
 import msgspec
 
 from tfoperator.api.templates import NotKept
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.executor import PlanExecutor
@@ -135,6 +136,13 @@ class TFJobController:
         """Return whether the last sync of a job left nothing to do, and the caches show no change since."""
         return self._ledger.memory.settled(job.metadata.uid) == self._observer.versions(job)
 
+    def newer_usage(self, job: TFJob) -> JobUsage | None:
+        """Return the job's usage if its status has an older one, with the goodput of now. Thread-safe."""
+        usage, written = self._ledger.memory.usage(job.metadata.uid), job.status.usage
+        if usage is None or (written is not None and usage.time <= written.time):
+            return None
+        return usage.with_goodput(self._clock.now())
+
     # Syncing.
 
     def _process(self, key: str) -> None:
@@ -176,6 +184,7 @@ class TFJobController:
         except NotKept:
             observed, decided = self._planned(self._observer.with_templates(observed))
         self._ledger.cache_lag.verify(observed, decided)
+        self._ledger.memory.used(cached.metadata.uid, decided.status.usage)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
         nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)

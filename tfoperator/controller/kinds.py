@@ -1,11 +1,10 @@
-"""The kinds of objects that the controller creates, changes and deletes, and the key under which it expects them."""
+"""The kinds of objects that the controller creates, changes and deletes."""
 
 from __future__ import annotations
 
 from typing import Literal
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.expectations import ExpectationKey
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 
 OwnedKind = Literal["pods", "services", "podgroups", "deployments"]
@@ -30,8 +29,3 @@ NOUNS: dict[ObjectKind, str] = {
     "tfjobs": "TFJob",
 }
 """The noun for one object of each kind in messages."""
-
-
-def expectation_key(owner_uid: str, replica_type: str | None, kind: ObjectKind) -> ExpectationKey:
-    """Return the key for objects of one replica type (in any case); empty or None for objects of no replica."""
-    return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)

@@ -36,6 +36,11 @@ class ExpectationKey(msgspec.Struct, frozen=True):
     """The kind of objects: the plural name of their resource, such as `pods`."""
 
 
+def expectation_key(owner_uid: str, replica_type: str | None, kind: str) -> ExpectationKey:
+    """Return the key for objects of one replica type (in any case); empty or None for objects of no replica."""
+    return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)
+
+
 class _Outstanding:
     """The changes still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
 

@@ -17,6 +17,8 @@ from typing import TypeVar
 import msgspec
 from msgspec.structs import force_setattr
 
+from tfoperator.kube.kept import KEPT_ANNOTATIONS, KEPT_LABELS, MAX_REQUESTS, ContainerSpec
+
 
 def timestamp(moment: datetime) -> str:
     """Return a `metav1.Time`: RFC 3339 in UTC, whole seconds."""
@@ -116,11 +118,18 @@ class ContainerStateTerminated(msgspec.Struct, frozen=True, gc=False, rename="ca
     started_at: datetime | None = None
 
 
+class ContainerStateRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """Since when a container runs, by its node's clock."""
+
+    started_at: datetime | None = None
+
+
 class ContainerState(msgspec.Struct, frozen=True, gc=False):
-    """At most one member is set; none means that the state is unknown yet. `running` only tells presence."""
+    """At most one member is set; none means that the state is unknown yet."""
 
     waiting: ContainerStateWaiting | None = None
     terminated: ContainerStateTerminated | None = None
+    running: ContainerStateRunning | None = None
 
 
 class ContainerStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -143,13 +152,14 @@ class PodCondition(msgspec.Struct, frozen=True, gc=False):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a pod's spec that the operator reads."""
+    """The fields of a pod's spec that the operator reads. `requests` is JSON: what decides on the resources."""
 
     node_name: str = ""
     restart_policy: str = ""
     active_deadline_seconds: int | None = None
     subdomain: str = ""
     scheduling_group: dict[str, str] | None = None
+    requests: str = msgspec.field(default="", name="-")
 
 
 class PodStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -175,32 +185,9 @@ class Service(HasMetadata, frozen=True, gc=False):
     """A service, trimmed: nothing reads its spec."""
 
 
-class DeploymentStatus(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The fields of a deployment's status that the controller reads."""
-
-    available_replicas: int = 0
-
-
-class Deployment(HasMetadata, frozen=True, gc=False):
-    """A deployment, trimmed."""
-
-    status: DeploymentStatus = msgspec.field(default_factory=DeploymentStatus)
-
-
 # Decoding for caches. Pods and services of one job, and of one operator, have equal values: label keys, owner,
 # conditions, container states. They share these, and keep only what is in use, whatever an object's maker adds.
 
-GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
-"""On a pod: the PodGroup that it is a member of, for Volcano."""
-
-_OURS = "training.kubeflow.org/"
-_LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
-_OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
-KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
-KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
-_ANNOTATIONS = ("restarts", "job-restarts", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
-KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
-"""Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
 _MAX_VALUE = 1024
 """Characters of an annotation's value, or of an owner's names together, which for an object that exists are 700."""
 
@@ -262,7 +249,18 @@ def compacting(
     return decode_compact
 
 
-_decode_pod = compacting(msgspec.json.Decoder(Pod).decode)
+class _AskingSpec(PodSpec, frozen=True, gc=False, rename="camel"):
+    containers: tuple[ContainerSpec, ...] = ()
+    init_containers: tuple[ContainerSpec, ...] = ()
+    resources: dict[str, object] | None = None
+    overhead: dict[str, object] | None = None
+
+
+class _AskingPod(Pod, frozen=True, gc=False):
+    spec: _AskingSpec = msgspec.field(default_factory=_AskingSpec)
+
+
+_decode_pod = compacting(msgspec.json.Decoder(_AskingPod).decode)
 
 decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decoder(PartialObject).decode)
 """Decode any object's metadata for a cache: shared, only what is in use. Raises msgspec.DecodeError."""
@@ -270,22 +268,24 @@ decode_partial: Callable[[bytes], PartialObject] = compacting(msgspec.json.Decod
 decode_service: Callable[[bytes], Service] = compacting(msgspec.json.Decoder(Service).decode)
 """Decode a service for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
 
-decode_deployment: Callable[[bytes], Deployment] = compacting(msgspec.json.Decoder(Deployment).decode)
-"""Decode a deployment for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
-
 
 def decode_nothing(_: bytes) -> None:
-    """Decode nothing: for responses to writes that no caller reads, since the watch delivers the object.
-
-    A client given this decoder requests only the object's metadata.
-    """
+    """Decode nothing: for responses to writes that no caller reads. A client then asks for the metadata alone."""
 
 
 def decode_pod(data: bytes) -> Pod:
     """Decode a pod for a cache: trimmed, shared, only what is in use. Raises msgspec.DecodeError."""
-    pod = _decode_pod(data)
-    if pod.spec.scheduling_group is None:  # a dict can't be shared
-        force_setattr(pod, "spec", _shared.setdefault(pod.spec, pod.spec))
+    asking = _decode_pod(data)
+    asked, requests = asking.spec, b""
+    if asked.overhead or asked.resources or any(one.resources for one in (*asked.containers, *asked.init_containers)):
+        members = {"containers": asked.containers, "initContainers": asked.init_containers}
+        requests = msgspec.json.encode({**members, "resources": asked.resources, "overhead": asked.overhead})
+    kept = intern(requests.decode()) if len(requests) <= MAX_REQUESTS else ""
+    group, deadline = asked.scheduling_group, asked.active_deadline_seconds
+    spec = PodSpec(asked.node_name, asked.restart_policy, deadline, asked.subdomain, group, kept)
+    pod = Pod(asking.metadata, spec, asking.status)
+    if group is None:  # a dict can't be shared
+        force_setattr(pod, "spec", _shared.setdefault(spec, spec))
     status = pod.status
     force_setattr(status, "phase", intern(status.phase))
     if conditions := status.conditions:

@@ -201,6 +201,7 @@ class Parts:
             metrics=PrometheusProgressMetrics(self._metrics.registry, is_leader),
             queue_metrics=self._metrics.queues,
             clock=self._clock,
+            usage_of=lambda job: self.controller.newer_usage(job),
         )
 
     def _make_archive(self, source: ArchiveSource | None) -> LogArchive | None:

@@ -51,7 +51,7 @@ def record_age(job: TFJob, now: datetime) -> float | None:
 
 
 def has_changed(old: TFJob, new: TFJob) -> bool:
-    """Return whether the jobs differ in more than the record of our own comparison, and the progress of the training.
+    """Return whether the jobs differ in more than our own record, the progress of the training, and its usage.
 
     Reports of progress come every few seconds, and are no sign that a cache has missed something.
     """
@@ -59,7 +59,7 @@ def has_changed(old: TFJob, new: TFJob) -> bool:
         return True
     before = old.status
     return before != msgspec.structs.replace(
-        new.status, last_reconcile_time=before.last_reconcile_time, progress=before.progress
+        new.status, last_reconcile_time=before.last_reconcile_time, progress=before.progress, usage=before.usage
     )
 
 

@@ -92,7 +92,8 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     this outcome. `stalled` is the message of the condition Stalled while that is true, and `behind` are the replicas
     that it names. `overdue`: it failed since its `activeDeadlineSeconds` were over. `backoff_limit` is the job's.
     `full_disk` is a folder of the run on a disk that is full; empty if there is room, or that is unknown. `apart` are
-    replicas that train, and of which none opened the port at which TF_CONFIG says that the others find it.
+    replicas that train, and of which none opened the port at which TF_CONFIG says that the others find it. `usage` says
+    what the job's time went to, if it has ended.
     """
 
     namespace: str
@@ -106,4 +107,5 @@ class JobFacts(msgspec.Struct, frozen=True, kw_only=True):
     full_disk: str = ""
     apart: tuple[str, ...] = ()
     typed: Typed = Typed.MANIFEST
+    usage: str = ""
     replicas: tuple[ReplicaFacts, ...] = ()

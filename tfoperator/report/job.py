@@ -12,6 +12,7 @@ from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXC
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
+from tfoperator.api.usage_text import usage_text
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.objects import Pod
@@ -74,6 +75,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
     behind = _STATED_BEHIND.search(told)
     policy = job.spec.run_policy
     running = has_condition(job, ConditionType.RUNNING)
+    usage = job.status.usage
     return JobFacts(
         namespace=job.metadata.namespace,
         name=job.metadata.name,
@@ -83,6 +85,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
         backoff_limit=policy.backoff_limit if policy is not None else None,
+        usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
     )
 
 

@@ -59,7 +59,8 @@ class Restart(msgspec.Struct, frozen=True, rename="camel"):
 class Report(msgspec.Struct, frozen=True, rename="camel"):
     """The reasons why a job ended or does not continue. `failures` begin with the culprit's; `advice` are next steps.
 
-    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica.
+    `restarts` are the last of `restarts_in_all`. `stacks` are the locations of kept stacks, by replica. `usage` says
+    what the time of a job that has ended went to.
     """
 
     namespace: str
@@ -74,6 +75,7 @@ class Report(msgspec.Struct, frozen=True, rename="camel"):
     restarts_in_all: int = 0
     stacks: dict[str, str] = {}
     advice: tuple[str, ...] = ()
+    usage: str = ""
 
     @property
     def culprit(self) -> Failure | None:
@@ -98,6 +100,7 @@ def make_report(facts: JobFacts) -> Report:
         restarts=tuple(restarts[-_MAX_RESTARTS_TOLD:]),
         restarts_in_all=max(len(restarts), sum(replica.restarts for replica in facts.replicas)),
         stacks={replica.name: replica.stacks for replica in facts.replicas if replica.stacks},
+        usage=facts.usage,
     )
     policies = {replica.name: replica.restart_policy for replica in facts.replicas}
     culprit = report.culprit

@@ -16,9 +16,8 @@ from tfoperator.api import names, queues
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.kept import KEPT_ANNOTATIONS, KEPT_LABELS
 from tfoperator.kube.objects import (
-    KEPT_ANNOTATIONS,
-    KEPT_LABELS,
     ObjectMeta,
     Pod,
     Service,

@@ -13,8 +13,9 @@ from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import GangScheduler, expectation_key, gang_scheduler
+from tfoperator.controller import GangScheduler, gang_scheduler
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
+from tfoperator.expectations import expectation_key
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import timestamp
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource

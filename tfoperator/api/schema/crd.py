@@ -32,7 +32,8 @@ _PRINTER_COLUMNS = (
         0,
         "How much of the training is done.",
     ),
-    ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take, by the program's own estimate."),
+    ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take."),
+    ("Goodput", "string", ".status.usage.goodput", 1, "The share of the time that trained."),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
 )
 

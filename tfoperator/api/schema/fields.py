@@ -72,7 +72,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             '{"PS": {...}, "Worker": {...}}. The chief is Chief (or Master), else worker 0.',
             _REPLICA_SPECS,
         ),
-        "runPolicy": Field("Policies over the whole job's life: clean-up, limits, suspension, gang scheduling."),
+        "runPolicy": Field("Clean-up, limits, suspension, gang scheduling."),
         "successPolicy": Field(
             "When a job without chief has succeeded: when worker 0 has (the default) or AllWorkers have.",
             {"enum": _enum(types.SuccessPolicy)},
@@ -88,15 +88,14 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minimum": 0, "pattern": PERCENT_PATTERN},
         ),
         "enableDynamicWorker": Field(
-            "Each worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
+            "A worker's TF_CONFIG names only itself and the parameter servers, so that workers can come and go."
         ),
         "clusterArguments": Field(
-            "Each replica also gets the cluster as arguments of its container: --ps_hosts, --worker_hosts, --job_name, "
-            "--task_index."
+            "Each replica also gets the cluster as arguments: --ps_hosts, --worker_hosts, --job_name, --task_index."
         ),
         "evaluatorInCluster": Field(
-            "Whether the cluster that the replicas are told of lists the evaluators, which some training loops object "
-            "to; as the operator's --evaluator-in-cluster says (true) if unset."
+            "Whether the cluster that replicas are told of lists evaluators, which some training loops object to; "
+            "--evaluator-in-cluster (true) if unset."
         ),
         "network": Field(
             "By which headless services the replicas find each other: PerReplica, one for each; PerJob, one for all; "
@@ -106,12 +105,12 @@ _SPEC: dict[type, dict[str, Field]] = {
         "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
         "tensorBoard": Field("A TensorBoard beside the job, which stays until the job is deleted."),
         "progress": Field(
-            "Tell the replicas where to report the training's progress: {}. It needs an operator that serves progress "
-            "(--progress-bind-address), perhaps for all jobs (--progress-default)."
+            "Tell the replicas where to report progress: {}. It needs an operator with --progress-bind-address; one "
+            "with --progress-default does so for all jobs that don't say."
         ),
     },
     types.ProgressReporting: {
-        "enabled": Field("False: the replicas are told nothing, whatever the operator does for other jobs."),
+        "enabled": Field("False: the replicas are not told."),
     },
     types.ReplicaSpec: {
         "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
@@ -148,7 +147,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             "Where its container sees them, as in a container.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}
         ),
         "env": Field(
-            "Variables of its container, as in a container; TENSORBOARD_HOST and TENSORBOARD_PORT are the operator's.",
+            "Variables of its container; TENSORBOARD_HOST and TENSORBOARD_PORT are the operator's.",
             {"maxItems": MAX_VARIABLES, "items": _named("variable", MAX_PATH_LENGTH)},
         ),
         "imagePullSecrets": Field(
@@ -157,8 +156,8 @@ _SPEC: dict[type, dict[str, Field]] = {
         ),
         "nodeSelector": Field("Labels of the nodes on which it may run, as in a pod's spec."),
         "securityContext": Field(
-            "The security context of its pod, as in a pod's spec. Where it doesn't say otherwise: runAsNonRoot: true, "
-            "runAsUser: 65532, seccompProfile: {type: RuntimeDefault}."
+            "The security context of its pod; what it leaves unset: runAsNonRoot: true, runAsUser: 65532, "
+            "seccompProfile: {type: RuntimeDefault}."
         ),
         "serviceAccountName": Field("Service account of its pod, which gets none of its tokens."),
         "resources": Field("Resources of its container."),
@@ -169,10 +168,10 @@ _SPEC: dict[type, dict[str, Field]] = {
     },
     types.RunPolicy: {
         "cleanPodPolicy": Field(
-            "What is deleted when the job has ended: All (pods and services), Running (pods that still run, and their "
-            "services) or None (stopped at a deadline or backoffLimit). Unset, what has run stays: after a failure "
-            "what runs is stopped and keeps its logs; after a success workers and evaluators finish, then parameter "
-            "servers are stopped. Administrators may change what unset means (--default-clean-pod-policy).",
+            "What is deleted when the job has ended: All (pods and services), Running (those that run) or None. "
+            "Unset, what has run stays: after a failure what runs is stopped and keeps its logs; after a success "
+            "workers and evaluators finish, then parameter servers are stopped. --default-clean-pod-policy changes "
+            "what unset means.",
             {"enum": _enum(types.CleanPodPolicy)},
         ),
         "ttlSecondsAfterFinished": Field("Seconds after its end when the job is deleted; never if unset.", _SECONDS),
@@ -184,8 +183,8 @@ _SPEC: dict[type, dict[str, Field]] = {
             _SECONDS,
         ),
         "restartScope": Field(
-            "What is started again when a replica has to be: that Replica alone (if unset), or all of the Job's "
-            "together, which synchronous training needs. Under Job kubelets restart no container by themselves.",
+            "What is started again when a replica has to be: that Replica (if unset), or all of the Job's together, "
+            "which synchronous training needs; kubelets then restart nothing themselves.",
             {"enum": _enum(types.RestartScope)},
         ),
         "restartMode": Field(
@@ -194,19 +193,17 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"enum": _enum(RestartMode)},
         ),
         "progressDeadlineSeconds": Field(
-            "Seconds without progress after which a running job counts as Stalled: without a new report of progress "
-            "or, where nothing reports, without a new line in the logs of its chief and workers. Never if unset.",
+            "Seconds without progress after which a running job is Stalled: without a report or, where nothing "
+            "reports, a line in the logs of its chief and workers. Never if unset.",
             {"minimum": 1, "maximum": INT32_MAX},
         ),
         "onStall": Field(
-            "What happens then: Report (if unset) tells it; Restart starts again, by restartScope, the replicas that "
-            "are behind, or all that train where none is; Fail ends the job.",
+            "What happens then: Report (if unset) tells it; Restart starts again, by restartScope, the replicas that"
+            " are behind, or all that train; Fail ends the job.",
             {"enum": _enum(types.OnStall)},
         ),
         "schedulingPolicy": Field("Gang-scheduling wishes, passed on to the gang scheduler."),
-        "suspend": Field(
-            "While true the job has no pods. Queueing systems set it until there is room.", {"default": False}
-        ),
+        "suspend": Field("While true the job has no pods. Queueing systems set it.", {"default": False}),
         "managedBy": Field(
             "Who is in charge of the job, this operator if unset; can't be changed.",
             {

@@ -8,37 +8,49 @@ from tfoperator.api.validation.limits import MAX_BEHIND, MAX_SHOWN_METRICS
 
 STATUS_FIELDS: dict[type, dict[str, Field]] = {
     status.TFJobStatus: {
-        "phase": Field("Pending, Running, Succeeded, Failed or Unknown: the job's state in one word."),
+        "phase": Field("Pending, Running, Succeeded, Failed or Unknown."),
         "ready": Field("How many replicas are ready, of how many: 3/4."),
-        "restarts": Field("How often replicas were started again; all of them together count once."),
-        "jobRestarts": Field("How often all replicas were started again together (restartScope: Job)."),
+        "restarts": Field("How often replicas were started again; all together count once."),
+        "jobRestarts": Field("How often all were started again together (restartScope: Job)."),
         "conditions": Field("What was observed about the job; the latest stands last."),
         "replicaStatuses": Field("What the replicas of each type do."),
         "startTime": Field("When the job was started (again, after a suspension)."),
         "completionTime": Field("When the job ended."),
         "tensorBoard": Field("Where the job's TensorBoard is."),
         "progress": Field("What the training program has reported about itself."),
-        "lastReconcileTime": Field(
-            "When the job was last compared with what the API server holds: at most 5 minutes and a resync ago, until "
-            "the job ends (longer above 1,500 active jobs)."
-        ),
-        "network": Field("PerJob if the job was started with one service for all its replicas, else unset."),
+        "usage": Field("What the job's time went to."),
+        "lastReconcileTime": Field("When the job was last compared with what the API server holds."),
+        "network": Field("PerJob if started with one service for all replicas."),
         "observedGeneration": Field("The metadata.generation that this status was made for.", {"format": "int64"}),
     },
     status.TrainingProgress: {
         "completion": Field("How much of the training is done: 43%."),
-        "eta": Field("How long the rest will take, by the program's own estimate: 3m20s."),
+        "eta": Field("How long the rest will take: 3m20s."),
         "percentage": Field("How much of the training is done, from 0 to 100."),
-        "step": Field("The step that the training is at: the metric current_step.", {"format": "int64"}),
-        "totalSteps": Field("How many steps there are in all: the metric total_steps.", {"format": "int64"}),
+        "step": Field("The step: the metric current_step.", {"format": "int64"}),
+        "totalSteps": Field("Steps in all: the metric total_steps.", {"format": "int64"}),
         "estimatedRemainingSeconds": Field("Seconds that the rest will take.", {"format": "int64"}),
-        "metrics": Field("What else was reported, as name and value; 16 at most.", {"maxItems": MAX_SHOWN_METRICS}),
+        "metrics": Field("What else was reported.", {"maxItems": MAX_SHOWN_METRICS}),
         "replica": Field("Whose report this is: worker-0."),
         "reportTime": Field("When that report came."),
         "lastUpdatedTime": Field("When any replica has reported last."),
-        "behind": Field(
-            "The replicas that are furthest behind, where several report; 8 at most.", {"maxItems": MAX_BEHIND}
-        ),
+        "behind": Field("The replicas furthest behind, where several report.", {"maxItems": MAX_BEHIND}),
+    },
+    status.JobUsage: {
+        "phase": Field("queued, scheduling, starting, training, lost, stalled or suspended, until the job ends."),
+        "since": Field("Since when."),
+        "seconds": Field("Seconds in each phase until then.", {"additionalProperties": {"format": "int64"}}),
+        "source": Field("What tells it: Reports of progress, or Pods."),
+        "goodput": Field("The share that trained, when this was written: 87%."),
+        "step": Field("The highest step so far.", {"format": "int64"}),
+        "restarts": Field("Restarts that are in it."),
+        "resources": Field("What the pods hold, by resource."),
+        "resourcesSince": Field("When resources were added up."),
+    },
+    status.ResourceUsage: {
+        "inUse": Field("What is requested now."),
+        "requestedSeconds": Field("That, times seconds on nodes."),
+        "trainedSeconds": Field("Those that trained."),
     },
     status.Metric: {
         "name": Field("Name of the metric, such as loss."),
@@ -62,16 +74,16 @@ STATUS_FIELDS: dict[type, dict[str, Field]] = {
         "ready": Field("Whether the page answers."),
     },
     status.ReplicaStatus: {
-        "active": Field("How many pods run; 0 when the job has ended, whatever still runs."),
+        "active": Field("How many pods run; 0 when the job has ended."),
         "succeeded": Field("How many have succeeded."),
         "failed": Field("How many have failed."),
         "ready": Field("How many are ready."),
         "restarts": Field("How often replicas of this type were started again."),
-        "restartCounts": Field("How often each replica was started again, by index, where it ever was."),
-        "completedIndexes": Field("Indexes that have succeeded and won't run again: 0,2-5."),
-        "failedIndexes": Field("Indexes that have failed for good and won't run again: 1,3."),
+        "restartCounts": Field("Restarts of each replica, by index, where there were any."),
+        "completedIndexes": Field("Indexes that have succeeded: 0,2-5."),
+        "failedIndexes": Field("Indexes that have failed for good: 1,3."),
         "startedIndexes": Field("Indexes that have had a pod: 0-3."),
-        "selector": Field("The label selector of the workers' pods, which autoscalers ask for."),
+        "selector": Field("The workers' pods, for autoscalers."),
         "labelSelector": Field(
             "Written by other operators.", {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         ),

@@ -20,6 +20,15 @@ from tfoperator.api.structure import members
 Schema = dict[str, Any]
 
 
+_PLAIN: Mapping[type, Schema] = {
+    inspect.StrType: {"type": "string"},
+    inspect.BoolType: {"type": "boolean"},
+    inspect.IntType: {"type": "integer", "format": "int32"},
+    inspect.FloatType: {"type": "number"},
+    inspect.DateTimeType: {"type": "string", "format": "date-time"},
+}
+
+
 class Field(msgspec.Struct, frozen=True):
     """The schema's additions for one member besides its type.
 
@@ -89,18 +98,17 @@ def _type_schema(info: inspect.Type, table: Table) -> Schema:
         case inspect.DictType(value_type=inspect.AnyType()):
             return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
         case inspect.DictType():
-            return {"type": "object", "additionalProperties": _type_schema(info.value_type, table)}
+            return {"type": "object", "additionalProperties": _item_schema(info.value_type, table)}
         case inspect.VarTupleType():
-            return {"type": "array", "items": _type_schema(info.item_type, table)}
-        case inspect.StrType():
-            return {"type": "string"}
-        case inspect.BoolType():
-            return {"type": "boolean"}
-        case inspect.IntType():
-            return {"type": "integer", "format": "int32"}
-        case inspect.DateTimeType():
-            return {"type": "string", "format": "date-time"}
+            return {"type": "array", "items": _item_schema(info.item_type, table)}
+    if type(info) in _PLAIN:
+        return dict(_PLAIN[type(info)])
     raise TypeError(f"no schema for {info}")
+
+
+def _item_schema(info: inspect.Type, table: Table) -> Schema:
+    """Return the schema of each of many; the description is that of all of them."""
+    return {name: value for name, value in _type_schema(info, table).items() if name != "description"}
 
 
 def _summary(struct: type) -> str:

@@ -7,16 +7,19 @@ What is read back may have been edited by hand, so reading keeps what it underst
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
+from datetime import UTC, datetime
+from enum import StrEnum
 
 import msgspec
+
+_NEVER = datetime.min.replace(tzinfo=UTC)
 
 MAX_INDEXES = 100_000
 """The most indexes that one string yields: `"0-2147483647"` must not eat the operator's memory."""
 
 
 class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """One observation about the job; the latest stands last in `TFJobStatus.conditions`."""
+    """One observation about the job; the latest stands last."""
 
     type: str
     status: str
@@ -60,14 +63,14 @@ class TensorBoardStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaul
 
 
 class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """A number (or a word) that the training program has reported, as it wrote it."""
+    """A number (or a word) that the program has reported."""
 
     name: str
     value: str
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How far one replica is: `worker-0`, its step, and when it reported last."""
+    """How far one replica is."""
 
     name: str
     step: int | None = None
@@ -101,6 +104,103 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
         return msgspec.structs.replace(self, eta="", estimated_remaining_seconds=None)
 
 
+class UsagePhase(StrEnum):
+    """What a job's time goes to.
+
+    QUEUED: it waits for its queue, or for the operator. SCHEDULING: pods wait for nodes. STARTING: images, containers,
+    and the programs until their first report, where they report. TRAINING. LOST: from a restart until the training is
+    further than it was before. STALLED: it makes no progress. SUSPENDED.
+    """
+
+    QUEUED = "queued"
+    SCHEDULING = "scheduling"
+    STARTING = "starting"
+    TRAINING = "training"
+    LOST = "lost"
+    STALLED = "stalled"
+    SUSPENDED = "suspended"
+
+
+class ResourceUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """How much of a resource the job's pods request, and for how long.
+
+    `in_use` is the amount now,
+    `requested_seconds` is the amount times the seconds that pods were on nodes, `trained_seconds` those of them that
+    the job trained: of `cpu` in cores, of `memory` in bytes.
+    """
+
+    in_use: float = 0.0
+    requested_seconds: float = 0.0
+    trained_seconds: float = 0.0
+
+
+class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What the job's time went to.
+
+    It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
+    seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` is Reports where the
+    programs report their progress, else Pods: then the lives of pods tell what trains. `goodput` is the share of the
+    seconds that trained, when the status was written. `step` is the last step that was reached, and `restarts` the
+    number of restarts that are accounted for. `resources` are up to `resources_since`.
+    """
+
+    phase: str = ""
+    since: datetime | None = None
+    seconds: dict[str, int] = {}
+    source: str = ""
+    goodput: str = ""
+    step: int | None = None
+    restarts: int = 0
+    resources: dict[str, ResourceUsage] = {}
+    resources_since: datetime | None = None
+
+    @property
+    def time(self) -> datetime:
+        """When something in it changed last, but for what the time changes."""
+        return max((utc(one) for one in (self.since, self.resources_since) if one is not None), default=_NEVER)
+
+    def until(self, now: datetime) -> dict[str, int]:
+        """Return the seconds in each phase that the job was in, up to `now`; 0 or more, whatever the status says."""
+        current = seconds_since(self.since, now)
+        found = {
+            str(phase): max(self.seconds.get(phase, 0), 0) + (current if phase == self.phase else 0)
+            for phase in UsagePhase
+        }
+        return {phase: seconds for phase, seconds in found.items() if seconds or phase == self.phase}
+
+    def goodput_at(self, now: datetime) -> int | None:
+        """Return the share of the seconds up to `now` that trained, in percent; None if there are none."""
+        seconds = self.until(now)
+        total = sum(seconds.values())
+        return 100 * seconds.get(UsagePhase.TRAINING, 0) // total if total else None
+
+    def with_goodput(self, now: datetime) -> JobUsage:
+        """Return the usage with the goodput of this moment."""
+        percent = self.goodput_at(now)
+        return msgspec.structs.replace(self, goodput="" if percent is None else f"{percent}%")
+
+    def resources_until(self, now: datetime) -> dict[str, ResourceUsage]:
+        """Return the resources up to `now`, as if nothing but the time had changed since they were written."""
+        passed = seconds_since(self.resources_since, now)
+        trained = passed if self.phase == UsagePhase.TRAINING else 0
+        return {
+            name: ResourceUsage(
+                one.in_use, one.requested_seconds + one.in_use * passed, one.trained_seconds + one.in_use * trained
+            )
+            for name, one in self.resources.items()
+        }
+
+
+def seconds_since(moment: datetime | None, now: datetime) -> int:
+    """Return the whole seconds from a time in a status (a naive one is UTC) until `now`; 0 if it is later, or None."""
+    return 0 if moment is None else max(int((now - utc(moment)).total_seconds()), 0)
+
+
+def utc(moment: datetime) -> datetime:
+    """Return the time with its zone; a naive time is in UTC."""
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """What the operator observed. All times are UTC, whole seconds.
 
@@ -128,6 +228,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     last_reconcile_time: datetime | None = None
     tensor_board: TensorBoardStatus | None = None
     progress: TrainingProgress | None = None
+    usage: JobUsage | None = None
     network: str = ""
     observed_generation: int = 0
 

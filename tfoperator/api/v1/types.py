@@ -107,7 +107,7 @@ class ConditionType(StrEnum):
 
 
 class ReplicaSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How many replicas of one type, how they restart, and the pod template each is made from.
+    """The replicas of one type.
 
     `template` is raw JSON; it is empty (`b""`) when absent and `b"null"` when explicitly null.
     """

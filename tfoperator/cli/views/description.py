@@ -15,7 +15,8 @@ from tfoperator.api.names import (
     replica_name,
 )
 from tfoperator.api.queues import is_multikueue, not_carried
-from tfoperator.api.v1.status import ReplicaStatus, parse_indexes
+from tfoperator.api.usage_text import resources_text, usage_text
+from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
@@ -108,12 +109,24 @@ def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[
     if status.tensor_board is not None:
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.progress is not None:
-        reported = age(status.progress.last_updated_time, now)
-        yield "Progress", f"{progress_text(status.progress, now)} (reported {reported} ago)"
-        if late := behind_text(status.progress, now):
-            yield "Behind", late
+        yield from _progress(status.progress, now)
+    if status.usage is not None:
+        yield from _usage(status.usage, now)
     if job.decode_error:
         yield "Broken", job.decode_error.replace("\n", "; ")
+
+
+def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, str]]:
+    reported = age(progress.last_updated_time, now)
+    yield "Progress", f"{progress_text(progress, now)} (reported {reported} ago)"
+    if late := behind_text(progress, now):
+        yield "Behind", late
+
+
+def _usage(usage: JobUsage, now: datetime) -> Iterator[tuple[str, str]]:
+    yield "Time", usage_text(usage, now)
+    if held := resources_text(usage, now):
+        yield "Resources", held
 
 
 def _moment(moment: datetime | None, now: datetime) -> str:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tfoperator.sdk import JobEvent
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
-WIDE_HEADER = (*HEADER, "DURATION", "REPLICAS", "MESSAGE")
+WIDE_HEADER = (*HEADER, "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")
 STATE_COLUMN = HEADER.index("STATE")
 QUEUE_HEADER = "QUEUE"
 """The header of a column that is shown if a job is in a queue."""
@@ -28,7 +28,11 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
     progress = job.status.progress
     done, left = (progress.completion, progress.eta) if progress is not None else ("", "")
     row = (job.metadata.name, shown, ready_text(job), counted, done or "-", left or "-", since)
-    return (*row, took(job, now), replicas_text(job), state_message(job)) if wide else row
+    if not wide:
+        return row
+    percent = None if job.status.usage is None else job.status.usage.goodput_at(now)
+    goodput = "-" if percent is None else f"{percent}%"
+    return (*row, goodput, took(job, now), replicas_text(job), state_message(job))
 
 
 def queue_cell(queue: JobQueue | None) -> str:

@@ -48,7 +48,8 @@ class PlanExecutor:
         `refused` maps each object that could not be claimed for the job to the reason; it is reported and retried.
         """
         outcome = Outcome()
-        self._report.unclaimed(job, refused, outcome)
+        if refused:
+            self._report.unclaimed(job, refused, outcome)
         if plan.write_status_first and not self._status.write(job, plan, outcome):
             return outcome
         incomplete: set[PhaseName] = set()

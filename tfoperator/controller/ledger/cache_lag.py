@@ -28,12 +28,12 @@ from tfoperator.api.names import has_job_labels
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
 from tfoperator.base.clock import Clock, seconds_between, whole_second
-from tfoperator.controller.kinds import ObjectKind, expectation_key
+from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.ledger.claims import Claims, is_refused
 from tfoperator.controller.ledger.lookups import created_pods, differs, found_metadata
 from tfoperator.controller.plan.actions import Action, Create, Delete, Plan
 from tfoperator.controller.plan.observed import Observed, Unseen, deciding_pods
-from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.expectations import ExpectationKey, Expectations, expectation_key
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ObjectMeta, decode_partial, object_key

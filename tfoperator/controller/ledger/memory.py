@@ -2,9 +2,10 @@
 
 It holds the defaulted and validated spec (the same for one generation, and a job is synced far more often than
 changed); the API server's refusals, so that they become a condition instead of a loop; the warnings already given; the
-comparison with the live state that is still to be recorded; when the status was written, and since when a quota has no
-room; the replicas that could not be created. Refusals are forgotten with each comparison: a policy, or a webhook that
-breaks pods, may have been fixed since, and no event reports that. (The status written last is in `cache_lag`.)
+comparison with the live state that is still to be recorded; the job's usage; when the status was written, and since
+when a quota has no room; the replicas that could not be created. Refusals are forgotten with each comparison: a
+policy, or a webhook that breaks pods, may have been fixed since, and no event reports that. (The status written last is
+in `cache_lag`.)
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from tfoperator.api.cached_job import problems_of, without_templates
 from tfoperator.api.defaults import default
 from tfoperator.api.queues import uncounted_types
 from tfoperator.api.templates import hash_of, is_hash
-from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.observed import Comparison
@@ -36,6 +37,7 @@ class Remembered(msgspec.Struct, frozen=True):
     edited_templates: tuple[str, ...] = ()
     uncounted_types: tuple[str, ...] = ()
     status_age: float = math.inf
+    usage: JobUsage | None = None
 
 
 class _Entry:
@@ -51,6 +53,7 @@ class _Entry:
         "source",
         "spec",
         "uncounted",
+        "usage",
         "warned",
         "written_at",
     )
@@ -66,6 +69,7 @@ class _Entry:
         self.comparison: Comparison | None = None
         self.settled: frozenset[str] | None = None
         self.uncounted: tuple[str, ...] = ()
+        self.usage: JobUsage | None = None
         self.written_at = -math.inf
         self.no_room_since: float | None = None
         self.warned: set[str] = set()
@@ -167,6 +171,19 @@ class JobMemory:
                 entry.comparison = None
             entry.written_at = now
 
+    def used(self, uid: str, usage: JobUsage | None) -> None:
+        """Remember what a plan made of the job's usage, whether its status is written or not; an older one is left."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            if entry is not None and usage is not None and (entry.usage is None or usage.time >= entry.usage.time):
+                entry.usage = usage
+
+    def usage(self, uid: str) -> JobUsage | None:
+        """Return the newest argument of `used`; None for a job that is not remembered."""
+        with self._lock:
+            entry = self._entries.get(uid)
+            return None if entry is None else entry.usage
+
     def failed(self, uid: str) -> Mapping[str, int]:
         """Return the last argument of `note_failed`."""
         with self._lock:
@@ -209,7 +226,8 @@ class JobMemory:
     @staticmethod
     def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:
         problems, known_for = entry.problems + entry.refusals, now - entry.known_since
-        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, now - entry.written_at)
+        age = now - entry.written_at
+        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, age, entry.usage)
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:

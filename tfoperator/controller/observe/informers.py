@@ -23,12 +23,11 @@ from tfoperator.informers import (
     index_orphans,
 )
 from tfoperator.kube import Selection
+from tfoperator.kube.deployments import Deployment, decode_deployment
 from tfoperator.kube.objects import (
-    Deployment,
     HasMetadata,
     Pod,
     Service,
-    decode_deployment,
     decode_pod,
     decode_service,
 )

@@ -24,14 +24,13 @@ from tfoperator.controller.plan.observed import Observed, UnkeptLogs
 from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
 from tfoperator.controller.pods.naming import is_service_of
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
+from tfoperator.kube.deployments import Deployment, decode_deployment
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import (
-    Deployment,
     HasMetadata,
     ObjectMeta,
     Pod,
     Service,
-    decode_deployment,
     decode_pod,
     decode_service,
 )
@@ -184,6 +183,7 @@ class Observer:
             uncounted_types=remembered.uncounted_types,
             status_age=remembered.status_age,
             refused=claimed.refused,
+            usage=remembered.usage,
         )
 
     def with_templates(self, observed: Observed) -> Observed:

@@ -44,6 +44,7 @@ from tfoperator.controller.plan.scaling import plan_replicas
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
+from tfoperator.controller.plan.usage import account, with_goodput
 from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, PLAIN_NAMES, is_service_of, naming_in_use, network_in_use
@@ -74,7 +75,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
         # A new draft: no part of the half-made plan may be carried out.
         draft = Draft(observed, now, options)
         status = plan_invalid(draft, (str(error),))
-    return draft.finish(status)
+    return with_goodput(draft.finish(status), now)
 
 
 def is_managed_by_others(job: TFJob) -> bool:
@@ -184,7 +185,8 @@ def _plan_unfinished(draft: Draft, tensorboard: TensorBoardObjects | None) -> TF
             held = _plan_suspended(draft, known.groups)
         case Stage.ACTIVE:
             _plan_active(draft, known)
-    return build_status(known, verdict.stage, draft.conditions.result(), held)
+    usage = account(known, verdict.stage, stalled=draft.conditions.is_true(ConditionType.STALLED))
+    return build_status(known, verdict.stage, draft.conditions.result(), held, usage)
 
 
 def _look_at(draft: Draft, *, suspended: bool) -> Situation:

@@ -9,12 +9,13 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.api.names import replica_of
-from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
+from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TFJobStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import TFJob
-from tfoperator.base.clock import seconds_between
+from tfoperator.base.clock import epoch_seconds, seconds_between
 from tfoperator.controller.pods.gang import PodGroup
 from tfoperator.controller.pods.options import PodOptions
-from tfoperator.kube.objects import Deployment, ObjectMeta, Pod, Service
+from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.objects import ObjectMeta, Pod, Service
 
 _NO_STATUS = ReplicaStatus()
 
@@ -94,6 +95,7 @@ class Observed(msgspec.Struct, frozen=True):
     since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't
     count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object that
     seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it.
+    `usage` is the job's as the last plan of this process had it, perhaps newer than the status.
     `gate` is None unless the operator itself drives the job's Workload in Kueue.
     """
 
@@ -116,11 +118,18 @@ class Observed(msgspec.Struct, frozen=True):
     status_age: float = math.inf
     refused: Mapping[str, str] = {}
     gate: QueueGate | None = None
+    usage: JobUsage | None = None
 
     @property
     def held(self) -> bool:
         """Whether the job's queue lets it have no pods now."""
         return self.gate is not None and not self.gate.admitted
+
+    @property
+    def reported(self) -> TrainingProgress | None:
+        """The newest known progress with a time of its report: the status's, or a later report."""
+        known = [one for one in (self.job.status.progress, self.progress) if one is not None and one.last_updated_time]
+        return max(known, key=lambda one: epoch_seconds(one.last_updated_time), default=None)
 
 
 class PlanOptions(PodOptions, frozen=True, kw_only=True):

@@ -26,7 +26,6 @@ from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, RunPoli
 from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.conditions import find_condition
-from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
@@ -55,7 +54,7 @@ def judge_progress(known: Situation, deadline: float) -> Stall:
     start = _clock_start(known.job, known.groups)
     if start is None:
         return Stall(state=StallState.NOT_RUNNING)
-    clock, reported = _Clock(start, deadline, known.now), _newest_report(known.observed)
+    clock, reported = _Clock(start, deadline, known.now), known.observed.reported
     return _by_logs(known, clock) if reported is None else _by_reports(known, clock, reported)
 
 
@@ -108,14 +107,6 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
 
 # By reports.
-
-
-def _newest_report(observed: Observed) -> TrainingProgress | None:
-    """Return the newest known progress with a time of its report: the status's, or a later report."""
-    known = [
-        one for one in (observed.job.status.progress, observed.progress) if one is not None and one.last_updated_time
-    ]
-    return max(known, key=lambda one: utc(one.last_updated_time), default=None)
 
 
 def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> Stall:

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import msgspec
 
 from tfoperator.api.names import replicas_selector
-from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus, format_indexes, parse_indexes
+from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus, format_indexes, parse_indexes
 from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJobSpec
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.conditions import find_condition, is_finished
@@ -23,12 +23,16 @@ from tfoperator.controller.plan.verdict import Situation, Stage
 
 _UNREMARKABLE_CONDITIONS = frozenset({ConditionType.CREATED})
 _READY_COUNT = re.compile(r"\b\d+/\d+ replicas ready\b")
-_SPECIAL_FIELDS = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress")
+_SPECIAL_FIELDS = ("ready", "conditions", "replica_statuses", "last_reconcile_time", "progress", "usage")
 _COMPARED_FIELDS = tuple(name for name in TFJobStatus.__struct_fields__ if name not in _SPECIAL_FIELDS)
 
 
 def build_status(
-    known: Situation, stage: Stage, conditions: tuple[JobCondition, ...], held: Mapping[ReplicaType, int]
+    known: Situation,
+    stage: Stage,
+    conditions: tuple[JobCondition, ...],
+    held: Mapping[ReplicaType, int],
+    usage: JobUsage | None,
 ) -> TFJobStatus:
     """Return the complete status of the job; `lastReconcileTime` is kept from the current one.
 
@@ -63,6 +67,7 @@ def build_status(
         observed_generation=job.metadata.generation,
         network=Network.PER_JOB if per_job else job.status.network,
         progress=progress.without_estimate() if progress is not None and has_ended else progress,
+        usage=usage,
     )
 
 
@@ -102,15 +107,16 @@ def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
 def is_worth_writing(old: TFJobStatus, new: TFJobStatus) -> bool:
     """Return whether anything changed that others must see, or that must not be forgotten.
 
-    `lastReconcileTime` alone is not worth a write, nor is progress, which the progress server writes, nor is the
-    network, which the first status of a started job has (an older CRD drops it at each write), nor are indexes that
-    have started: forgetting one only means that a pod lost before anything else happened is replaced without being
-    counted. An index that is given up must be recorded, lest the pod's end be mistaken for a loss.
+    `lastReconcileTime` alone is not worth a write, nor is progress, which the progress server writes, nor is usage,
+    which adds up from any earlier status, nor is the network, which the first status of a started job has (an older CRD
+    drops it at each write), nor are indexes that have started: forgetting one only means that a pod lost before
+    anything else happened is replaced without being counted. An index that is given up must be recorded, lest the pod's
+    end be mistaken for a loss.
     """
     if old is new:
         return False
     for name in TFJobStatus.__struct_fields__:
-        if name in ("last_reconcile_time", "network", "progress", "replica_statuses"):
+        if name in ("last_reconcile_time", "network", "progress", "replica_statuses", "usage"):
             continue
         if getattr(old, name) != getattr(new, name):
             return True

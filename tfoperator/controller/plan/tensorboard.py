@@ -21,7 +21,8 @@ from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Pat
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
-from tfoperator.kube.objects import Deployment, HasMetadata, Service
+from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.objects import HasMetadata, Service
 
 _Kind = Literal["deployments", "services"]
 _SPEC_FIELD = "spec.tensorBoard"

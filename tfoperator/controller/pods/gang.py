@@ -16,7 +16,8 @@ from tfoperator.api import names
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.controller.pods.template import Template
-from tfoperator.kube.objects import GROUP_NAME_ANNOTATION, HasMetadata, Pod
+from tfoperator.kube.kept import GROUP_NAME_ANNOTATION
+from tfoperator.kube.objects import HasMetadata, Pod
 from tfoperator.kube.resources import Resource
 
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")

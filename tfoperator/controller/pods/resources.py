@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any
 
+import msgspec
+
 from tfoperator.api.quantity import format_quantity, is_binary, parse_quantity
 from tfoperator.controller.pods.template import PodTemplateError, Template, an_object, list_of_objects
 
@@ -51,26 +53,34 @@ class Resources:
         """Return whether there is an amount of this resource, even 0."""
         return name in self._amounts
 
+    def amounts(self) -> list[tuple[str, Fraction]]:
+        """Return the amounts other than 0, in the order of the names."""
+        return sorted((name, amount) for name, amount in self._amounts.items() if amount)
+
     def quantities(self) -> dict[str, str]:
         """Return the amounts other than 0, by name, in the order of the names."""
-        return {
-            name: format_quantity(amount, binary=name in self._binary)
-            for name, amount in sorted(self._amounts.items())
-            if amount
-        }
+        return {name: format_quantity(amount, binary=name in self._binary) for name, amount in self.amounts()}
 
 
 def pod_requests(template: Template) -> Resources:
     """Return the requests of one pod of the template. Raises PodTemplateError if that can't be read."""
-    path = f"{template.path}.spec"
+    return _of_pod(template.spec, f"{template.path}.spec")
+
+
+def requests_of(pod: str) -> dict[str, float]:
+    """Return the requests of a pod as numbers, from `PodSpec.requests`. Raises PodTemplateError."""
+    return {name: float(amount) for name, amount in _of_pod(msgspec.json.decode(pod), "spec").amounts()}
+
+
+def _of_pod(spec: dict[str, Any], path: str) -> Resources:
     total = Resources()
-    for position, container in enumerate(template.containers):
+    for position, container in enumerate(list_of_objects(spec.get("containers"), f"{path}.containers")):
         total.add(_of_container(container, f"{path}.containers[{position}]"))
-    init_containers = list_of_objects(template.spec.get("initContainers"), f"{path}.initContainers")
+    init_containers = list_of_objects(spec.get("initContainers"), f"{path}.initContainers")
     _add_init_containers(total, init_containers, f"{path}.initContainers")
-    _apply_pod_level(total, template.spec.get("resources"), f"{path}.resources")
+    _apply_pod_level(total, spec.get("resources"), f"{path}.resources")
     overhead = Resources()
-    for name, amount in an_object(template.spec.get("overhead"), f"{path}.overhead").items():
+    for name, amount in an_object(spec.get("overhead"), f"{path}.overhead").items():
         overhead.put(name, amount, f"{path}.overhead")
     total.add(overhead)
     return total

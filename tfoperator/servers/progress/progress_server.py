@@ -11,7 +11,7 @@ import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import replica_name
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import InformerGroup
@@ -64,10 +64,12 @@ class ProgressServer:
         metrics: ProgressMetrics | None = None,
         queue_metrics: MetricsProvider | None = None,
         clock: Clock | None = None,
+        usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None,
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken.
 
         `fetch` GETs a path of the API server. `on_authorities` receives the authorities for pods, from another thread.
+        `usage_of` is the writer's.
         """
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
         self._store = _ReportStore()
@@ -79,6 +81,7 @@ class ProgressServer:
             client,
             jobs.lister,
             self._store.progress_of,
+            usage_of,
             writes_per_second=config.writes_per_second,
             clock=clock,
             metrics=self._metrics,

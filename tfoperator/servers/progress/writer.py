@@ -5,6 +5,8 @@ reports arrive, jobs queue up, and of each only the newest is written when its t
 at 50 writes a second have a turn every 20 s. Reports that the controller's own writes included (a job's end
 carries the last ones) need no write.
 
+Nor needs the job's usage a write of its own: these carry it along where this process has a newer one.
+
 A write names the version of the job that it is based on, as the controller's own do. So it can't revert a write of
 another replica of the operator, nor change a new job of the same name.
 """
@@ -17,7 +19,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
@@ -47,16 +49,18 @@ class ProgressWriter:
         client: ApiClient,
         jobs: Lister[TFJob],
         progress_of: Callable[[TFJob], TrainingProgress | None],
+        usage_of: Callable[[TFJob], JobUsage | None],
         *,
         writes_per_second: float,
         clock: Clock,
         metrics: ProgressMetrics,
         queue_metrics: MetricsProvider | None = None,
     ) -> None:
-        """`progress_of` returns what a job's status should be now."""
+        """`progress_of` returns what a job's status should be now, `usage_of` a newer usage than its status has."""
         self._client = client
         self._jobs = jobs
         self._progress_of = progress_of
+        self._usage_of = usage_of
         self._clock = clock
         self._metrics = metrics
         self._bucket = TokenBucket(writes_per_second, _BURST, clock=clock)
@@ -161,13 +165,14 @@ class ProgressWriter:
         progress = self._progress_of(job)
         if progress is None or progress == job.status.progress:
             return None
-        return {
-            "metadata": {"resourceVersion": job.metadata.resource_version},
-            "status": {"progress": _replacing(job.status.progress, progress)},
-        }
+        status: dict[str, object] = {"progress": _replacing(job.status.progress, progress)}
+        usage = self._usage_of(job)
+        if usage is not None:
+            status["usage"] = _replacing(job.status.usage, usage)
+        return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": status}
 
 
-def _replacing(old: TrainingProgress | None, new: TrainingProgress) -> dict[str, object]:
+def _replacing(old: msgspec.Struct | None, new: msgspec.Struct) -> dict[str, object]:
     """Return a merge patch that removes every member of the old value."""
     gone = {} if old is None else dict.fromkeys(msgspec.to_builtins(old), None)
     changed: dict[str, object] = gone | msgspec.to_builtins(new)

@@ -5,47 +5,12 @@ They are separate from the operator's, whose caches must stay small.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.kube.objects import (
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStatus,
-    HasMetadata,
-    Pod,
-    PodSpec,
-    PodStatus,
-)
-
-
-class ContainerRunning(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    """The start of a container's run."""
-
-    started_at: datetime | None = None
-
-
-class ContainerEnded(ContainerStateTerminated, frozen=True, gc=False, rename="camel"):
-    """How a container ended, and when it had started."""
-
-    started_at: datetime | None = None
-
-
-class State(ContainerState, frozen=True, gc=False):
-    """At most one member is set."""
-
-    running: ContainerRunning | None = None
-    terminated: ContainerEnded | None = None
-
-
-class SeenContainerStatus(ContainerStatus, frozen=True, gc=False, rename="camel"):
-    """The kubelet's report about one container."""
-
-    state: State | None = None
-    last_state: State | None = None
+from tfoperator.kube.objects import HasMetadata, Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
@@ -69,18 +34,10 @@ class SeenPodSpec(PodSpec, frozen=True, gc=False, rename="camel"):
     containers: tuple[SeenContainer, ...] = ()
 
 
-class SeenPodStatus(PodStatus, frozen=True, gc=False, rename="camel"):
-    """A pod's status."""
-
-    init_container_statuses: tuple[SeenContainerStatus, ...] = ()
-    container_statuses: tuple[SeenContainerStatus, ...] = ()
-
-
 class SeenPod(Pod, frozen=True, gc=False):
-    """A pod with times, images and limits."""
+    """A pod with images and limits."""
 
     spec: SeenPodSpec = msgspec.field(default_factory=SeenPodSpec)
-    status: SeenPodStatus = msgspec.field(default_factory=SeenPodStatus)
 
 
 decode_pod = msgspec.json.Decoder(SeenPod).decode

@@ -7,9 +7,9 @@ from datetime import datetime
 
 import msgspec
 
-from tfoperator.kube.objects import ContainerStatus
+from tfoperator.kube.objects import ContainerState, ContainerStatus
 from tfoperator.sdk.states import container_status, waiting_reason
-from tfoperator.ui.jobs.objects import SeenContainerStatus, SeenPod, State
+from tfoperator.ui.jobs.objects import SeenPod
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
     """Return the record with the pod's present status. Earlier runs, which the status has no more, are kept."""
     runs = dict(before.runs) if before is not None else {}
     status = container_status(pod)
-    if isinstance(status, SeenContainerStatus):
+    if status is not None:
         for run in (_run(status.last_state), _run(status.state)):
             if run is not None:
                 runs[run.started] = run
@@ -111,7 +111,7 @@ def _spans(record: PodRecord) -> Iterator[Span]:
         yield Span(state, since, record.gone, record.name, why)
 
 
-def _run(state: State | None) -> TimelineRun | None:
+def _run(state: ContainerState | None) -> TimelineRun | None:
     if state is None:
         return None
     if state.running is not None and state.running.started_at is not None:

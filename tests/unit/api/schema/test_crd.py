@@ -98,9 +98,9 @@ def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
     assert spec["names"]["shortNames"] == ["tfj"]
     assert version["subresources"].keys() == {"status", "scale"}
     columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
-    assert list(columns) == ["State", "Ready", "Restarts", "Progress", "ETA", "Age"]
+    assert list(columns) == ["State", "Ready", "Restarts", "Progress", "ETA", "Goodput", "Age"]
     assert columns["State"]["jsonPath"] == ".status.conditions[-1:].type"
-    assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts"}
+    assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts", "Goodput"}
 
 
 def test_a_printer_column_reads_a_field_that_exists() -> None:

@@ -7,9 +7,8 @@ import pytest
 
 from tfoperator.api import names
 from tfoperator.api.v1.types import ReplicaType, TFJob
-from tfoperator.controller import expectation_key
 from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler
-from tfoperator.expectations import Expectations
+from tfoperator.expectations import Expectations, expectation_key
 from tfoperator.informers import Indexer, Lister
 from tfoperator.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
 

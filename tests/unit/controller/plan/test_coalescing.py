@@ -134,10 +134,10 @@ class Life:
 
     @property
     def status(self) -> TFJobStatus:
-        """As written, without when the words of conditions were last changed."""
+        """As written, without when the words of conditions were last changed, and the usage, which rides along."""
         status = self.world.job.status
         conditions = tuple(msgspec.structs.replace(one, last_update_time=None) for one in status.conditions)
-        return msgspec.structs.replace(status, conditions=conditions)
+        return msgspec.structs.replace(status, conditions=conditions, usage=None)
 
 
 class Twins:

@@ -5,7 +5,7 @@ import pytest
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import expectation_key
+from tfoperator.expectations import expectation_key
 from tfoperator.kube.resources import PODS, SERVICES
 
 

@@ -25,7 +25,8 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Action, Create, Observed, Patch, PlanOptions
 from tfoperator.kube import apply_merge_patch
-from tfoperator.kube.objects import Deployment, DeploymentStatus, ObjectMeta, Service
+from tfoperator.kube.deployments import Deployment, DeploymentStatus
+from tfoperator.kube.objects import ObjectMeta, Service
 from tfoperator.kube.patches import strategic_merge
 
 BOARD: dict[str, Any] = {

@@ -7,7 +7,7 @@ from typing import Any
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.servers.progress import ProgressMetrics
@@ -27,6 +27,7 @@ class JobThatGoesWhileItIsWritten(FakeApi):
             self,
             self.jobs.lister,
             lambda _: TrainingProgress(percentage=7),
+            lambda _: JobUsage(phase="training", seconds={"starting": 5}),
             writes_per_second=50,
             clock=FakeClock(),
             metrics=ProgressMetrics(),
@@ -52,7 +53,14 @@ class JobThatGoesWhileItIsWritten(FakeApi):
 
 def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
     world = JobThatGoesWhileItIsWritten()
-    world.put(TFJOBS, {"metadata": {"namespace": "ns", "name": "mnist", "uid": "1"}, "spec": {}})
+    world.put(
+        TFJOBS,
+        {
+            "metadata": {"namespace": "ns", "name": "mnist", "uid": "1"},
+            "spec": {},
+            "status": {"usage": {"source": "Pods"}},
+        },
+    )
     world.jobs.add_handler(world, resync_period=0, name="progress")
     world.factory.start()
     world.factory.wait_for_sync(10.0)
@@ -61,3 +69,5 @@ def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
     assert world.told
     assert world.writer._written_at == {}
     assert world.writer._waiting_since == {}
+    (written,) = [call.body["status"] for call in world.calls if call.verb == "patch"]
+    assert written["usage"] == {"phase": "training", "seconds": {"starting": 5}, "source": None}

@@ -103,6 +103,7 @@ def _print_report(made: Report, output: ReportFormat) -> None:
         print_object(msgspec.to_builtins(made), output)
         return
     lines = report_lines(made) or ["Nothing has gone wrong."]
+    lines += ["", f"Time: {made.usage}"] if made.usage else []
     # A job that failed because it stalled has that in its condition.
     if lines[0] == made.message:
         lines = lines[2:] if lines[1:2] == [""] else lines[1:]

@@ -15,6 +15,8 @@ def summary(result: RunResult) -> list[str]:
     for job in result.jobs:
         lines += ["", _headline(job, result), *_table(job)]
         lines += _report(job)
+        if job.report is not None and job.report.usage:
+            lines += ["", f"Time: {job.report.usage}"]
         if job.log_dir:
             lines += ["", f"To look at its TensorBoard again: tensorboard --logdir {shlex.quote(job.log_dir)}"]
     if not result.jobs:

@@ -6,8 +6,6 @@ three states: the container waits (for what?), it runs, it has ended (how, and b
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tfoperator.kube.objects import (
@@ -24,15 +22,11 @@ from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.kubernetes.config import MAIN
 
 
-class _State(ContainerState, frozen=True):
-    running: dict[str, Any] | None = None
-
-
 class ContainerView(ContainerStatus, frozen=True, rename="camel"):
     """One container."""
 
     image_id: str = msgspec.field(default="", name="imageID")
-    state: _State = _State()
+    state: ContainerState = ContainerState()
 
 
 class _Container(msgspec.Struct, frozen=True, rename="camel"):

@@ -99,7 +99,28 @@ def test_wide_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
     world.becomes("Failed", "a", message="it broke")
     world.status({"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:05:30Z"}, "a")
     cells = re.split(" {2,}", tell("get", "-o", "wide").out.splitlines()[1])
-    assert cells[-3:] == ["5m30s", "1 PS, 2 Worker", "it broke"]
+    assert cells[-4:] == ["-", "5m30s", "1 PS, 2 Worker", "it broke"]
+
+
+def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld) -> None:
+    world.submit()
+    long_ago, held = (
+        "2026-01-01T00:05:00Z",
+        {"inUse": 0, "requestedSeconds": 2**31 * 3600, "trainedSeconds": 2**30 * 3600},
+    )
+    usage = {
+        "since": long_ago,
+        "seconds": {"training": 240, "lost": 60},
+        "source": "Reports",
+        "resources": {"memory": held},
+    }
+    world.status({"usage": {**usage, "resourcesSince": long_ago}})
+    described = tell("describe", "mnist").out
+    assert re.search(r"Time: +80% trained: training 4m, lost 60s, as reports tell", described)
+    assert re.search(r"Resources: +memory 2 GiB h \(1 trained\)", described)
+    assert "80%" in tell("get", "-o", "wide").out
+    world.status({"usage": {"phase": "stalled"}})
+    assert re.search(r"Time: +[0-9]% trained: training 4m, stalled", tell("describe", "mnist").out)
 
 
 def test_every_namespace_has_a_column_for_it(tell: Tell, world: ServedWorld) -> None:

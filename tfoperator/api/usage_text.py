@@ -1,0 +1,30 @@
+"""What a job's time and resources went to, in words. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from tfoperator.api.v1.status import JobUsage, UsagePhase
+from tfoperator.base.durations import human_duration
+
+_GIB = 2.0**30
+
+
+def usage_text(usage: JobUsage, now: datetime) -> str:
+    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first."""
+    seconds, percent = usage.until(now), usage.goodput_at(now)
+    if percent is None:
+        return "nothing yet"
+    longest = sorted(seconds.items(), key=lambda one: (one[0] != UsagePhase.TRAINING, -one[1]))
+    parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)
+    return f"{percent}% trained: {parts}, as {usage.source.lower() or 'pods'} tell"
+
+
+def resources_text(usage: JobUsage, now: datetime) -> str:
+    """Return `cpu 4.2 h (3.6 trained), memory 8.4 GiB h (7.2 trained)`; empty if nothing was held."""
+    parts = []
+    for name, one in usage.resources_until(now).items():
+        unit, size = (" GiB h", _GIB) if name == "memory" else (" h", 1.0)
+        held, trained = (f"{seconds / 3600 / size:.3g}" for seconds in (one.requested_seconds, one.trained_seconds))
+        parts.append(f"{name} {held}{unit} ({trained} trained)")
+    return ", ".join(parts)

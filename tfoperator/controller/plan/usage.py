@@ -1,0 +1,300 @@
+"""Determines what the time of a job goes to, and what it holds meanwhile. Pure.
+
+`account` returns the job's usage, changed only when its phase or the resources that its pods hold have changed: who
+reads it adds the time since then. So it is exact however rarely a status is written. Between two writes this process
+remembers it; a new leader goes on from the status, and times of the changes that it missed are in the pods.
+
+*Without reports* the job trains while the programs of all its replicas but evaluators run (of dynamic workers, of
+any), and is lost from a restart until they do so again.
+
+*With reports* it trains from the first report on, and is lost from a restart, or from a report of an earlier step,
+until a report of a step that was never reached before. The last words of the replicas that were there before don't
+count: they only tell how far the training was. When a job reports for the first time, the time in which its programs
+ran without a report was their start.
+
+Times come from nodes' clocks, and numbers from programs and from whoever may write a status: each time is cut to the
+span from the last change until now, no sum ever falls, and what is kept is bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from itertools import pairwise
+
+import msgspec
+
+from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since, utc
+from tfoperator.api.v1.types import ReplicaType
+from tfoperator.base.clock import whole_second
+from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.held_resources import Span, held_by, program_of, resources_until, termination_of
+from tfoperator.controller.plan.replicas import Replica, ReplicaState
+from tfoperator.controller.plan.verdict import Situation, Stage
+from tfoperator.kube.objects import Pod
+
+_LAST_WORDS = timedelta(seconds=10)
+"""How long after a restart reports may still be of the training before it."""
+
+_MAX_SECONDS = 2**53
+_TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
+
+
+def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None:
+    """Return the job's usage until now; `stalled`: its condition Stalled is true. None if that has ended before."""
+    before = _before(known)
+    if before.phase not in set(UsagePhase):
+        return known.job.status.usage
+    now = max(utc(whole_second(known.now)), before.time)
+    course = _Course(known, before, now, stalled=stalled)
+    course.follow(stage)
+    end, pods = course.end(stage), known.observed.pods
+    until = now if end is None else end
+    spans = _in_order(course.spans, until)
+    usage = msgspec.structs.replace(course.before, step=course.step, restarts=course.restarts, source=course.source)
+    held = held_by(pods, now) if end is None else {}
+    if len(spans) == 1 and end is None and held == {name: one.in_use for name, one in before.resources.items()}:
+        return usage
+    return msgspec.structs.replace(
+        usage,
+        phase=str(spans[-1][0]) if end is None else "",
+        since=spans[-1][1] if end is None else end,
+        seconds=_added(usage.seconds, spans if end is None else [*spans, ("", end)]),
+        resources=resources_until(usage, spans, held, pods, until),
+        resources_since=until,
+    )
+
+
+def with_goodput(plan: Plan, now: datetime) -> Plan:
+    """Return the plan with the goodput of this moment, if it writes the status anyway."""
+    usage = plan.status.usage
+    if usage is None or not (plan.write_status or plan.write_status_first):
+        return plan
+    return msgspec.structs.replace(plan, status=msgspec.structs.replace(plan.status, usage=usage.with_goodput(now)))
+
+
+def _before(known: Situation) -> JobUsage:
+    """Return the newest known usage: a job that has none is queued since its creation."""
+    status, remembered = known.job.status.usage, known.observed.usage
+    if status is None and remembered is None:
+        created = whole_second(known.job.metadata.creation_timestamp or known.now)
+        return JobUsage(UsagePhase.QUEUED, min(created, utc(whole_second(known.now))), resources_since=created)
+    if status is None or (remembered is not None and remembered.time >= status.time):
+        status = remembered
+    assert status is not None
+    latest = whole_second(known.now)
+    # A time that lies ahead (a clock was wrong, or somebody wrote it) would keep the sums from growing until then.
+    since = min(utc(status.since or latest), latest), min(utc(status.resources_since or latest), latest)
+    return msgspec.structs.replace(status, since=since[0], resources_since=since[1])
+
+
+class _Course:
+    """What has become of the job since a moment: `spans` are the phases that it was in, the first as it was then."""
+
+    def __init__(self, known: Situation, before: JobUsage, now: datetime, *, stalled: bool) -> None:
+        self._known = known
+        self.before = before
+        self._now = now
+        self._stalled = stalled
+        self._reported = known.observed.reported
+        self._since = utc(before.since or now)
+        self.spans: list[Span] = [(UsagePhase(before.phase), self._since)]
+        self.step, self.restarts = before.step, before.restarts
+        self.source = "Reports" if self._reported is not None or before.source == "Reports" else "Pods"
+
+    def follow(self, stage: Stage) -> None:
+        """Add the phases since then."""
+        if stage is Stage.SUSPENDED:
+            waits = queue_name(self._known.job.metadata.labels) and self.spans[0][0] not in _TRAINED
+            waits = waits or (self._known.observed.held and not self._known.job.spec.suspended)
+            self.spans.append((UsagePhase.QUEUED if waits else UsagePhase.SUSPENDED, self._now))
+            if self.spans[0][0] in _TRAINED:
+                self._reach(self._step)
+            return
+        if self.spans[0][0] not in _TRAINED:
+            self._begin(ended=stage is not Stage.ACTIVE)
+        elif stage is Stage.ACTIVE:
+            self._go_on()
+
+    def end(self, stage: Stage) -> datetime | None:
+        """Return when the job ended, if it has: with the last of its programs where none runs any more."""
+        if stage not in (Stage.SUCCEEDED, Stage.FAILED):
+            return None
+        programs = [program_of(pod) for pod in self._known.observed.pods]
+        ends = [termination_of(one) for one in programs]
+        times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]
+        if not times or len(times) < len(ends):
+            return self._now
+        return min(max(max(times), self._since), self._now)
+
+    def _begin(self, *, ended: bool) -> None:
+        """The job has not trained since it was created, or resumed."""
+        made = (utc(pod.metadata.creation_timestamp or self._now) for pod in self._known.observed.pods)
+        created = min(made, default=self._now)
+        if self.spans[0][0] not in (UsagePhase.SCHEDULING, UsagePhase.STARTING):
+            self.spans.append((UsagePhase.SCHEDULING, created))
+        needed = self._needed()
+        bound = [_bound_at(one.pod, self._now) for one in needed]
+        places = [one for one in bound if one is not None]
+        if needed and len(places) == len(bound):
+            self.spans.append((UsagePhase.STARTING, max(places)))
+        elif self.spans[-1][0] is UsagePhase.STARTING and not ended:
+            self.spans.append((UsagePhase.SCHEDULING, self._now))
+        if self.source == "Reports":
+            # A report that is older than the pods is of the programs before a suspension.
+            began = self._report_time if self._report_time > created else None
+        else:
+            began = self._begun(needed)
+        if began is None:
+            return
+        self.restarts = max(self.restarts, self._restarts)
+        again = self.source == "Reports" and self._step is not None and self._step < (self.step or 0)
+        self.spans.append((UsagePhase.LOST if again else UsagePhase.TRAINING, began))
+        self._reach(self._step)
+
+    def _go_on(self) -> None:
+        """The job has trained."""
+        if self.before.source != "Reports" and self.source == "Reports":
+            self._tell_start()
+        phase = self.spans[-1][0]
+        if self._restarts > self.restarts and not self._is_elastic:
+            phase = UsagePhase.LOST
+            self.spans.append((phase, self._lost_at()))
+        self.restarts = max(self.restarts, self._restarts)
+        if self._stalled:
+            self.spans.append((UsagePhase.STALLED, self._silent_since()))
+        elif self.source == "Reports":
+            self._by_steps(phase)
+        elif phase is UsagePhase.STALLED:
+            self.spans.append((UsagePhase.TRAINING, self._now))
+        elif phase is UsagePhase.LOST and (began := self._begun(self._needed())) is not None:
+            self.spans.append((UsagePhase.TRAINING, began))
+
+    def _tell_start(self) -> None:
+        """The job has reported for the first time: what seemed to be training was the start of its programs."""
+        self.spans = [(UsagePhase.STARTING, self._since), (UsagePhase.TRAINING, self._report_time)]
+        seconds = dict(self.before.seconds)
+        seconds[UsagePhase.STARTING] = seconds.get(UsagePhase.STARTING, 0) + seconds.pop(UsagePhase.TRAINING, 0)
+        untrained = {
+            name: msgspec.structs.replace(one, trained_seconds=0.0) for name, one in self.before.resources.items()
+        }
+        self.before = msgspec.structs.replace(self.before, seconds=seconds, resources=untrained)
+
+    def _by_steps(self, phase: UsagePhase) -> None:
+        step, mark = self._step, self.step
+        if phase is UsagePhase.LOST:
+            if self._report_time >= self.spans[-1][1] + _LAST_WORDS:
+                if step is not None and mark is not None and step <= mark:
+                    return
+                self.spans.append((UsagePhase.TRAINING, self._report_time))
+        elif step is not None and mark is not None and step < mark:
+            self.spans.append((UsagePhase.LOST, self._report_time))
+            return
+        elif phase is UsagePhase.STALLED:
+            self.spans.append((UsagePhase.TRAINING, self._report_time))
+        self._reach(step)
+
+    def _reach(self, step: int | None) -> None:
+        if step is not None and (self.step is None or step > self.step):
+            self.step = step
+
+    @property
+    def _step(self) -> int | None:
+        """The step that was reported last; percent where no steps are."""
+        reported = self._reported
+        return None if reported is None else (reported.percentage if reported.step is None else reported.step)
+
+    @property
+    def _report_time(self) -> datetime:
+        """When that was; as long ago as can be if never."""
+        reported = self._reported
+        return utc(datetime.min if reported is None or not reported.last_updated_time else reported.last_updated_time)
+
+    @property
+    def _restarts(self) -> int:
+        return self._known.restart.number + sum(group.restarts for group in self._known.groups)
+
+    @property
+    def _is_elastic(self) -> bool:
+        """Whether workers come and go, and one is there."""
+        return bool(self._known.job.spec.enable_dynamic_worker) and self._begun(self._needed()) is not None
+
+    def _needed(self) -> list[Replica]:
+        """Return the replicas without which nothing trains, but those that have ended and whose pods are gone."""
+        groups = self._known.groups
+        needed = [group for group in groups if group.type is not ReplicaType.EVALUATOR] or groups
+        return [
+            replica
+            for group in needed
+            for replica in group.replicas
+            if replica.state is not ReplicaState.FAILED
+            and (replica.state is not ReplicaState.SUCCEEDED or replica.pod is not None)
+        ]
+
+    def _begun(self, needed: Sequence[Replica]) -> datetime | None:
+        """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
+        begun = [_begun_at(one, self._now) for one in needed]
+        times = [one for one in begun if one is not None]
+        if self._known.job.spec.enable_dynamic_worker:
+            return min(times, default=None)
+        return max(times) if times and len(times) == len(begun) else None
+
+    def _lost_at(self) -> datetime:
+        """Return when the first of the programs that restart ended; now if none tells."""
+        lost = [
+            termination_of(program_of(one.pod), last=one.state is ReplicaState.RUNNING)
+            for group in self._known.groups
+            for one in group.replicas
+            if one.pod is not None
+            and one.state in (ReplicaState.RESTARTING, ReplicaState.LEAVING, ReplicaState.RUNNING)
+        ]
+        times = [utc(one.finished_at) for one in lost if one is not None and one.finished_at is not None]
+        return min((time for time in times if time > self._since), default=self._now)
+
+    def _silent_since(self) -> datetime:
+        """Return since when the job makes no progress: since its last report, or for its deadline."""
+        if self.source == "Reports":
+            return self._report_time
+        policy = self._known.job.spec.run_policy
+        deadline = 0 if policy is None else policy.progress_deadline_seconds or 0
+        return self._now - timedelta(seconds=min(max(deadline, 0), 10**9))
+
+
+def _in_order(spans: Sequence[Span], now: datetime) -> list[Span]:
+    """Return the spans with times that never fall and don't lie ahead; each with another phase than the one before."""
+    found = [spans[0]]
+    for phase, began in spans[1:]:
+        if phase is not found[-1][0]:
+            found.append((phase, min(max(began, found[-1][1]), now)))
+    return found
+
+
+def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) -> dict[str, int]:
+    """Return the sums with all spans but the last, which goes on."""
+    sums = {str(phase): min(max(seconds.get(phase, 0), 0), _MAX_SECONDS) for phase in UsagePhase}
+    for (phase, began), (_, ended) in pairwise(spans):
+        sums[str(phase)] += seconds_since(began, ended)
+    return {phase: number for phase, number in sums.items() if number}
+
+
+def _bound_at(pod: Pod | None, now: datetime) -> datetime | None:
+    """Return when a pod came to its node, as its kubelet says; None if it has not yet."""
+    if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
+        return None
+    return utc(pod.status.start_time or now)
+
+
+def _begun_at(replica: Replica, now: datetime) -> datetime | None:
+    """Return when the program of a replica began, by its node's clock; None if it does not run, unless it is done."""
+    program, done = program_of(replica.pod), replica.state is ReplicaState.SUCCEEDED
+    if replica.pod is None or not (done or replica.state is ReplicaState.RUNNING):
+        return None
+    if program is None or program.state is None:
+        return now
+    ended, running = program.state.terminated, program.state.running
+    if ended is not None:
+        return utc(ended.started_at or now) if done else None
+    if program.state.waiting is not None:
+        return None
+    return utc(now if running is None or running.started_at is None else running.started_at)

@@ -1,0 +1,28 @@
+"""What caches keep of objects: the labels and annotations that the operator reads, and what a container asks for."""
+
+from __future__ import annotations
+
+import msgspec
+
+MAX_REQUESTS = 4096
+"""Bytes, as JSON, of what the containers of a pod ask for. A pod that asks with more counts as asking for nothing."""
+
+
+class ContainerSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What a container asks for, and whether an init container runs on (`Always`)."""
+
+    resources: dict[str, object] = {}
+    restart_policy: str = ""
+
+
+GROUP_NAME_ANNOTATION = "scheduling.k8s.io/group-name"
+"""On a pod: the PodGroup that it is a member of, for Volcano."""
+
+_OURS = "training.kubeflow.org/"
+_LABELS = ("operator-name", "job-name", "replica-type", "replica-index", "job-role", "tensorboard")
+_OF_KUEUE = ("queue-name", "multikueue-origin", "priority-class", "max-exec-time-seconds")
+KEPT_LABELS = {*(_OURS + name for name in _LABELS), *("kueue.x-k8s.io/" + name for name in _OF_KUEUE)}
+KEPT_LABELS.add("scheduling.x-k8s.io/pod-group")
+_ANNOTATIONS = ("restarts", "job-restarts", "restart-mode", "stopped", "spec-hash", "tensorboard-url")
+KEPT_ANNOTATIONS = {GROUP_NAME_ANNOTATION, *(_OURS + name for name in _ANNOTATIONS)}
+"""Those that the operator reads; a test compares both with the names in `tfoperator.api`."""
