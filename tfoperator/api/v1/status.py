@@ -140,8 +140,8 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     It is exact although it is written rarely: the job has been in `phase` since `since`, and `seconds` has the whole
     seconds in each phase until then (`until` adds up). An ended job is in no phase. `source` is Reports where the
     programs report their progress, else Pods: then the lives of pods tell what trains. `goodput` is the share of the
-    seconds that trained, when the status was written. `step` is the last step that was reached, and `restarts` the
-    number of restarts that are accounted for. `resources` are up to `resources_since`.
+    seconds that trained, when the status was written. `step` is the highest that was reported, at `step_time`, and
+    `restarts` the number of restarts that are accounted for. `resources` are up to `resources_since`.
     """
 
     phase: str = ""
@@ -150,6 +150,7 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     source: str = ""
     goodput: str = ""
     step: int | None = None
+    step_time: datetime | None = None
     restarts: int = 0
     resources: dict[str, ResourceUsage] = {}
     resources_since: datetime | None = None

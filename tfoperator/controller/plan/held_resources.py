@@ -1,4 +1,4 @@
-"""Adds up the resources that a job's pods hold while they are on nodes. Pure.
+"""Adds up the resources that a job's pods hold while they are on nodes, and says when their programs ran. Pure.
 
 Sums are those of the last change, and what was held then times the seconds since; pods that came to their nodes, or
 ended, since then correct that by their own times. A pod is on a node from its `startTime`, which its kubelet gives it.
@@ -14,6 +14,7 @@ from itertools import pairwise
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, UsagePhase, seconds_since, utc
+from tfoperator.controller.plan.replicas import Replica, ReplicaState
 from tfoperator.controller.pods.resources import requests_of
 from tfoperator.controller.pods.template import PodTemplateError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
@@ -98,6 +99,28 @@ def _on_node(pod: Pod) -> tuple[datetime | None, datetime | None]:
         return utc(start), None
     end = termination_of(program_of(pod))
     return utc(start), utc(start if end is None or end.finished_at is None else end.finished_at)
+
+
+def bound_at(pod: Pod | None, now: datetime) -> datetime | None:
+    """Return when a pod came to its node, as its kubelet says; None if it has not yet."""
+    if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
+        return None
+    return utc(pod.status.start_time or now)
+
+
+def begun_at(replica: Replica, now: datetime) -> datetime | None:
+    """Return when the program of a replica began, by its node's clock; None if it does not run, unless it is done."""
+    program, done = program_of(replica.pod), replica.state is ReplicaState.SUCCEEDED
+    if replica.pod is None or not (done or replica.state is ReplicaState.RUNNING):
+        return None
+    if program is None or program.state is None:
+        return now
+    ended, running = program.state.terminated, program.state.running
+    if ended is not None:
+        return utc(ended.started_at or now) if done else None
+    if program.state.waiting is not None:
+        return None
+    return utc(now if running is None or running.started_at is None else running.started_at)
 
 
 def program_of(pod: Pod | None) -> ContainerStatus | None:

@@ -7,10 +7,10 @@ remembers it; a new leader goes on from the status, and times of the changes tha
 *Without reports* the job trains while the programs of all its replicas but evaluators run (of dynamic workers, of
 any), and is lost from a restart until they do so again.
 
-*With reports* it trains from the first report on, and is lost from a restart, or from a report of an earlier step,
-until a report of a step that was never reached before. The last words of the replicas that were there before don't
-count: they only tell how far the training was. When a job reports for the first time, the time in which its programs
-ran without a report was their start.
+*With reports* it trains from the first report on, and is lost from a restart, or after the report of the highest step
+if an earlier one comes, until a report of a step that was never reached before. The last words of the replicas that
+were there before don't count: they only tell how far the training was. When a job reports for the first time, the time
+from when its programs ran was their start.
 
 Times come from nodes' clocks, and numbers from programs and from whoever may write a status: each time is cut to the
 span from the last change until now, no sum ever falls, and what is kept is bounded.
@@ -29,10 +29,17 @@ from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since, utc
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import Plan
-from tfoperator.controller.plan.held_resources import Span, held_by, program_of, resources_until, termination_of
+from tfoperator.controller.plan.held_resources import (
+    Span,
+    begun_at,
+    bound_at,
+    held_by,
+    program_of,
+    resources_until,
+    termination_of,
+)
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
 from tfoperator.controller.plan.verdict import Situation, Stage
-from tfoperator.kube.objects import Pod
 
 _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
@@ -52,7 +59,10 @@ def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None
     end, pods = course.end(stage), known.observed.pods
     until = now if end is None else end
     spans = _in_order(course.spans, until)
-    usage = msgspec.structs.replace(course.before, step=course.step, restarts=course.restarts, source=course.source)
+    step, time = course.step, course.step_time
+    usage = msgspec.structs.replace(
+        course.before, step=step, step_time=time, restarts=course.restarts, source=course.source
+    )
     held = held_by(pods, now) if end is None else {}
     if len(spans) == 1 and end is None and held == {name: one.in_use for name, one in before.resources.items()}:
         return usage
@@ -100,7 +110,7 @@ class _Course:
         self._reported = known.observed.reported
         self._since = utc(before.since or now)
         self.spans: list[Span] = [(UsagePhase(before.phase), self._since)]
-        self.step, self.restarts = before.step, before.restarts
+        self.step, self.step_time, self.restarts = before.step, before.step_time, before.restarts
         self.source = "Reports" if self._reported is not None or before.source == "Reports" else "Pods"
 
     def follow(self, stage: Stage) -> None:
@@ -135,7 +145,7 @@ class _Course:
         if self.spans[0][0] not in (UsagePhase.SCHEDULING, UsagePhase.STARTING):
             self.spans.append((UsagePhase.SCHEDULING, created))
         needed = self._needed()
-        bound = [_bound_at(one.pod, self._now) for one in needed]
+        bound = [bound_at(one.pod, self._now) for one in needed]
         places = [one for one in bound if one is not None]
         if needed and len(places) == len(bound):
             self.spans.append((UsagePhase.STARTING, max(places)))
@@ -158,7 +168,8 @@ class _Course:
         if self.before.source != "Reports" and self.source == "Reports":
             self._tell_start()
         phase = self.spans[-1][0]
-        if self._restarts > self.restarts and not self._is_elastic:
+        lost = self._restarts > self.restarts or (self.source == "Pods" and self._loses)
+        if lost and not self._is_elastic:
             phase = UsagePhase.LOST
             self.spans.append((phase, self._lost_at()))
         self.restarts = max(self.restarts, self._restarts)
@@ -173,13 +184,12 @@ class _Course:
 
     def _tell_start(self) -> None:
         """The job has reported for the first time: what seemed to be training was the start of its programs."""
+        replace = msgspec.structs.replace
         self.spans = [(UsagePhase.STARTING, self._since), (UsagePhase.TRAINING, self._report_time)]
         seconds = dict(self.before.seconds)
-        seconds[UsagePhase.STARTING] = seconds.get(UsagePhase.STARTING, 0) + seconds.pop(UsagePhase.TRAINING, 0)
-        untrained = {
-            name: msgspec.structs.replace(one, trained_seconds=0.0) for name, one in self.before.resources.items()
-        }
-        self.before = msgspec.structs.replace(self.before, seconds=seconds, resources=untrained)
+        spent = sum(max(seconds.pop(phase, 0), 0) for phase in (UsagePhase.STARTING, *_TRAINED))
+        untrained = {name: replace(one, trained_seconds=0.0) for name, one in self.before.resources.items()}
+        self.before = replace(self.before, seconds={**seconds, UsagePhase.STARTING: spent}, resources=untrained)
 
     def _by_steps(self, phase: UsagePhase) -> None:
         step, mark = self._step, self.step
@@ -189,7 +199,7 @@ class _Course:
                     return
                 self.spans.append((UsagePhase.TRAINING, self._report_time))
         elif step is not None and mark is not None and step < mark:
-            self.spans.append((UsagePhase.LOST, self._report_time))
+            self.spans.append((UsagePhase.LOST, utc(self.step_time or self._report_time)))
             return
         elif phase is UsagePhase.STALLED:
             self.spans.append((UsagePhase.TRAINING, self._report_time))
@@ -197,7 +207,7 @@ class _Course:
 
     def _reach(self, step: int | None) -> None:
         if step is not None and (self.step is None or step > self.step):
-            self.step = step
+            self.step, self.step_time = step, self._report_time
 
     @property
     def _step(self) -> int | None:
@@ -214,6 +224,12 @@ class _Course:
     @property
     def _restarts(self) -> int:
         return self._known.restart.number + sum(group.restarts for group in self._known.groups)
+
+    @property
+    def _loses(self) -> bool:
+        """Whether the pod of a replica was lost: a restart that leaves no trace in the counts, such as an eviction."""
+        states = (ReplicaState.RESTARTING, ReplicaState.VANISHED, ReplicaState.LEAVING)
+        return any(one.state in states for group in self._known.groups for one in group.replicas)
 
     @property
     def _is_elastic(self) -> bool:
@@ -234,7 +250,7 @@ class _Course:
 
     def _begun(self, needed: Sequence[Replica]) -> datetime | None:
         """Return when the last of the programs began (of dynamic workers, the first); None if not all run."""
-        begun = [_begun_at(one, self._now) for one in needed]
+        begun = [begun_at(one, self._now) for one in needed]
         times = [one for one in begun if one is not None]
         if self._known.job.spec.enable_dynamic_worker:
             return min(times, default=None)
@@ -276,25 +292,3 @@ def _added(seconds: Mapping[str, int], spans: Sequence[tuple[str, datetime]]) ->
     for (phase, began), (_, ended) in pairwise(spans):
         sums[str(phase)] += seconds_since(began, ended)
     return {phase: number for phase, number in sums.items() if number}
-
-
-def _bound_at(pod: Pod | None, now: datetime) -> datetime | None:
-    """Return when a pod came to its node, as its kubelet says; None if it has not yet."""
-    if pod is None or not (pod.spec.node_name or pod.status.start_time or pod.status.phase != "Pending"):
-        return None
-    return utc(pod.status.start_time or now)
-
-
-def _begun_at(replica: Replica, now: datetime) -> datetime | None:
-    """Return when the program of a replica began, by its node's clock; None if it does not run, unless it is done."""
-    program, done = program_of(replica.pod), replica.state is ReplicaState.SUCCEEDED
-    if replica.pod is None or not (done or replica.state is ReplicaState.RUNNING):
-        return None
-    if program is None or program.state is None:
-        return now
-    ended, running = program.state.terminated, program.state.running
-    if ended is not None:
-        return utc(ended.started_at or now) if done else None
-    if program.state.waiting is not None:
-        return None
-    return utc(now if running is None or running.started_at is None else running.started_at)

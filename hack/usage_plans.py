@@ -1,0 +1,433 @@
+"""Plays random lives of jobs on virtual time, and compares what the operator makes of their time with an oracle.
+
+    python -m hack.usage_plans --count 1000
+
+Pods wait for nodes, pull images, fail, are evicted, deleted, restarted in place; users suspend, resume and scale; the
+operator is killed (and forgets), sees things late, and loses its writes. Programs that report train in step, save
+checkpoints, and begin again at the last one. The oracle knows what really happened, second by second, and shares no
+code with the operator: it is the words of docs/usage.md. Each phase has to agree within 2 % of the job's time, or 2 s,
+and so do the seconds that CPUs were held and trained.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+import msgspec
+
+from hack.simulated_objects import NOW, SimulatedObjects
+from tfoperator.api.defaults import default
+from tfoperator.api.v1.status import JobUsage, TrainingProgress
+from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.controller import Plan, PlanOptions, plan
+from tfoperator.controller.plan import Delete
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+)
+
+_REQUESTS = '{"containers":[{"resources":{"requests":{"cpu":2}}}]}'
+_CPUS = 2
+_REPORT_PERIOD = 5
+_CHECKPOINT_STEPS = 60
+_OPTIONS = PlanOptions(restart_delay_base=1.0, restart_delay_cap=60.0)
+
+
+@dataclass
+class Second:
+    """What really was in one second. `losses` counts programs lost so far; `report` is a step, if one was reported."""
+
+    seen: bool
+    suspended: bool
+    bound: bool
+    running: bool
+    cpus: int
+    losses: int
+    report: int | None
+
+
+@dataclass
+class Shape:
+    """What a seed decides about a job."""
+
+    workers: int
+    servers: int
+    reports: bool
+    together: bool
+    policy: str
+    schedule: int
+    start: int
+    warm_up: int
+    length: int
+
+    @classmethod
+    def of(cls, dice: random.Random) -> Shape:
+        """Return a random one."""
+        return cls(
+            workers=dice.randint(1, 4),
+            servers=dice.choice((0, 0, 1, 2)),
+            reports=dice.random() < 0.6,
+            together=dice.random() < 0.3,
+            policy=dice.choice(("OnFailure", "ExitCode", "Always")),
+            schedule=dice.choice((1, 5, 60)),
+            start=dice.choice((1, 10, 60)),
+            warm_up=dice.choice((1, 5, 20)),
+            length=dice.randint(300, 3600),
+        )
+
+    def job(self) -> TFJob:
+        """Return the job, as it was created."""
+        template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.com/train:1"}]}}
+        kinds = {"Worker": self.workers, "PS": self.servers}
+        specs = {
+            kind: {"replicas": number, "restartPolicy": self.policy, "template": template}
+            for kind, number in kinds.items()
+            if number
+        }
+        policy = {"restartScope": "Job"} if self.together else {}
+        meta = {"name": "job", "namespace": "ns", "uid": "job", "generation": 1, "creationTimestamp": NOW.isoformat()}
+        manifest = {"metadata": meta, "spec": {"tfReplicaSpecs": specs, "runPolicy": policy}}
+        return default(decode_tfjob(json.dumps(manifest).encode()))
+
+
+@dataclass
+class World(SimulatedObjects):
+    """The cluster, the programs and the operator of one job; a `step` of training takes a second."""
+
+    dice: random.Random = field(default_factory=random.Random)
+    shape: Shape = field(default_factory=lambda: Shape.of(random.Random()))
+    seconds: list[Second] = field(default_factory=list)
+    down_until: int = -1
+    _memory: JobUsage | None = None
+    _progress: TrainingProgress | None = None
+    _due: float = 0.0
+    _dirty: bool = True
+    _at: int = 0
+    _step: int = 0
+    _warm_since: int | None = None
+    _losses: int = 0
+    _seen: bool = False
+    _ends: dict[str, int] = field(default_factory=dict)  # when terminating pods are gone, by name
+    _delays: dict[str, tuple[int, int]] = field(default_factory=dict)  # to a node and to the program, by UID
+
+    def changed(self) -> None:
+        """The operator is to look."""
+        self._dirty = True
+
+    def take_away(self, kind: str, name: str, deletion: Delete) -> None:
+        """A program that runs gets its time to end."""
+        if kind == "pods" and self.pods[name].status.phase == "Running" and deletion.grace_period_seconds != 0:
+            self._terminate(name)
+        else:
+            super().take_away(kind, name, deletion)
+
+    def second(self) -> None:
+        """One second passes."""
+        self._nodes()
+        report = self._train()
+        self.seconds.append(self._truth(report))
+        self._at += 1
+        self.now = NOW + timedelta(seconds=self._at)
+        if self._at >= self.down_until and (self._dirty or self._due <= self._at) and self.dice.random() < 0.8:
+            self._sync()
+
+    # The operator.
+
+    def _sync(self) -> None:
+        self._seen, self._dirty = True, False
+        observed = self.observed(usage=self._memory, progress=self._progress)
+        planned = plan(observed, self.now, _OPTIONS)
+        self._memory = planned.status.usage
+        self._due = self._at + (planned.requeue_after if planned.requeue_after is not None else 1e9)
+        writes = planned.write_status_first or planned.write_status
+        if writes and self.dice.random() < 0.1:
+            self._dirty = True  # the write is lost; the next sync repeats it
+            return
+        if writes:
+            self._write(planned)
+        for action in planned.actions:
+            self.carry_out(action)
+        for name, pod in self.pods.items():
+            if not pod.spec.requests:
+                self.pods[name] = msgspec.structs.replace(
+                    pod, spec=msgspec.structs.replace(pod.spec, requests=_REQUESTS)
+                )
+
+    def _write(self, planned: Plan) -> None:
+        self.job = msgspec.structs.replace(self.job, status=planned.status)
+        self._dirty = True
+
+    def kill_operator(self, seconds: int) -> None:
+        """It is away for so long, and knows nothing then but what is written."""
+        self._memory = self._progress = None
+        self.down_until, self._dirty = self._at + seconds, True
+
+    # Nodes.
+
+    def _nodes(self) -> None:
+        for name, end in list(self._ends.items()):
+            if end <= self._at:
+                del self._ends[name]
+                self.pods.pop(name, None)
+                self.changed()
+        for pod in list(self.pods.values()):
+            uid = pod.metadata.uid
+            if uid not in self._delays:
+                shape = self.shape
+                self._delays[uid] = (self.dice.randint(1, shape.schedule), self.dice.randint(1, shape.start))
+            age = self._at - int((pod.metadata.creation_timestamp or NOW).timestamp() - NOW.timestamp())
+            to_node, to_start = self._delays[uid]
+            if pod.metadata.deletion_timestamp is not None or pod.status.phase != "Pending":
+                continue
+            if not pod.spec.node_name and age >= to_node:
+                spec = msgspec.structs.replace(pod.spec, node_name="node-1", requests=_REQUESTS)
+                status = msgspec.structs.replace(pod.status, start_time=self.now)
+                self._put(msgspec.structs.replace(pod, spec=spec, status=status))
+            elif pod.spec.node_name and age >= to_node + to_start:
+                self._status(pod, phase="Running", container_statuses=(self._runs(0),))
+
+    def _runs(self, restarts: int, last: ContainerState | None = None) -> ContainerStatus:
+        return ContainerStatus(
+            "tensorflow", True, restarts, ContainerState(running=ContainerStateRunning(self.now)), last
+        )
+
+    def _put(self, pod: Pod) -> None:
+        self.pods[pod.metadata.name] = pod
+        self.changed()
+
+    def _status(self, pod: Pod, **changes: object) -> None:
+        self._put(msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, **changes)))
+
+    def _terminate(self, name: str) -> None:
+        pod = self.pods[name]
+        if pod.metadata.deletion_timestamp is None:
+            self._ends[name] = self._at + self.dice.randint(0, 5)
+            meta = msgspec.structs.replace(
+                pod.metadata, deletion_timestamp=self.now + timedelta(seconds=30), deletion_grace_period_seconds=30
+            )
+            self._put(msgspec.structs.replace(pod, metadata=meta))
+
+    # What happens.
+
+    def happen(self, what: str) -> None:
+        """Something happens to a pod that runs, or to the job."""
+        policy = self.job.spec.run_policy
+        assert policy is not None
+        if what in ("suspend", "resume"):
+            meta = msgspec.structs.replace(self.job.metadata, generation=self.job.metadata.generation + 1)
+            spec = msgspec.structs.replace(
+                self.job.spec, run_policy=msgspec.structs.replace(policy, suspend=what == "suspend")
+            )
+            self.job = msgspec.structs.replace(self.job, metadata=meta, spec=spec)
+            self.changed()
+            return
+        running = sorted(name for name in self.pods if self._trains(self.pods[name]))
+        if what == "kill":
+            self.kill_operator(self.dice.choice((1, 3, 8)))
+        elif running:
+            self._lose(self.pods[self.dice.choice(running)], what)
+
+    def _lose(self, pod: Pod, what: str) -> None:
+        self._losses += 1
+        status = pod.status.container_statuses[0]
+        began = None if status.state is None or status.state.running is None else status.state.running.started_at
+        ended = ContainerStateTerminated(137, "Error", "", self.now, began)
+        if what == "in place" and not self.shape.together and self.shape.policy != "ExitCode":
+            again = self._runs(status.restart_count + 1, ContainerState(terminated=ended))
+            self._status(pod, container_statuses=(again,))
+            self._warm_since = None
+        elif what == "evict":
+            self._status(pod, phase="Failed", reason="Evicted", container_statuses=())
+        elif what == "delete":
+            self._terminate(pod.metadata.name)
+        else:
+            state = ContainerState(terminated=ended)
+            self._status(pod, phase="Failed", container_statuses=(msgspec.structs.replace(status, state=state),))
+
+    def finish(self) -> None:
+        """All programs succeed."""
+        for pod in list(self.pods.values()):
+            if self._trains(pod):
+                status = pod.status.container_statuses[0]
+                ended = ContainerStateTerminated(0, "Completed", "", self.now, NOW)
+                state = msgspec.structs.replace(status, state=ContainerState(terminated=ended))
+                self._status(pod, phase="Succeeded", container_statuses=(state,))
+
+    # Programs.
+
+    def _trains(self, pod: Pod) -> bool:
+        return pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None
+
+    def _train(self) -> int | None:
+        """All programs train in step. Returns the step that is reported now, if one is."""
+        if not self._all_run():
+            self._warm_since = None
+            return None
+        if self._warm_since is None:
+            self._warm_since = self._at + self.shape.warm_up
+            self._step -= self._step % _CHECKPOINT_STEPS
+        if self._at < self._warm_since:
+            return None
+        if self._at > self._warm_since:
+            self._step += 1
+        if not self.shape.reports or (self._at - self._warm_since) % _REPORT_PERIOD or self._ended():
+            return None
+        if self._at >= self.down_until and self._seen:
+            progress = TrainingProgress(step=self._step, last_updated_time=self.now)
+            usage = self.job.status.usage if self._memory is None else self._memory
+            self._progress = progress
+            status = msgspec.structs.replace(self.job.status, progress=progress, usage=usage)
+            self.job = msgspec.structs.replace(self.job, status=status)
+            self.changed()
+        return self._step
+
+    # The truth.
+
+    def _all_run(self) -> bool:
+        wanted = sum(spec.desired for spec in self.job.spec.tf_replica_specs.values() if spec is not None)
+        return sum(map(self._trains, self.pods.values())) == wanted
+
+    def _ended(self) -> bool:
+        return any(one.type in ("Succeeded", "Failed") for one in self.job.status.conditions)
+
+    def _truth(self, report: int | None) -> Second:
+        wanted = sum(spec.desired for spec in self.job.spec.tf_replica_specs.values() if spec is not None)
+        on_nodes = [pod for pod in self.pods.values() if pod.spec.node_name]
+        held = [pod for pod in on_nodes if pod.status.phase in ("Pending", "Running")]
+        bound = len(held) >= wanted
+        cpus = _CPUS * len(held)
+        return Second(self._seen, self.job.spec.suspended, bound, self._all_run(), cpus, self._losses, report)
+
+
+def oracle(seconds: list[Second]) -> tuple[Counter[str], float, float]:
+    """What docs/usage.md says about these seconds: those of each phase, and CPU seconds held and trained."""
+    reports = any(one.report is not None for one in seconds)
+    phases: Counter[str] = Counter()
+    held = trained = 0.0
+    before, most, lost_at, losses, ran = "queued", -1, -99, 0, False
+    for at, one in enumerate(seconds):
+        if not one.seen:
+            phase = "queued"
+        elif one.suspended:
+            phase = "suspended"
+        elif before in ("training", "lost"):
+            phase = before
+            if one.losses > losses:
+                phase, lost_at = "lost", at
+            if not reports:
+                phase = "training" if one.running else phase
+            elif one.report is not None:
+                words = phase == "lost" and at < lost_at + 10
+                if not words:
+                    phase = "training" if one.report > most or (phase == "training" and one.report == most) else "lost"
+                most = max(most, one.report)
+        elif reports and one.report is not None:
+            phase = "training" if one.report >= most else "lost"
+            most = max(most, one.report)
+            lost_at = -99
+        elif not reports and one.running:
+            phase = "training"
+        else:
+            # Once everything has run without a report, the rest of the time until the first one is the start.
+            ran |= one.running
+            phase = "starting" if one.bound or (reports and ran and most < 0) else "scheduling"
+        losses = one.losses
+        phases[phase] += 1
+        held += one.cpus
+        trained += one.cpus if phase == "training" else 0
+        before = phase
+    return phases, held, trained
+
+
+@dataclass
+class Outcome:
+    """How far a plan's figures are from the truth, in seconds; `told` is for people."""
+
+    seed: int
+    length: int
+    error: float
+    held: float
+    trained: float
+    told: str
+
+    @property
+    def agrees(self) -> bool:
+        """Whether all are within 2 % of the time or 2 s (of each CPU)."""
+        return max(self.error, self.held, self.trained) <= max(2.0, 0.02 * self.length)
+
+
+def play(seed: int) -> Outcome:
+    """Play the plan of a seed, and compare."""
+    dice = random.Random(seed)
+    shape = Shape.of(dice)
+    world = World(shape.job(), dice=dice, shape=shape)
+    happenings = dict(_happenings(dice, shape))
+    if dice.random() < 0.2:
+        world.down_until = dice.randint(1, 30)
+    for at in range(shape.length):
+        if what := happenings.get(at):
+            world.happen(what)
+        world.second()
+    truth, held, trained = oracle(world.seconds)
+    world.down_until = -1
+    if dice.random() < 0.5:
+        world.finish()
+    for _ in range(9):
+        world._sync()
+    usage = world.job.status.usage if world._ended() else world._memory
+    assert usage is not None
+    end: datetime = NOW + timedelta(seconds=shape.length)
+    found = usage.until(end)
+    cpu = usage.resources_until(end).get("cpu")
+    error = max((abs(found.get(phase, 0) - truth[phase]) for phase in {*found, *truth}), default=0)
+    cpus = _CPUS * (shape.workers + shape.servers)
+    off_held = abs((0.0 if cpu is None else cpu.requested_seconds) - held) / cpus
+    off_trained = abs((0.0 if cpu is None else cpu.trained_seconds) - trained) / cpus
+    told = f"operator {found}, truth {dict(truth)}; {happenings}; {shape}"
+    return Outcome(seed, shape.length, error, off_held, off_trained, told)
+
+
+def _happenings(dice: random.Random, shape: Shape) -> Iterator[tuple[int, str]]:
+    what = ("in place", "fail", "fail", "evict", "delete", "kill", "kill")
+    at, suspended = 0, False
+    while True:
+        at += dice.randint(20, 600)
+        if at >= shape.length - 60:
+            break
+        if suspended or dice.random() < 0.1:
+            suspended = not suspended
+            yield at, "suspend" if suspended else "resume"
+        else:
+            yield at, dice.choice(what)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Play plans; return 1 if one doesn't agree."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0, help="the first one")
+    arguments = parser.parse_args(argv)
+    outcomes = [play(seed) for seed in range(arguments.seed, arguments.seed + arguments.count)]
+    wrong = [one for one in outcomes if not one.agrees]
+    for one in wrong[:10]:
+        print(f"seed {one.seed}: off by {one.error:.0f}, {one.held:.0f}, {one.trained:.0f} s: {one.told}")
+    for name in ("error", "held", "trained"):
+        values = sorted(getattr(one, name) for one in outcomes)
+        median, most = values[len(values) // 2], values[len(values) * 99 // 100]
+        print(f"{name}: median {median:.1f} s, 99 % {most:.1f} s, most {values[-1]:.1f} s")
+    print(f"{len(outcomes) - len(wrong)} of {len(outcomes)} plans agree within 2 % of the time or 2 s")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
