@@ -73,6 +73,9 @@ HEALTHY = {
     of("training_operator_jobs_restarted_total", JOBS): "0+0.2x180",
     of("training_operator_failed_pods_total"): "4x180",
     of("tfoperator_stalled_jobs", JOBS): "0x180",
+    of("tfoperator_usage_seconds_total", JOBS, phase="training"): "0+50x180",
+    of("tfoperator_usage_seconds_total", JOBS, phase="lost"): "0+10x180",
+    of("tfoperator_usage_seconds_total", JOBS, phase="suspended"): "0+600x180",
 }
 
 BUCKET = "workqueue_queue_duration_seconds_bucket"
@@ -182,6 +185,15 @@ CASES = (
     ),
     Case("TFJobsRestart", {of("training_operator_jobs_restarted_total", JOBS): "0+1x120"}, silent=(10,), fires=60),
     Case("TFJobsStalled", {of("tfoperator_stalled_jobs", JOBS): "0x9 1x20 0x30"}, silent=(9, 35), fires=15),
+    Case(
+        "TFJobsGoodputLow",
+        {
+            of("tfoperator_usage_seconds_total", JOBS, phase="training"): "0+20x300",
+            of("tfoperator_usage_seconds_total", JOBS, phase="lost"): "0+40x300",
+        },
+        silent=(100,),
+        fires=170,
+    ),
     Case("TFJobPodsNotCreated", {of("training_operator_failed_pods_total"): "0+1x60"}, (14,), 20),
 )
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.status import JobUsage
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
@@ -93,6 +94,7 @@ class Operator:
             lambda: self.is_leader, lease=self._options.leader_elect_id if self._elector is not None else ""
         )
         self.metrics.watch_stalls(self._stalled_jobs)
+        self.metrics.watch_usage(self._usages, self._clock.now)
 
     # For health checks.
 
@@ -238,6 +240,13 @@ class Operator:
             return {}
         jobs = self._parts.informers.jobs.lister.list()
         return Counter(job.metadata.namespace for job in jobs if has_condition(job, ConditionType.STALLED))
+
+    def _usages(self) -> list[tuple[TFJob, JobUsage]] | None:
+        """Return the jobs with their newest usage; None where another replica leads."""
+        if not self.is_leader:
+            return None
+        jobs, newer = self._parts.informers.jobs.lister.list(), self._parts.controller.newer_usage
+        return [(job, usage) for job in jobs if (usage := newer(job) or job.status.usage) is not None]
 
     def _make_elector(self) -> LeaderElector:
         options = self._options

@@ -7,6 +7,7 @@ The Go operator's counters of jobs and pods keep their names and labels, so its 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Set
+from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -18,6 +19,7 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import ControllerMetrics, OwnedKind
 from tfoperator.logs import archive
 from tfoperator.operator.metrics.tool_metrics import ClientMetrics, Makers, PrometheusInformerMetrics, QueueMetrics
+from tfoperator.operator.metrics.usage_metrics import Read, UsageMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -185,6 +187,10 @@ class OperatorMetrics:
     def watch_stalls(self, read: Callable[[], Mapping[str, int]]) -> None:
         """Call `read` at each scrape for the number of stalled jobs by namespace; zeros may be omitted."""
         self.registry.register(_StalledJobs(read))
+
+    def watch_usage(self, read: Read, now: Callable[[], datetime]) -> None:
+        """Call `read` at each scrape for the usage of jobs."""
+        self.registry.register(UsageMetrics(read, now))
 
     def render(self) -> bytes:
         """Return the text that Prometheus scrapes."""

@@ -1,0 +1,88 @@
+"""Prometheus metrics of what jobs' time went to: counters by namespace, and the goodput of each job that goes on.
+
+The counters are of the time while this process leads, so that those of several processes, and of one that was started
+again, add up: what jobs had spent before it led is not in them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime
+
+from prometheus_client import Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from tfoperator.api.v1.status import JobUsage
+from tfoperator.api.v1.types import TFJob
+
+MAX_JOBS = 1000
+"""The number of jobs with a series of their own."""
+
+Read = Callable[[], Iterable[tuple[TFJob, JobUsage]] | None]
+"""Returns all jobs with their usage; None while another process leads."""
+
+_FAMILIES = {
+    "tfoperator_usage_seconds": ("Seconds of jobs in each phase.", "phase"),
+    "tfoperator_requested_resource_seconds": ("Amounts that pods requested, times seconds on nodes.", "resource"),
+    "tfoperator_trained_resource_seconds": ("Those of them that trained.", "resource"),
+}
+
+
+class UsageMetrics(Collector):
+    """Adds up at each scrape what has come since the one before."""
+
+    def __init__(self, read: Read, now: Callable[[], datetime]) -> None:
+        self._read = read
+        self._now = now
+        self._lock = threading.Lock()  # guards the two below
+        self._counted: dict[str, dict[tuple[str, str], float]] | None = None  # by UID of the job; None: does not lead
+        self._totals: dict[tuple[str, str, str], float] = {}  # by family, namespace, and phase or resource
+
+    def describe(self) -> Iterator[Metric]:
+        """Return nothing: what is registered is not read."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the counters, and the goodput of the first 1,000 jobs that go on."""
+        now, jobs = self._now(), self._read()
+        gauge = GaugeMetricFamily(
+            "tfoperator_job_goodput_ratio", "The share that trained.", labels=["job_namespace", "job_name"]
+        )
+        with self._lock:
+            self._count(now, jobs)
+            totals = dict(self._totals)
+        going = [(job.metadata, usage) for job, usage in jobs or () if usage.phase][:MAX_JOBS]
+        for meta, usage in going:
+            gauge.add_metric([meta.namespace, meta.name], (usage.goodput_at(now) or 0) / 100)
+        yield gauge
+        for name, (text, label) in _FAMILIES.items():
+            family = CounterMetricFamily(name, text, labels=["job_namespace", label])
+            for (of, namespace, what), total in totals.items():
+                if of == name:
+                    family.add_metric([namespace, what], total)
+            yield family
+
+    def _count(self, now: datetime, jobs: Iterable[tuple[TFJob, JobUsage]] | None) -> None:
+        if jobs is None:
+            self._counted = None
+            return
+        counted = {job.metadata.uid: (job.metadata.namespace, _amounts(usage, now)) for job, usage in jobs}
+        if self._counted is not None:
+            for uid, (namespace, amounts) in counted.items():
+                before = self._counted.get(uid, {})
+                for (family, what), amount in amounts.items():
+                    # What turns out to be the start of a program, and not training, is not taken back.
+                    key, more = (family, namespace, what), amount - before.get((family, what), 0.0)
+                    self._totals[key] = self._totals.get(key, 0.0) + max(more, 0.0)
+        self._counted = {uid: amounts for uid, (_, amounts) in counted.items()}
+
+
+def _amounts(usage: JobUsage, now: datetime) -> dict[tuple[str, str], float]:
+    seconds, requested, trained = _FAMILIES
+    found: dict[tuple[str, str], float] = {(seconds, phase): float(spent) for phase, spent in usage.until(now).items()}
+    for name, one in usage.resources_until(now).items():
+        found[requested, name] = one.requested_seconds
+        found[trained, name] = one.trained_seconds
+    return found
