@@ -27,7 +27,7 @@ from tfoperator.api.defaults import default
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.controller import Plan, PlanOptions, plan
-from tfoperator.controller.plan import Delete
+from tfoperator.controller.plan.actions import Delete
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateRunning,
