@@ -73,13 +73,15 @@ def test_ten_thousand_pods_cost_at_most_2_kb_each(serve: Serve) -> None:
     assert held <= 2_000, f"a cached pod costs {held:.0f} bytes"
 
 
-def test_a_compact_pod_says_the_same_as_a_plain_one_but_for_annotations_of_others() -> None:
+def test_a_compact_pod_says_the_same_as_a_plain_one_but_for_annotations_of_others_and_requests() -> None:
     data = encode(running_pod(7))
     plain, compact = decoder(Pod)(data), decode_pod(data)
     ours = {"training.kubeflow.org/restarts": "0"}
     assert compact.metadata.annotations == ours
     metadata = msgspec.structs.replace(plain.metadata, annotations=ours)
-    assert compact == msgspec.structs.replace(plain, metadata=metadata)
+    spec = msgspec.structs.replace(plain.spec, requests=compact.spec.requests)
+    assert '"requests":{"cpu":"2"' in spec.requests
+    assert compact == msgspec.structs.replace(plain, metadata=metadata, spec=spec)
 
 
 def test_pods_of_a_job_share_what_they_have_in_common() -> None:

@@ -99,14 +99,14 @@ _SPEC: dict[type, dict[str, Field]] = {
         ),
         "network": Field(
             "By which headless services the replicas find each other: PerReplica, one for each; PerJob, one for all; "
-            "if unset, as the operator's --default-network says (PerReplica). Can't be changed.",
+            "--default-network (PerReplica) if unset. Can't be changed.",
             {"enum": _enum(types.Network)},
         ),
         "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
         "tensorBoard": Field("A TensorBoard beside the job, which stays until the job is deleted."),
         "progress": Field(
-            "Tell the replicas where to report progress: {}. It needs an operator with --progress-bind-address; one "
-            "with --progress-default does so for all jobs that don't say."
+            "Tell the replicas where to report progress: {}. It needs an operator with --progress-bind-address; "
+            "--progress-default does so for jobs that don't say."
         ),
     },
     types.ProgressReporting: {
