@@ -48,6 +48,7 @@ class CellView(View):
 
     def tick(self) -> None:
         """Redraw the table if it has changed."""
+        super().tick()
         rows = sorted(self._rows.items(), key=lambda item: (item[1][0], item[1][1].name))
         table = rows_table(self._with_bar(uid, row) for uid, (_, row) in rows)
         if table != self._shown:

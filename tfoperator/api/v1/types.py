@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import force_setattr
 
 from tfoperator.api.structure import drop_nulls, type_problems
-from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.kube.objects import HasMetadata, ObjectMeta
 from tfoperator.kube.resources import Resource
 
@@ -216,27 +216,16 @@ class TFJob(HasMetadata, frozen=True, rename="camel"):
     status: TFJobStatus = msgspec.field(default_factory=TFJobStatus)
     decode_error: str = msgspec.field(default="", name="-")
 
+    def __repr__(self) -> str:
+        from tfoperator.api.v1.shown import in_short
+
+        return f"<TFJob {self.metadata.namespace}/{self.metadata.name}: {in_short(self) or 'new'}>"
+
     def _repr_html_(self) -> str:
         """For notebooks, which ask for this name: a table instead of a struct of some hundred members."""
-        from tfoperator.base.html_table import html_table, html_text
+        from tfoperator.api.v1.shown import job_html
 
-        status, nothing = self.status, ReplicaStatus()
-        restarts = f"{status.restarts} restart{'s' if status.restarts != 1 else ''}" if status.restarts else ""
-        state = ", ".join(filter(None, (status.phase, status.ready and f"{status.ready} ready", restarts)))
-        replicas = [
-            (kind, str(spec.desired), str(counts.active), str(counts.succeeded), str(counts.failed))
-            for kind, spec in self.spec.tf_replica_specs.items()
-            if spec is not None
-            for counts in [status.replica_statuses.get(kind) or nothing]
-        ]
-        tables = html_table(("replicas", "wanted", "active", "succeeded", "failed"), replicas)
-        conditions = [
-            (c.type, c.status, c.reason, c.message, str(c.last_transition_time or "")) for c in status.conditions
-        ]
-        if conditions:
-            tables += html_table(("condition", "status", "reason", "message", "since"), conditions)
-        title = html_text(f"TFJob {self.metadata.namespace}/{self.metadata.name}")
-        return f"<div><b>{title}</b> {html_text(state)}{tables}</div>"
+        return job_html(self)
 
 
 class _MetadataOnly(msgspec.Struct, frozen=True):

@@ -207,6 +207,7 @@ def _remove_containers() -> list[str]:
 
 def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
     from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+    from tfoperator.cli.views.jobs import shown_state
     from tfoperator.kube.client import Client
     from tfoperator.kube.config import load_config
 
@@ -219,7 +220,7 @@ def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
         {
             "namespace": job.metadata.namespace,
             "name": job.metadata.name,
-            "phase": job.status.phase or "Pending",
+            "phase": shown_state(job),
         }
         for job in page.items
     ]

@@ -56,6 +56,9 @@ def run(
     ] = None,
     namespace: Annotated[str, typer.Option("--namespace", "-n", help="For objects that don't name one.")] = "default",
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the jobs while they run.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Show each step of the start, and each line of TensorFlow's own.")
+    ] = False,
     output: Annotated[
         ReportFormat, typer.Option("--output", "-o", help="json: the result on stdout, everything else on stderr.")
     ] = ReportFormat.TEXT,
@@ -96,6 +99,7 @@ def run(
         page=ui,
         work_dir=work_dir,
         is_program=job is not None,
+        verbose=verbose,
     )
     raise typer.Exit(result)
 
@@ -176,6 +180,7 @@ def _execute(
     page: bool,
     work_dir: Path | None,
     is_program: bool,
+    verbose: bool,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.page import make_page
@@ -187,7 +192,7 @@ def _execute(
         from tfoperator.report import Typed
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
-        view = make_view(stream)
+        view = make_view(stream, verbose=verbose)
         engine = JobRun(
             [manifest.obj for manifest in manifests],
             view,

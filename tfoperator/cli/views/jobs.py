@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from tfoperator.api.job_conditions import condition_of
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.job_conditions import condition_of, has_condition
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.durations import human_duration
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
@@ -23,7 +23,7 @@ QUEUE_HEADER = "QUEUE"
 
 def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -> tuple[str, ...]:
     """Return the cells of one job under HEADER or WIDE_HEADER."""
-    shown, restarts = state or job_state(job), restart_count(job)
+    shown, restarts = state or shown_state(job), restart_count(job)
     counted, since = "-" if restarts is None else str(restarts), age(job.metadata.creation_timestamp, now)
     progress = job.status.progress
     done, left = (progress.completion, progress.eta) if progress is not None else ("", "")
@@ -33,6 +33,12 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
     percent = None if job.status.usage is None else job.status.usage.goodput_at(now)
     goodput = "-" if percent is None else f"{percent}%"
     return (*row, goodput, took(job, now), replicas_text(job), state_message(job))
+
+
+def shown_state(job: TFJob) -> str:
+    """Return the state in one word: Stalled where that is what a person wants to know of a job that runs."""
+    state = job_state(job)
+    return "Stalled" if state == ConditionType.RUNNING and has_condition(job, ConditionType.STALLED) else state
 
 
 def queue_cell(queue: JobQueue | None) -> str:
@@ -49,7 +55,7 @@ def replicas_text(job: TFJob) -> str:
 
 def state_message(job: TFJob) -> str:
     """Return the message of the condition that is the job's state."""
-    condition = condition_of(job, job_state(job))
+    condition = condition_of(job, shown_state(job))
     return condition.message if condition is not None else ""
 
 

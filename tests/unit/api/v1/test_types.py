@@ -100,14 +100,20 @@ def test_what_no_decoder_can_read_is_refused_with_the_declared_error(data: bytes
         decode_tfjob(data)
 
 
-def shown(status: dict[str, Any], name: str = "mnist") -> str:
+def shown(status: dict[str, Any], name: str = "mnist", *, html: bool = True) -> str:
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}
     obj = {
         "metadata": {"name": name, "namespace": "ml"},
         "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}},
         "status": status,
     }
-    return decode_tfjob(json.dumps(obj).encode())._repr_html_()
+    job = decode_tfjob(json.dumps(obj).encode())
+    return job._repr_html_() if html else repr(job)
+
+
+def test_a_job_is_one_line_in_python() -> None:
+    assert shown({"phase": "Running", "ready": "1/2"}, html=False) == "<TFJob ml/mnist: Running, 1/2 ready>"
+    assert shown({}, html=False) == "<TFJob ml/mnist: new>"
 
 
 def test_a_job_is_shown_with_its_replicas_and_conditions() -> None:

@@ -2,10 +2,31 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tfoperator.cli.views.jobs import age
+import pytest
+
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.cli.views.jobs import age, job_row, state_message
+from tfoperator.kube.objects import ObjectMeta
 
 
 def test_ages_count_from_a_moment() -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     assert age(now - timedelta(minutes=5), now) == "5m"
     assert age(None, now) == "-"
+
+
+@pytest.mark.parametrize(
+    ("true", "state"),
+    [
+        (["Running"], "Running"),
+        (["Running", "Stalled"], "Stalled"),
+        (["Stalled", "Failed"], "Failed"),
+        (["Stalled", "Suspended"], "Suspended"),
+    ],
+)
+def test_a_job_that_has_stalled_is_called_so_while_it_runs(true: list[str], state: str) -> None:
+    conditions = tuple(JobCondition(ConditionType(name), "True", "R", f"about {name}") for name in true)
+    job = TFJob(metadata=ObjectMeta(name="a"), status=TFJobStatus(conditions=conditions))
+    assert job_row(job, datetime(2026, 1, 1, tzinfo=UTC), wide=True)[1] == state
+    assert state_message(job) == f"about {state}"

@@ -36,8 +36,8 @@ class LiveView(View):
 
     shows_usage = True
 
-    def __init__(self, console: Console) -> None:
-        super().__init__()
+    def __init__(self, console: Console, *, verbose: bool = False) -> None:
+        super().__init__(verbose=verbose)
         self._console = console
         self._began = self._drawn = time.monotonic()
         self._colours: dict[str, str] = {}
@@ -63,6 +63,7 @@ class LiveView(View):
 
     def tick(self) -> None:
         """Redraw the table, a few times a second at most."""
+        super().tick()
         if time.monotonic() - self._drawn >= _DRAW_PERIOD:
             self._drawn = time.monotonic()
             # A terminal writes ^C at the cursor: after a full line it would wrap, and a line of the table would remain.
@@ -142,11 +143,11 @@ class _PrefixedLines:
                 yield from Text.from_ansi(without_controls(text), end="\n").render(console, end="\n")
 
 
-def make_view(stream: TextIO | FragileStream | None = None) -> View:
+def make_view(stream: TextIO | FragileStream | None = None, *, verbose: bool = False) -> View:
     """Return a live view if the stream (standard output by default) is a terminal, a plain one otherwise."""
     stream = cast(TextIO, sys.stdout if stream is None else stream)
     if stream.isatty():
         console = Console(file=stream)
         if console.is_terminal and not console.is_dumb_terminal:
-            return LiveView(console)
-    return PlainView(stream)
+            return LiveView(console, verbose=verbose)
+    return PlainView(stream, verbose=verbose)

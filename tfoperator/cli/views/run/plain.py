@@ -26,8 +26,8 @@ class PlainView(View):
 
     shows_every_line = True
 
-    def __init__(self, stream: TextIO) -> None:
-        super().__init__()
+    def __init__(self, stream: TextIO, *, verbose: bool = False) -> None:
+        super().__init__(verbose=verbose)
         self._stream = stream
         self._bar_due: dict[tuple[str, str, str], float] = {}
         self._countdown_due: float | None = None
@@ -39,6 +39,7 @@ class PlainView(View):
 
     def tick(self) -> None:
         """Print progress bars now and then; their last state is a line like any other."""
+        super().tick()
         self.show_bars(time.monotonic())
         self.show_countdown(time.monotonic())
 

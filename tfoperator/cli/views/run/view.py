@@ -7,6 +7,7 @@ shows it on a terminal in the end.
 from __future__ import annotations
 
 import math
+import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -18,12 +19,16 @@ from tfoperator.api.names import ANNOTATION_RESTARTS, LABEL_JOB_NAME, LABEL_TENS
 from tfoperator.api.v1.status import TensorBoardStatus, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.folding import Folding
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run import LogChunk, RunOutcome
 
 if TYPE_CHECKING:
     from tfoperator.local.usage import Usage
+
+_QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJobSucceeded", "TFJobFailed"}
+"""Conditions and events of a job that goes as it should, and those that a condition's line says, too."""
 
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
@@ -34,7 +39,10 @@ class View(ABC):
     shows_usage = False
     shows_every_line = False
 
-    def __init__(self) -> None:
+    def __init__(self, *, verbose: bool = False) -> None:
+        """With `verbose`, show what mostly interests nobody: that pods were created, and each line of TensorFlow's."""
+        self._verbose = verbose
+        self._folding = Folding()
         self._rows: dict[str, tuple[str, ReplicaRow]] = {}  # pod uid: (job name, row)
         self._names: dict[tuple[str, str], str] = {}  # (namespace, pod): prefix
         self._jobs: dict[str, str] = {}  # uid: name
@@ -59,7 +67,8 @@ class View(ABC):
         for condition, fact in zip((c for c in job.status.conditions if c.status == "True"), facts, strict=True):
             if fact not in said:
                 self._messages.add(condition.message)
-                self.say(name, f"{condition.type}: {condition.message}")
+                if self._verbose or condition.type not in _QUIET:
+                    self.say(name, f"{condition.type}: {condition.message}")
         self._said[job.metadata.uid] = facts
         self._say_why_it_waits(job)
         self._say_where_its_tensorboard_is(job)
@@ -120,7 +129,7 @@ class View(ABC):
 
     def event(self, event: Event) -> None:
         """Show the event, unless it only repeats a condition."""
-        if event.message in self._messages:
+        if event.message in self._messages or (event.reason in _QUIET and not self._verbose):
             return
         involved = event.involved_object
         prefix = self._names.get((involved.namespace, involved.name), involved.name or event.subject)
@@ -136,13 +145,21 @@ class View(ABC):
             if chunk.skipped:
                 what = "line" if chunk.skipped == 1 else "lines"
                 lines.append((prefix, f"... {chunk.skipped:,} more {what} in {chunk.path}"))
-            lines += [(prefix, text) for text in chunk.lines]
+            lines += [(prefix, text) for text in chunk.lines if not self._is_held(prefix, text)]
             container = (chunk.namespace, chunk.pod, chunk.container)
             if chunk.bar:
                 self._bars[container] = chunk.bar
             else:
                 self._bars.pop(container, None)
         if lines:
+            self.show(lines)
+
+    def _is_held(self, prefix: str, text: str) -> bool:
+        return not self._verbose and len(self._rows) > 1 and self._folding.holds(prefix, text, time.monotonic())
+
+    def unfold(self, *, all_of_them: bool = False) -> None:
+        """Show the lines of several replicas that have waited for each other."""
+        if lines := self._folding.due(math.inf if all_of_them else time.monotonic()):
             self.show(lines)
 
     def bar_of(self, uid: str) -> str:
@@ -152,6 +169,7 @@ class View(ABC):
 
     def stopping(self, outcome: RunOutcome) -> None:
         """Report that the rest is being stopped, when that isn't obvious."""
+        self.unfold(all_of_them=True)
         if outcome is RunOutcome.INTERRUPTED:
             self.say("tfoperator", "stopping the job in order; once more to stop it at once")
         elif outcome is RunOutcome.TIMED_OUT:
@@ -164,8 +182,9 @@ class View(ABC):
     def used(self, usage: Usage) -> None:  # noqa: B027 - most views have nothing to show it in
         """Do nothing, where nothing is redrawn."""
 
-    def tick(self) -> None:  # noqa: B027 - most views have nothing to do here
-        """Do nothing, where there is nothing to redraw."""
+    def tick(self) -> None:
+        """Show what is due."""
+        self.unfold()
 
     def say(self, prefix: str, text: str) -> None:
         """Show a line of this program."""

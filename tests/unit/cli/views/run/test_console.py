@@ -14,6 +14,7 @@ from tfoperator.api.names import ANNOTATION_STOPPED, LABEL_TENSORBOARD, replica_
 from tfoperator.api.v1.status import JobCondition, TensorBoardStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
+from tfoperator.cli.views.run.folding import Folding
 from tfoperator.cli.views.run.live import LiveView, make_view
 from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
@@ -124,13 +125,13 @@ def bar(text: str) -> LogChunk:
     return LogChunk("ns", "digits-worker-0", "tensorflow", 0, "logs/worker-0/0.log", (), bar=text)
 
 
-def plain() -> tuple[PlainView, io.StringIO]:
+def plain(*, verbose: bool = False) -> tuple[PlainView, io.StringIO]:
     stream = io.StringIO()
-    return PlainView(stream), stream
+    return PlainView(stream, verbose=verbose), stream
 
 
 def test_plain_lines_say_who_and_what() -> None:
-    view, stream = plain()
+    view, stream = plain(verbose=True)
     view.job_changed(job(("Created", "made")))
     view.pod_changed(pod())
     view.logged([line("step 1"), line("[red]not markup[/red]"), line("hm", container="sidecar"), line("?", "ps-9")])
@@ -150,7 +151,7 @@ def test_plain_lines_say_who_and_what() -> None:
 
 
 def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not_repeat_it() -> None:
-    view, stream = plain()
+    view, stream = plain(verbose=True)
     view.job_changed(job(("Created", "made")))
     view.job_changed(job(("Created", "made"), ("Running", "runs")))
     view.event(event("runs"))
@@ -158,6 +159,41 @@ def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not
     assert stream.getvalue().count("\n") == 2
     view.job_changed(job(("Running", "runs"), at=2))
     assert stream.getvalue().splitlines()[2:] == ["[digits] Running: runs"]
+
+
+def test_a_start_as_it_should_be_is_one_line() -> None:
+    view, stream = plain()
+    view.job_changed(job(("Created", "made"), ("Ready", "all"), ("Running", "runs")))
+    view.event(msgspec.structs.replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
+    assert stream.getvalue() == "[digits] Running: runs\n"
+
+
+NOISE = "I0000 00:00:{pid}.895422    {pid} cpu_feature_guard.cc:227] This TensorFlow binary is optimized"
+
+
+@pytest.mark.parametrize("verbose", [False, True])
+def test_lines_of_tensorflow_that_replicas_print_alike_are_shown_once(verbose: bool) -> None:
+    view, stream = plain(verbose=verbose)
+    for index in range(3):
+        view.pod_changed(pod(f"worker-{index}"))
+    for index in range(2):
+        view.logged([line(NOISE.format(pid=100 + index), f"worker-{index}"), line("I trained", f"worker-{index}")])
+    if verbose:
+        assert stream.getvalue().count("cpu_feature_guard") == 2
+        return
+    assert stream.getvalue().splitlines() == ["[worker-0] I trained", "[worker-1] I trained"]
+    view.stopping(RunOutcome.FAILED)
+    assert stream.getvalue().splitlines()[2:] == [f"[2 replicas] {NOISE.format(pid=100)}"]
+
+
+def test_what_waits_is_shown_in_time_and_bounded() -> None:
+    folding = Folding()
+    assert folding.holds("worker-0", NOISE.format(pid=1), 10.0)
+    assert not folding.holds("worker-0", NOISE.format(pid=2), 10.1), "it says so again"
+    assert not folding.holds("worker-1", "W0000 but not like this", 10.2)
+    assert folding.due(11.9) == []
+    assert folding.due(12.0) == [("worker-0", NOISE.format(pid=1))]
+    assert sum(folding.holds("worker-0", f"{NOISE.format(pid=1)} {'x' * number}", 20.0) for number in range(500)) == 200
 
 
 def test_with_several_jobs_a_prefix_names_the_job() -> None:

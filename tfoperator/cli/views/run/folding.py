@@ -1,0 +1,58 @@
+"""TensorFlow's own first lines, which all replicas print alike: shown once, with their number. No I/O."""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+WAIT = 2.0
+"""Seconds that such a line waits for the same one of other replicas."""
+
+_MOST = 200
+"""Different lines that wait; more are shown as they come."""
+
+_OWN_LINE = re.compile(
+    r"[IW]\d{4} \d\d:\d\d:\S+ +\d+ \S+\.cc:\d+\] "  # absl's log
+    r"|\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+: [IW] (tensorflow|external)/"  # TensorFlow's, until 2.19
+    r"|WARNING: All log messages before absl::InitializeLog"
+    r"|To enable the following instructions: "
+)
+_VARYING = re.compile(r"\d+")
+
+
+class _Waiting(msgspec.Struct):
+    text: str
+    since: float
+    prefixes: list[str]
+
+
+class Folding:
+    """Holds back TensorFlow's lines for a moment. Not thread-safe; times are in seconds."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, _Waiting] = {}
+
+    def holds(self, prefix: str, text: str, now: float) -> bool:
+        """Return whether the line is held back, as one of TensorFlow's own."""
+        if text[:1] not in "IWT2" or not _OWN_LINE.match(text):
+            return False
+        known = self._waiting.get(key := _VARYING.sub("#", text))
+        if known is None and len(self._waiting) >= _MOST:
+            return False
+        if known is None:
+            known = self._waiting[key] = _Waiting(text, now, [])
+        elif prefix in known.prefixes:
+            return False  # it says so again: that is news
+        known.prefixes.append(prefix)
+        return True
+
+    def due(self, now: float) -> list[tuple[str, str]]:
+        """Return the lines that have waited long enough, each under its replica, or the number of replicas."""
+        over = [key for key, one in self._waiting.items() if now >= one.since + WAIT]
+        found = [self._waiting.pop(key) for key in over]
+        return [(_prefix(one.prefixes), one.text) for one in found]
+
+
+def _prefix(prefixes: list[str]) -> str:
+    return prefixes[0] if len(prefixes) == 1 else f"{len(prefixes)} replicas"
