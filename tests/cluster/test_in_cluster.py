@@ -18,6 +18,7 @@ from tests.support.in_cluster import (
     LIMIT,
     PROMETHEUS_IMAGE,
     InCluster,
+    but_for_time,
     example,
     examples,
     process_of,
@@ -302,9 +303,7 @@ JOBS = 10
 
 def snapshot(namespace: InCluster) -> dict[str, object]:
     """All that an update may not touch: what jobs say of themselves, and which pods they have."""
-    jobs = {f"job {job['metadata']['name']}": job["status"] for job in namespace.list("tfjobs")}
-    for status in jobs.values():
-        status.pop("lastReconcileTime", None)
+    jobs = {f"job {job['metadata']['name']}": but_for_time(job["status"]) for job in namespace.list("tfjobs")}
     pods = {f"pod {pod['metadata']['name']}": pod["metadata"]["uid"] for pod in namespace.list("pods")}
     services = {f"service {one['metadata']['name']}": one["metadata"]["uid"] for one in namespace.list("services")}
     return dict(itertools.chain(jobs.items(), pods.items(), services.items()))

@@ -191,7 +191,7 @@ def test_kubectl_gets_tfjobs(space: Space) -> None:
 
     assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert row.split()[0] == "a"
-    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE"]
+    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "GOODPUT", "AGE"]
 
 
 @pytest.mark.controlplane

@@ -34,7 +34,7 @@ def hosts(job: JobOnCluster, replica: str) -> list[str]:
 def test_a_wide_job_costs_a_call_for_each_pod_and_one_for_their_service(
     plane: ControlPlane, cluster: Cluster, start_operator: Start
 ) -> None:
-    start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER))
+    start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER)).wait_leads_for_a_second()
     before = calls(plane, cluster.namespace)
     job = JobOnCluster(cluster, cluster.submit(tfjob("wide", spec=PER_JOB, PS=1, Worker=8)))
     cluster.run_pods(9)

@@ -51,7 +51,7 @@ def paused(operator: OperatorProcess) -> Iterator[None]:
 def test_a_job_costs_a_handful_of_calls_and_none_of_them_reads(
     plane: ControlPlane, cluster: Cluster, start_operator: Start
 ) -> None:
-    operator = start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER))
+    operator = start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER)).wait_leads_for_a_second()
     before = calls(plane, cluster.namespace)
     cluster.submit(tfjob("cheap", run_policy={"cleanPodPolicy": "Running"}, PS=1, Worker=2))
     cluster.wait_pods(3)

@@ -26,6 +26,10 @@ class Right(NamedTuple):
     verb: str
 
 
+VERSION = Right("", "/version", "get")
+"""Everybody has it, by the cluster role system:public-info-viewer."""
+
+
 class AuditTrail:
     """The requests of one user from now on."""
 

@@ -38,7 +38,7 @@ _BEGUN = {
     "handshake": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     "unread": b"POST /convert HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s" % (len(_REVIEW), _REVIEW),
 }
-_DRIBBLE = ("head", "body", "handshake")
+_DRIBBLE = ("head", "body", "handshake", "unread")
 
 
 class Stranger(asyncio.Protocol):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import time
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -50,6 +51,15 @@ class OperatorProcess:
             return self._get(self.health_port, "/readyz") is not None
 
         eventually(ready, within=within, every=0.02, what="the operator is ready")
+        return self
+
+    def wait_leads_for_a_second(self) -> OperatorProcess:
+        """Wait until what is made now can't be older than its leadership: then it would be looked up, once.
+
+        The API server's times are whole seconds.
+        """
+        ready = int(time.time())
+        eventually(lambda: time.time() >= ready + 1, within=5, what="a new second")
         return self
 
     def metrics(self) -> dict[str, float]:

@@ -261,5 +261,10 @@ def train(stage: Stage, name: str = "mnist", workers: int = 3) -> dict[str, Any]
 
 def report(stage: Stage, name: str, number: int, loss: float) -> None:
     metrics = [{"name": "loss", "value": str(loss)}]
-    progress = {"percentage": 42 + number, "lastUpdatedTime": moment(30 + number), "metrics": metrics}
+    progress = {
+        "percentage": 42 + number,
+        "step": 420 + 10 * number,
+        "lastUpdatedTime": moment(30 + number),
+        "metrics": metrics,
+    }
     stage.edit(TFJOBS, "default", name, {"status": {"progress": progress}})

@@ -93,7 +93,7 @@ def test_numbers_that_no_axis_can_span_are_said_and_harm_no_page(shown: Shown) -
             metrics = [{"name": name, "value": value} for name, value in told.items()]
             progress = {
                 "percentage": number,
-                "step": 2**53,
+                "step": 2**52 + number,
                 "totalSteps": 1,
                 "estimatedRemainingSeconds": 2**63 - 1,
                 "metrics": metrics,
