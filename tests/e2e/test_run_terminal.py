@@ -14,13 +14,17 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from tests.support.cli import COMMAND, Cli, replica, tfjob
 from tests.support.eventually import eventually
+from tests.support.visitor import Visitor, until_all
 from tfoperator.local.identity import identify
 
+LINK = re.compile(r"(?P<url>http://127\.0\.0\.1:(?P<port>\d+)/)#token=[\w-]+")
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOWN = re.compile(r"^worker-0 \| (\d+)$")
 SKIPPED = re.compile(r"^worker-0 \| \.\.\. ([\d,]+) more lines? in (\S+)$")
@@ -150,3 +154,19 @@ def test_a_job_that_reports_has_a_bar_with_the_time_left_and_its_loss_in_the_tab
     assert terminal.wait() == 130
     assert "━" * 10 + "─" * 14 in shown()[0]
     assert "loss 0.25" in shown()[0]
+
+
+@pytest.mark.parametrize(("code", "ended"), [(0, "Succeeded"), (3, "Failed")])
+def test_the_page_of_a_run_that_has_ended_stays_until_ctrl_c(cli: Cli, code: int, ended: str) -> None:
+    (cli.folder / "train.py").write_text(f"raise SystemExit({code})\n")
+    terminal = Terminal(cli.folder, "run", "train.py", "--ui")
+    terminal.read_until(lambda output: "stays until Ctrl-C" in output)
+    link = LINK.search(terminal.output)
+    assert link
+    visitor = Visitor(cast(Any, SimpleNamespace(url=link["url"], port=int(link["port"]))))
+    visitor.sign_in(link[0])
+    with visitor.stream("/api/job?namespace=default&name=train") as lines:
+        over, job = until_all(lines, "ended", "job")
+    assert (over, job["state"]) == (True, ended)
+    terminal.type("\x03")
+    assert terminal.wait() == (1 if code else 0)

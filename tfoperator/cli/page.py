@@ -32,6 +32,51 @@ def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Pat
     )
 
 
+class LastingPage:
+    """The page of a run, which may stay when the run has ended. The methods of `Page` are for its control plane."""
+
+    def __init__(self, *, stays: bool) -> None:
+        """With `stays`, the end of the plane leaves it: enter `ended`, or call `close`, then."""
+        self._stays = stays
+        self._server: UiServer | None = None
+
+    def make(self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> LastingPage:
+        """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
+        self._server = make_page(client, on_link, archive_dir)
+        return self
+
+    def start(self) -> None:
+        """Start to serve."""
+        if self._server is not None:
+            self._server.start()
+
+    def hold(self) -> None:
+        """Show what is known, and no later change."""
+        if self._server is not None:
+            self._server.hold()
+
+    def stop(self) -> None:
+        """Stop to serve, unless the page stays."""
+        if not self._stays:
+            self.close()
+
+    @contextmanager
+    def ended(self, run_dir: Path) -> Iterator[None]:
+        """Serve what is kept of the run, and then no more. Raises OSError, ValueError."""
+        from tfoperator.local.run import RecordedRun
+
+        if self._server is not None:
+            with RecordedRun(run_dir) as recorded:
+                self._server.show_ended(recorded.client, recorded.curves)
+                yield
+                self.close()
+
+    def close(self) -> None:
+        """Stop to serve. Idempotent."""
+        if self._server is not None:
+            self._server.stop()
+
+
 def is_local(client: Client) -> bool:
     """Return whether the client's server is the control plane of this machine, by its version."""
     from tfoperator.api.names import EMBEDDED_VERSION

@@ -52,6 +52,10 @@ class Page(Protocol):
         """Start to serve the page."""
         ...
 
+    def hold(self) -> None:
+        """Go on to show what is known, and no later change: the run is over, and its jobs are taken away."""
+        ...
+
     def stop(self) -> None:
         """Stop serving, and close the client passed to the page."""
         ...
@@ -142,6 +146,7 @@ class ControlPlane:
             on_failure=on_failure,
         )
         self._make_page = make_page
+        self._page: Page | None = None
         self._on_page_link = on_page_link
         self._on_quiet = on_quiet
         self._archive_dir = archive_dir
@@ -171,7 +176,8 @@ class ControlPlane:
             self._operator.start()
             if self._make_page is not None:
                 # The page has its own client, which watches while the page is served, and is closed with it.
-                page = self._make_page(Client(client_config(self.server)), self._on_page_link, self._archive_dir)
+                client = Client(client_config(self.server))
+                page = self._page = self._make_page(client, self._on_page_link, self._archive_dir)
                 undo.callback(self._quietly, "page", page.stop)
                 page.start()
             self._cleanup = undo.pop_all()
@@ -179,6 +185,11 @@ class ControlPlane:
     def stop(self) -> None:
         """Stop in the opposite order, so that no component restarts a stopped one. Idempotent."""
         self._cleanup.close()
+
+    def hold_page(self) -> None:
+        """Have the page show what it knows, and no later change."""
+        if self._page is not None:
+            self._page.hold()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
         """Take what a pod's output says of its progress, if reports are taken. From any thread."""

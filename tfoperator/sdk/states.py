@@ -7,7 +7,15 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from tfoperator.api.job_conditions import has_condition
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, parse_replica_type, replica_of
+from tfoperator.api.names import (
+    ANNOTATION_STOPPED,
+    DEFAULT_CONTAINER_NAME,
+    JOB_ROLE_MASTER,
+    LABEL_JOB_ROLE,
+    STOPPED_WITH_REPLICA,
+    parse_replica_type,
+    replica_of,
+)
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.replica_pods import replica_phase
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
@@ -108,6 +116,13 @@ class ReplicaFilter(msgspec.Struct, frozen=True):
             return False
         wanted = None if self.replica_type is None else parse_replica_type(self.replica_type)
         return wanted in (None, replica[0]) and self.replica_index in (None, replica[1])
+
+
+def was_stopped(pod: Pod) -> bool:
+    """Return whether the end of its job has stopped the pod: how it ended says nothing about its program."""
+    # A user may annotate a pod that was not stopped; only one that was has this deadline.
+    by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
+    return bool(by_job) and by_job != STOPPED_WITH_REPLICA
 
 
 def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:

@@ -61,7 +61,7 @@ class UiServer(HttpServer):
     `namespaces` are the watched ones, `("",)` all. `source` names the cluster for users. `pipelines` is the home
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
-    may edit a service says what a TensorBoard's address is. `curves` are those of jobs that have ended, by UID.
+    may edit a service says what a TensorBoard's address is. `ended` are the curves, by UID, of a run that has.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -77,7 +77,7 @@ class UiServer(HttpServer):
         archive_dir: str | os.PathLike[str] | None = None,
         pipelines: Path | str | None = None,
         local: bool = False,
-        curves: Mapping[str, Curves] | None = None,
+        ended: Mapping[str, Curves] | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
@@ -87,7 +87,7 @@ class UiServer(HttpServer):
         source = source or (client.server if client is not None else "this machine")
         self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
         self._local = local
-        self._cluster = None if client is None else Cluster(client, namespaces, local, curves or {})
+        self._cluster = None if client is None else Cluster(client, namespaces, local, ended)
         self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
         self._readers = Readers()
         self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")
@@ -99,6 +99,19 @@ class UiServer(HttpServer):
         super().start()
         if self._cluster is not None and self._local:
             self._cluster.watch()
+
+    def hold(self) -> None:
+        """Show what is known and no later change: what ran is taken away."""
+        if self._cluster is not None:
+            self._cluster.board.stop()
+
+    def show_ended(self, client: Client, curves: Mapping[str, Curves]) -> None:
+        """Show a run that has ended instead, with its curves, also to the pages that are open."""
+        before, self._cluster = self._cluster, Cluster(client, ("",), self._local, curves)
+        self._cluster.watch()
+        if before is not None:
+            before.board.close()
+            before.stop()
 
     def stop(self) -> None:
         """Stop listening, end every page's stream, and every thread. Idempotent."""
@@ -217,10 +230,12 @@ class UiServer(HttpServer):
 class Cluster:
     """The caches of a cluster's jobs, which are watched from the first page on."""
 
-    def __init__(self, client: Client, namespaces: Sequence[str], local: bool, curves: Mapping[str, Curves]) -> None:
+    def __init__(
+        self, client: Client, namespaces: Sequence[str], local: bool, ended: Mapping[str, Curves] | None
+    ) -> None:
         self.client = client
-        self.board = Board(client, namespaces=namespaces, local=local)
-        for uid, known in curves.items():
+        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None)
+        for uid, known in (ended or {}).items():
             self.board.history.know_curves(uid, known)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
         self.queues = Queues(client, self.board.jobs, self.board.tell)

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any, cast
 
@@ -13,10 +14,11 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tests.support.stage import moment, train
+from tests.support.stage import Stage, moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
+from tfoperator.report import Curves
 
 
 @pytest.fixture
@@ -64,7 +66,8 @@ def test_a_page_frames_something_only_where_its_cluster_is_this_machine(world: W
     for shown, framed in ((of_this_machine, True), (world, False)):
         shown.stage.edit(TFJOBS, "default", train(shown.stage)["metadata"]["name"], {"status": {"tensorBoard": board}})
         with shown.visitor.stream("/api/job?namespace=default&name=mnist") as lines:
-            assert until(lines, "job")["tensorBoard"]["framed"] is framed
+            told = next(line["job"] for line in lines if (line.get("job") or {}).get("tensorBoard"))
+            assert told["tensorBoard"]["framed"] is framed
     of_this_machine.server.stop()
 
 
@@ -255,3 +258,25 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
         assert (gone["name"], gone["state"]) == ("worker-1", "Gone")
         assert [span["state"] for span in gone["spans"]] == ["pending", "running"]
         assert gone["spans"][-1]["end"] is not None
+
+
+def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> None:
+    job = train(world.stage)
+    uid, path = job["metadata"]["uid"], "/api/job?namespace=default&name=mnist"
+    with world.visitor.stream(path) as lines:
+        assert until(lines, "ended") is False
+        assert until(lines, "job")["uid"] == uid
+        world.server.hold()
+        world.stage.remove(TFJOBS, "default", "mnist")
+        with world.visitor.stream(path) as others:
+            assert until(others, "job")["uid"] == uid, "what is known stays"
+        after = Stage()
+        train(after)
+        curves = Curves()
+        curves.add({"step": 1, "metrics": [{"name": "loss", "value": "0.5"}]}, datetime.now(UTC))
+        (kept,) = [one["metadata"]["uid"] for one in after.objects(TFJOBS, "default")]
+        world.server.show_ended(cast(Any, after), {kept: curves})
+        list(lines)  # ends, so that the page asks again
+    with world.visitor.stream(path) as lines:
+        assert until(lines, "ended") is True
+        assert [point[2] for point in until(lines, "curves")["loss"]] == [1, 420]

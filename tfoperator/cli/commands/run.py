@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import shlex
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,6 +35,7 @@ from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
 
 if TYPE_CHECKING:
+    from tfoperator.cli.page import LastingPage
     from tfoperator.local.run import RunResult
 
 
@@ -168,6 +170,19 @@ def _print_json(result: RunResult, run_dir: Path) -> CliError | None:
     )
 
 
+def _stay(page: LastingPage, run_dir: Path) -> None:
+    """Serve the page of a run that has ended until Ctrl-C."""
+    until = threading.Event()
+    try:
+        with page.ended(run_dir), Interruptions(until.set):
+            note("This run has ended. Its page stays until Ctrl-C.")
+            until.wait()
+    except (OSError, ValueError) as error:
+        note(f"warning: the page can't show the run any more: {error}")
+    finally:
+        page.close()
+
+
 def _execute(
     manifests: list[Manifest],
     run_dir: Path,
@@ -183,7 +198,7 @@ def _execute(
     verbose: bool,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
-        from tfoperator.cli.page import make_page
+        from tfoperator.cli.page import LastingPage
         from tfoperator.cli.views.run.live import make_view
         from tfoperator.cli.views.run.summary import summary
         from tfoperator.kube.errors import ApiError
@@ -193,6 +208,8 @@ def _execute(
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
         view = make_view(stream, verbose=verbose)
+        stays = page and sys.stdout.isatty()
+        lasting = LastingPage(stays=stays)
         engine = JobRun(
             [manifest.obj for manifest in manifests],
             view,
@@ -202,12 +219,13 @@ def _execute(
             keep_volumes=keep,
             runtime=RuntimeName(pods.runtime),
             allow_privileged=pods.allow_privileged,
-            make_page=make_page if page else None,
+            make_page=lasting.make if page else None,
             enforce_limits=pods.enforce_limits,
             work_dir=work_dir,
             typed=Typed.PROGRAM if is_program else Typed.MANIFEST,
         )
         interruptions = Interruptions(engine.interrupt)
+        result: RunResult | None = None
         stream.when_lost(interruptions.hang_up)
         try:
             view.say("tfoperator", f"starting {', '.join(_jobs(manifests))}; logs go to {run_dir}")
@@ -222,8 +240,12 @@ def _execute(
             raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
         finally:
             view.close()
+            if stays and not (result and result.outcome is not RunOutcome.INTERRUPTED):
+                lasting.close()
         keep_records(run_dir, engine, result)
     print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
+    if stays and result.outcome is not RunOutcome.INTERRUPTED:
+        _stay(lasting, run_dir)
     unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None
     if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
         return 128 + interruptions.signals[-1]

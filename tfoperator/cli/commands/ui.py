@@ -50,7 +50,7 @@ def ui(
         found = find_run(run)
         with opened(found) as recorded:
             source = f"run {found.name}, which has ended"
-            _serve(recorded.client, port=port, source=source, pipelines=home, local=True, curves=recorded.curves)
+            _serve(recorded.client, port=port, source=source, pipelines=home, local=True, ended=recorded.curves)
         return
     with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace

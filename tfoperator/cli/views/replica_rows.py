@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, STOPPED_WITH_REPLICA, replica_name
+from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.kube.objects import ContainerStatus, Pod
 from tfoperator.sdk import PodUsage
+from tfoperator.sdk.states import was_stopped
 
 if TYPE_CHECKING:
     from tfoperator.local.usage import Usage
@@ -32,10 +33,9 @@ def replica_row(pod: Pod) -> ReplicaRow:
     state, detail = replica_phase(pod) or "Pending", ""
     for status in (*pod.status.init_container_statuses, *statuses):
         state, detail = _worse(status, state, detail)
-    # Its end tells nothing about its program, so it is no failure. A user may annotate a pod that was not stopped.
-    by_job = pod.metadata.annotations.get(ANNOTATION_STOPPED) if pod.spec.active_deadline_seconds is not None else None
-    if by_job and state != "Succeeded" and by_job != STOPPED_WITH_REPLICA:
-        state, detail = "Stopped" if pod.status.phase == "Failed" else "Stopping", by_job
+    if was_stopped(pod) and state != "Succeeded":
+        state = "Stopped" if pod.status.phase == "Failed" else "Stopping"
+        detail = pod.metadata.annotations[ANNOTATION_STOPPED]
     elif pod.metadata.deletion_timestamp is not None and state not in ENDED_PHASES:
         state, detail = "Stopping", ""
     return ReplicaRow(

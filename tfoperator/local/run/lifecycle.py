@@ -114,7 +114,6 @@ class JobLifecycle:
         self.pods: dict[str, PodWithJson] = {}
         """Every pod of the run, by UID."""
         self.events: list[Event] = []
-        """Every event."""
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
@@ -183,6 +182,7 @@ class JobLifecycle:
             expected = sum(1 for obj in self._objects if obj.get("kind") == TFJOBS.kind)
             self.outcome = self._until_finished(expected, deadline)
             self._over = True
+            plane.hold_page()
             if self.outcome is RunOutcome.TIMED_OUT:
                 plane.agent.take_stacks(tuple(self._alive), _STACKS_TIMEOUT)
             self._tell(partial(self._listener.stopping, self.outcome))

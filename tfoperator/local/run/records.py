@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import force_setattr
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS
+from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event
@@ -64,6 +64,9 @@ class RunRecords(msgspec.Struct, frozen=True):
         decoded = (_as(PODS, msgspec.json.decode(raw)) for raw in pods)
         latest = {(pod["metadata"]["namespace"], pod["metadata"]["name"]): pod for pod in decoded}
         for obj in latest.values():
+            if "deletionTimestamp" in obj["metadata"]:
+                obj["metadata"].setdefault("annotations", {}).setdefault(ANNOTATION_STOPPED, "run-ended")
+                obj["spec"].setdefault("activeDeadlineSeconds", 1)
             for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "managedFields"):
                 obj["metadata"].pop(member, None)  # the run's end stopped it, nobody deletes it now
         told = [_as(EVENTS, msgspec.to_builtins(event)) for event in events]

@@ -104,10 +104,20 @@ class Board:
     """The caches behind every page. `start()` any number of times, then `stop()`. Thread-safe."""
 
     def __init__(
-        self, client: ApiClient, *, namespaces: Sequence[str] = ("",), local: bool = False, clock: Clock | None = None
+        self,
+        client: ApiClient,
+        *,
+        namespaces: Sequence[str] = ("",),
+        local: bool = False,
+        ended: bool = False,
+        clock: Clock | None = None,
     ) -> None:
         self.local = local
         """Whether the cluster is this machine's own control plane."""
+        self.ended = ended
+        """Whether what it shows has ended: nothing changes any more."""
+        self.closed = False
+        """Whether its pages are to ask again: another board has taken its place."""
         self._clock = clock or SystemClock()
         self.history = History()
         self.health = Health(self.tell_all)
@@ -139,6 +149,11 @@ class Board:
             if not self._started:
                 return True
         return self._informers.stop()
+
+    def close(self) -> None:
+        """End the streams of all pages, which ask again then. From any thread."""
+        self.closed = True
+        self.tell_all()
 
     @property
     def synced(self) -> bool:

@@ -37,7 +37,7 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
         known: set[str] = set()
         complete = False
         changed = {seen.metadata.key for seen in board.jobs()}
-        while True:
+        while not board.closed:
             for keys in _batches(sorted(changed - {""})):
                 found = filter(None, map(board.job, keys))
                 rows = [job_row(seen, queues.get(seen.metadata.uid)) for seen in found]
@@ -87,7 +87,7 @@ async def _parts(
     sampled: dict[str, float] = {}
     rounds = -1
     uid = ""
-    while True:
+    while not board.closed:
         await put(_status(board))
         seen = board.job(key)
         if seen is not None and seen.metadata.uid != uid:
@@ -146,7 +146,7 @@ def _samples(board: Board, usage: UsageSamples, seen: SeenJob, sampled: dict[str
 
 
 def _status(board: Board) -> bytes:
-    return encode_status({"synced": board.synced, "problems": board.health.problems})
+    return encode_status({"synced": board.synced, "problems": board.health.problems, "ended": board.ended})
 
 
 def _batches(keys: Sequence[str]) -> list[Sequence[str]]:

@@ -8,18 +8,19 @@ from datetime import datetime
 import msgspec
 
 from tfoperator.kube.objects import ContainerState, ContainerStatus
-from tfoperator.sdk.states import container_status, waiting_reason
+from tfoperator.sdk.states import container_status, waiting_reason, was_stopped
 from tfoperator.ui.jobs.objects import SeenPod
 
 
 class TimelineRun(msgspec.Struct, frozen=True):
-    """One run of a replica's container; without `finished` it runs."""
+    """One run of a replica's container; without `finished` it runs. `stopped`: by the end of its job."""
 
     started: datetime
     finished: datetime | None = None
     exit_code: int | None = None
     reason: str = ""
     message: str = ""
+    stopped: bool = False
 
 
 class PodRecord(msgspec.Struct, frozen=True):
@@ -40,9 +41,10 @@ class PodRecord(msgspec.Struct, frozen=True):
 
 
 class Span(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A period in the life of a replica. `state`: pending, running, succeeded, failed, waiting. `end` None: until now.
+    """A period in the life of a replica. `state`: pending, running, succeeded, failed, stopped, waiting.
 
-    `succeeded` and `failed` are runs that ended so; `waiting` is the time between two runs.
+    `end` None: until now. `succeeded`, `failed` and `stopped` are runs that ended so; `waiting` is the time between
+    two runs.
     """
 
     state: str
@@ -61,6 +63,9 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
         for run in (_run(status.last_state), _run(status.state)):
             if run is not None:
                 runs[run.started] = run
+        last = _run(status.state)
+        if last is not None and last.exit_code and was_stopped(pod):
+            runs[last.started] = msgspec.structs.replace(last, stopped=True)
     meta = pod.metadata
     return PodRecord(
         name=meta.name,
@@ -69,7 +74,7 @@ def observe(pod: SeenPod, replica: str, before: PodRecord | None, now: datetime)
         created=meta.creation_timestamp or now,
         runs=runs,
         restarts=status.restart_count if status is not None else 0,
-        waits=_waits(pod, status),
+        waits="" if was_stopped(pod) else _waits(pod, status),
     )
 
 
@@ -127,6 +132,8 @@ def _run(state: ContainerState | None) -> TimelineRun | None:
 def _outcome(run: TimelineRun) -> str:
     if run.exit_code is None:
         return "running"
+    if run.stopped:
+        return "stopped"
     return "succeeded" if run.exit_code == 0 else "failed"
 
 

@@ -22,6 +22,7 @@ from tfoperator.sdk.states import (
     restart_count,
     waiting_reason,
     wanted_replicas,
+    was_stopped,
 )
 from tfoperator.ui.jobs.objects import SeenJob, SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
@@ -157,6 +158,8 @@ def _pod_state(pod: SeenPod) -> str:
         waiting = status.state.waiting if status.state is not None else None
         if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
             return waiting.reason
+    if phase == "Failed" and was_stopped(pod):
+        return "Stopped"
     return phase or "Pending"
 
 

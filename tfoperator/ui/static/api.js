@@ -79,7 +79,9 @@ export class Stream {
         watchdog = setTimeout(() => abort.abort(), QUIET);
         if (this.closed) return;
         if (this.fresh) { this.fresh = false; this.failures = 0; this.opened(); this.state("live"); }
-        this.message(JSON.parse(line));
+        const said = JSON.parse(line);
+        if (said.ended) this.state("ended");
+        this.message(said);
       });
       throw new Error("the server has ended");
     } catch (error) {

@@ -110,7 +110,7 @@ export class JobView {
 
   drawFacts(job) {
     const now = job.completed ?? Date.now() / 1000;
-    const facts = [["Ready", job.ready], ["Asked for", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
+    const facts = [["Ready", job.completed ? null : job.ready], ["Asked for", Object.entries(job.replicas).map(([kind, n]) => `${n} ${kind}`).join(", ")],
       [job.completed ? "Took" : "Runs for", job.started ? duration(now - job.started) : null], ["Age", ago(job.created)],
       ["Restarts", job.restarts === null ? null : count(job.restarts)], ["Queue", job.queueState || job.queue], ["Managed by", job.managedBy],
       ["Ended", job.completed ? clock(job.completed) : null]].filter(([, value]) => value);
@@ -131,7 +131,7 @@ export class JobView {
       this.mark();
       if (focused) this.tablist.querySelector("[aria-selected=true]")?.focus();
     }
-    if (!this.tab) this.select(this.wanted);
+    if (!this.tab) this.select(this.wanted ?? (job.hasReport && stateOf(job) === "Failed" ? "report" : "overview"));
   }
 
   go(id) { location.hash = `#/jobs/${encodeURIComponent(this.namespace)}/${encodeURIComponent(this.name)}/${id}`; }

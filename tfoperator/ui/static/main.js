@@ -16,7 +16,7 @@ let view = null;
 let about = null;
 let starting = 0; // the timer of the next try
 
-const STATE = { live: ["Live", "live on"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
+const STATE = { live: ["Live", "live on"], ended: ["This run has ended", "live off"], broken: ["Connection lost, trying again", "live off"], unauthorized: ["Signed out", "live off"] };
 
 function setState(state) {
   const [text, name] = STATE[state];
@@ -46,12 +46,14 @@ function route() {
     show(new RunView({ id, step, setState }), "Run \u00b7 tfoperator");
   } else if (parts[0] === "artifacts" && parts.length === 2) {
     show(new ArtifactView({ id: parts[1], setState }), "Artifact \u00b7 tfoperator");
+  } else if (parts[0] === "runs" && !about.pipelines) {
+    show({ close() {}, element: h("div", { class: "panel empty" }, h("h1", { tabindex: -1 }, "No pipelines here"), h("p", {}, "Nothing was run by tfoperator pipeline run where this page looks.")) }, "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "runs" || !about.jobs) {
     show(new RunsView(options), "Pipeline runs \u00b7 tfoperator");
   } else if (parts[0] === "jobs" && parts.length >= 3) {
     const [, namespace, name, tab] = parts;
     if (view instanceof JobView && view.namespace === namespace && view.name === name) { view.select(tab ?? "overview"); return; }
-    show(new JobView({ namespace, name, tab: tab ?? "overview", setState, about }), `${visible(name)} \u00b7 tfoperator`);
+    show(new JobView({ namespace, name, tab, setState, about }), `${visible(name)} \u00b7 tfoperator`);
   } else {
     show(new JobsView(options), "Jobs \u00b7 tfoperator");
   }

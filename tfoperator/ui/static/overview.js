@@ -71,7 +71,9 @@ function metrics(progress) {
 
 // The replicas that are furthest behind, where several report.
 function behind(progress) {
-  const known = (Array.isArray(progress.behind) ? progress.behind : []).slice(0, 8);
+  const all = Array.isArray(progress.behind) ? progress.behind : [];
+  const first = Math.max(progressOf(progress).step ?? 0, ...all.map(({ step }) => (Number.isFinite(step) ? step : 0)));
+  const known = all.filter(({ step }) => !(step >= first)).slice(0, 8);
   return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
 }
 

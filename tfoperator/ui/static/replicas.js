@@ -6,7 +6,7 @@ import { visible } from "./text.js";
 import { VirtualList } from "./virtual.js";
 
 const W = 1000; // units of a lane's width
-const KEY = [["pending", "pending or waiting"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed"]];
+const KEY = [["pending", "pending or waiting"], ["running", "running"], ["succeeded", "succeeded"], ["failed", "failed"], ["stopped", "stopped"]];
 const HIGH = 40, MOST = 12; // pixels of a row, rows in sight
 
 export class ReplicasPanel {

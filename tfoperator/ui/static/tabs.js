@@ -2,7 +2,7 @@
 
 import { get } from "./api.js";
 import { h } from "./dom.js";
-import { visible } from "./text.js";
+import { pieces, visible } from "./text.js";
 
 // A text that is read when the tab is opened, and again when a person asks for it.
 class TextTab {
@@ -17,9 +17,9 @@ class TextTab {
   async load(view, path, part) {
     this.text.textContent = "Reading \u2026";
     try {
-      const text = visible((await get(path, { namespace: view.namespace, name: view.name }))[part]);
+      const text = (await get(path, { namespace: view.namespace, name: view.name }))[part];
       if (this.wrapped) this.text.replaceChildren(...text.split("\n").map(hanging));
-      else this.text.textContent = text;
+      else this.text.textContent = visible(text);
     } catch (error) {
       this.text.textContent = visible(error.message || "The session has ended.");
     }
@@ -28,7 +28,7 @@ class TextTab {
 
 // A line that hangs below its own beginning where it is wrapped. With its end, so that it is copied as a line.
 function hanging(line) {
-  const element = h("span", { class: "line" }, `${line}\n`);
+  const element = h("span", { class: "line" }, pieces(line).map(({ text, classes }) => (classes ? h("span", { class: classes }, text) : text)), "\n");
   element.style.setProperty("--indent", Math.min(/^[ |]*/.exec(line)[0].length, 16));
   return element;
 }

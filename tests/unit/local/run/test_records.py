@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from tfoperator.api.names import ANNOTATION_PARAMETERS
+from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED
 from tfoperator.cli.program_job import ProgramJob
-from tfoperator.local.run.records import parameters_of
+from tfoperator.kube.objects import Pod
+from tfoperator.local.run.records import RunRecords, parameters_of
+from tfoperator.sdk.states import was_stopped
 
 
 @pytest.mark.parametrize(
@@ -24,6 +28,16 @@ from tfoperator.local.run.records import parameters_of
 )
 def test_arguments_as_parameters(args: list[str], found: dict[str, str]) -> None:
     assert parameters_of(ProgramJob(name="a", command=["python", "a.py"], args=args, ps=1).manifest()) == found
+
+
+def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so() -> None:
+    meta = {"namespace": "ns", "name": "a-worker-0"}
+    first = {"metadata": {**meta, "uid": "1"}, "spec": {}}
+    leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 9, "managedFields": [{}]}
+    last = {"metadata": {**meta, "uid": "2", **leaving}, "spec": {}}
+    (kept,) = RunRecords.of([], [json.dumps(one).encode() for one in (first, last)], [], {}).objects
+    assert kept["metadata"] == {**meta, "uid": "2", "annotations": {ANNOTATION_STOPPED: "run-ended"}}
+    assert was_stopped(msgspec.convert(kept, Pod))
 
 
 @pytest.mark.parametrize(

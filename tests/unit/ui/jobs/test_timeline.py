@@ -9,6 +9,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.ui.jobs.objects import SeenPod, decode_pod
 from tfoperator.ui.jobs.timeline import PodRecord, observe, spans
 
@@ -19,12 +20,17 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def pod(restarts: int = 0, state: Any = None, last: Any = None, phase: str = "Running") -> SeenPod:
+def pod(
+    restarts: int = 0, state: Any = None, last: Any = None, phase: str = "Running", *, stopped: str = ""
+) -> SeenPod:
     statuses = [{"name": "tensorflow", "restartCount": restarts, "state": state or {}, "lastState": last or {}}]
-    body = {
+    body: dict[str, Any] = {
         "metadata": {"name": "mnist-worker-0", "uid": "u1", "creationTimestamp": at(0)},
+        "spec": {"activeDeadlineSeconds": 1} if stopped else {},
         "status": {"phase": phase, "containerStatuses": statuses},
     }
+    if stopped:
+        body["metadata"]["annotations"] = {ANNOTATION_STOPPED: stopped}
     return decode_pod(msgspec.json.encode(body))
 
 
@@ -63,6 +69,12 @@ def test_a_pod_that_waits_says_what_for() -> None:
 def test_a_run_that_succeeded() -> None:
     found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
     assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
+
+
+def test_a_run_that_the_end_of_its_job_stopped_has_not_failed() -> None:
+    end = {"state": ended(5, 60, 143), "last": ended(0, 4, 3), "phase": "Failed"}
+    assert [one[0] for one in shown(life(pod(1, **end, stopped="job-failed")))] == ["failed", "waiting", "stopped"]
+    assert [one[0] for one in shown(life(pod(1, **end, stopped="replica-ended")))] == ["failed", "waiting", "failed"]
 
 
 def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
