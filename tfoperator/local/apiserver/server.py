@@ -27,7 +27,7 @@ from tfoperator.local.apiserver.http.api import Api
 from tfoperator.local.apiserver.http.bodies import MAX_BODY
 from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
-from tfoperator.local.apiserver.http.pod_logs import LogReader, LogThreads
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders
 from tfoperator.local.apiserver.http.pod_streams import CommandOpener, PodStreams
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
@@ -90,7 +90,7 @@ class EmbeddedApiServer:
         self._objects = objects
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
-        self._logs = LogThreads()
+        self._logs = LogReaders()
         self._pod_streams = PodStreams(self._logs, self._clock)
         self._pod_streams.log_reader = log_reader
         self._thread: threading.Thread | None = None
@@ -152,8 +152,8 @@ class EmbeddedApiServer:
         event = self._stop_event
         if event is not None:
             self._post(event.set)
-        self._logs.stop(_SHUTDOWN_SECONDS)
         self._thread.join()
+        self._logs.join()
 
     def compact(self) -> None:
         """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""

@@ -23,7 +23,7 @@ _POLL_INTERVAL = 0.1
 """Seconds between two reads of a followed file: short for a user, cheap for the machine."""
 
 
-_CHUNK_SIZE = 64 * 1024
+_CHUNK_SIZE = 256 * 1024
 _MAX_LINE_SIZE = 64 * 1024
 """An unfinished line of more bytes is written with its time, as a line of its own."""
 

@@ -20,8 +20,7 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import EmbeddedApiServer
-from tfoperator.local.apiserver.http import resource_requests
-from tfoperator.local.apiserver.http.pod_logs import LogChunks
+from tfoperator.local.apiserver.http import pod_streams, resource_requests
 from tfoperator.local.runtime import LogRequest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
@@ -66,7 +65,7 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
         monkeypatch.setattr(resource_requests, "serve", gone)
         http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
     else:
-        monkeypatch.setattr(LogChunks, "send", gone)
+        monkeypatch.setattr(pod_streams, "forward", gone)
         server.set_log_reader(lambda *_: iter((b"line\n",)))
         http("POST", "/api/v1/namespaces/default/pods", POD)
         http("GET", LOG)

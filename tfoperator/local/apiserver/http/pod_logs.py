@@ -1,21 +1,21 @@
 """`pods/{name}/log`: selects the container and streams the chunks of the node agent's reader.
 
-A reader is a plain blocking iterator (it reads files), so each runs in its own thread and sends its chunks to the event
-loop. While it follows a log it must yield at least about every second, `b""` if there is nothing new: only then can it
-be stopped when the client has gone, or the server stops.
+A reader is a plain blocking iterator (it reads files), so a thread of a pool reads each chunk, when the one before was
+sent. While it follows a log it must yield at least about every second, `b""` if there is nothing new: only then can it
+be stopped when the client has gone, or the server stops, and can others have the thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from typing import Any
 
 from tfoperator.local.apiserver.errors import StatusError, bad_request
-from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import PODS
 from tfoperator.local.apiserver.storage.store import StoredObject
@@ -27,7 +27,7 @@ LogReader = Callable[[LogRequest], Iterator[bytes]]
 """Yields the chunks of a request. Raises LookupError if there is no such log (yet)."""
 
 _LONG_AGO = 10 * 365 * 24 * 3600  # seconds: longer than any log of this server
-_CHUNKS_AHEAD = 16  # the number of chunks that a reader may be ahead of its client
+_MAX_THREADS = 64  # more logs that are followed at once take turns: a turn without news takes a tenth of a second
 
 
 def log_request(stored: StoredObject, query: Mapping[str, str], now: datetime) -> LogRequest:
@@ -105,126 +105,46 @@ def _check_started(pod: Mapping[str, Any], container: str) -> None:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {reason}')
 
 
-class _End:
-    """Sent after the last chunk, with the exception that ended the reader, if any."""
-
-    def __init__(self, error: Exception | None) -> None:
-        self.error = error
-
-
-class LogThreads:
-    """Runs readers in threads; `stop` ends and joins them. Use from the event loop, `stop` from outside of it."""
+class LogReaders:
+    """Reads logs in threads of a pool. For the event loop, except `join`."""
 
     def __init__(self) -> None:
         """Start no thread yet."""
-        self._lock = threading.Lock()  # guards _threads
-        self._threads: set[threading.Thread] = set()
-        self._stopping = threading.Event()
-
-    def stop(self, timeout: float) -> None:
-        """Wait up to `timeout` seconds in total for the readers to end; one that doesn't is logged and left behind."""
-        self._stopping.set()
-        with self._lock:
-            threads = tuple(self._threads)
-        for thread in threads:
-            thread.join(timeout / max(1, len(threads)))
-            if thread.is_alive():
-                logger.warning("%s did not end within %s s", thread.name, timeout)
-
-    async def open(self, reader: LogReader, wanted: LogRequest) -> LogChunks:
-        """Open a log and wait for its first chunk, so that a missing log can still be refused."""
-        stream = LogChunks(self, reader, wanted)
-        try:
-            await stream.wait_for_first()
-        except BaseException:
-            stream.close()
-            raise
-        return stream
-
-    def add(self, thread: threading.Thread) -> None:
-        """Add a thread to be joined."""
-        with self._lock:
-            self._threads.add(thread)
-
-    def discard(self, thread: threading.Thread) -> None:
-        """Remove a thread that is about to end."""
-        with self._lock:
-            self._threads.discard(thread)
-
-    @property
-    def stopping(self) -> bool:
-        """Whether readers must end."""
-        return self._stopping.is_set()
-
-
-class LogChunks:
-    """One log that is being sent to a client."""
-
-    def __init__(self, readers: LogThreads, reader: LogReader, wanted: LogRequest) -> None:
-        """Start the reader's thread."""
-        self._readers = readers
-        self._wanted = wanted
-        self._loop = asyncio.get_running_loop()
-        self._chunks: asyncio.Queue[bytes | _End] = asyncio.Queue()
-        self._room = threading.Semaphore(_CHUNKS_AHEAD)
-        self._gone = threading.Event()
-        self._head: bytes | _End = b""
-        name = f"apiserver-log {wanted.namespace}/{wanted.pod}/{wanted.container}"
-        thread = threading.Thread(target=self._read, args=(reader,), name=name, daemon=True)
-        readers.add(thread)
-        thread.start()
-
-    def _read(self, reader: LogReader) -> None:
-        error = None
-        try:
-            for chunk in reader(self._wanted):
-                if not self._wait_for_room():
-                    break
-                self._hand_over(chunk)
-        except Exception as caught:  # noqa: BLE001 - a reader is foreign code; its failure is the answer to the client
-            error = caught
-        finally:
-            self._hand_over(_End(error))
-            self._readers.discard(threading.current_thread())
-
-    def _wait_for_room(self) -> bool:
-        while not self._gone.is_set() and not self._readers.stopping:
-            if self._room.acquire(timeout=0.2):
-                return True
-        return False
-
-    def _hand_over(self, item: bytes | _End) -> None:
-        try:
-            self._loop.call_soon_threadsafe(self._chunks.put_nowait, item)
-        except RuntimeError:
-            self._gone.set()  # the loop is closed, and so is every client's connection
-
-    async def wait_for_first(self) -> None:
-        """Wait for the first chunk; raise the reader's exception, as a status."""
-        self._head = await self._chunks.get()
-        if isinstance(self._head, _End) and self._head.error is not None:
-            raise _status(self._head.error, self._wanted)
-
-    async def send(self, sink: LineSink) -> None:
-        """Send all chunks to the client, until the log ends or the client has gone."""
-        left = self._wanted.limit_bytes
-        item = self._head
-        while not isinstance(item, _End):
-            data = item if left is None else item[:left]
-            if data:
-                await sink.write(data)
-            self._room.release()
-            if left is not None:
-                left -= len(data)
-                if left <= 0:
-                    return
-            item = await self._chunks.get()
-        if item.error is not None:
-            logger.warning("log of %s/%s broke off: %s", self._wanted.namespace, self._wanted.pod, item.error)
+        self._pool = ThreadPoolExecutor(_MAX_THREADS, thread_name_prefix="apiserver-log")
+        self._closed = False
 
     def close(self) -> None:
-        """Stop the reader: the client has gone. Idempotent."""
-        self._gone.set()
+        """End every log after its next chunk."""
+        self._closed = True
+
+    def join(self) -> None:
+        """Wait for the threads, when no more logs are opened."""
+        self._pool.shutdown()
+
+    async def open(self, reader: LogReader, wanted: LogRequest) -> AsyncIterator[bytes]:
+        """Open a log and wait for its first chunk, so that a missing log can still be refused. Raises StatusError."""
+
+        def begin() -> tuple[bytes | None, Iterator[bytes]]:
+            chunks = iter(reader(wanted))
+            return next(chunks, None), chunks
+
+        try:
+            first, rest = await asyncio.get_running_loop().run_in_executor(self._pool, begin)
+        except Exception as error:  # a reader is foreign code; its failure is the answer to the client
+            raise _status(error, wanted) from error
+        return self._chunks(first, rest, wanted)
+
+    async def _chunks(self, chunk: bytes | None, rest: Iterator[bytes], wanted: LogRequest) -> AsyncIterator[bytes]:
+        left = sys.maxsize if wanted.limit_bytes is None else wanted.limit_bytes
+        try:
+            while chunk is not None and not self._closed:
+                yield chunk[:left]
+                left -= len(chunk)
+                if left <= 0:
+                    return
+                chunk = await asyncio.get_running_loop().run_in_executor(self._pool, next, rest, None)
+        except Exception as error:  # noqa: BLE001 - as above, but the response has begun
+            logger.warning("log of %s/%s broke off: %s", wanted.namespace, wanted.pod, error)
 
 
 def _status(error: Exception, wanted: LogRequest) -> StatusError:

@@ -8,7 +8,7 @@ has started; so does the end of the container. All of it runs in the server's ev
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, TypeVar
 
@@ -18,7 +18,8 @@ from aiohttp import WSMsgType, web
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
-from tfoperator.local.apiserver.http.pod_logs import LogChunks, LogReader, LogThreads, choose_container, log_request
+from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choose_container, log_request
+from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime import Beside, LaunchError, LogRequest
@@ -43,7 +44,7 @@ CommandOpener = Callable[[str, str, str, Sequence[str]], Beside]
 class PodStreams:
     """Serves the streams of the node agent. For the server's event loop; the agent may come and go."""
 
-    def __init__(self, logs: LogThreads, clock: Clock) -> None:
+    def __init__(self, logs: LogReaders, clock: Clock) -> None:
         self._logs = logs
         self._clock = clock
         self._sockets: set[web.WebSocketResponse] = set()
@@ -53,7 +54,8 @@ class PodStreams:
         """Returns how to run a command beside a container."""
 
     async def close(self) -> None:
-        """End every command that runs beside a container."""
+        """End every log, and every command that runs beside a container."""
+        self._logs.close()
         for socket in tuple(self._sockets):
             await socket.close()
 
@@ -69,15 +71,11 @@ class PodStreams:
         self, request: web.Request, pod: StoredObject, reader: LogReader | None, what: str
     ) -> web.StreamResponse:
         wanted = log_request(pod, request.query, self._clock.now())
-        stream = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
+        chunks = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
-        try:
+        with suppress(ConnectionError):  # the client has read enough
             await response.prepare(request)
-            await stream.send(response)
-        except ConnectionError:
-            pass  # the client has read enough
-        finally:
-            stream.close()
+            await forward(chunks, response)
         return response
 
     async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
@@ -85,12 +83,10 @@ class PodStreams:
         container = choose_container(pod.obj, _StreamRequest.parse(request).container)
         reader = _served(self.log_reader, "no node agent serves logs")
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
-        stream = await self._logs.open(reader, wanted)
-        try:
-            socket = await _open_socket(request)
-            await _attach(socket, stream)
-        finally:
-            stream.close()
+        chunks = await self._logs.open(reader, wanted)
+        socket = await _open_socket(request)
+        await _first_of(forward(chunks, _Channel(socket, STDOUT)), _until_closed(socket))
+        await _end(socket, _SUCCESS)
         return socket
 
     async def execute(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
@@ -155,13 +151,11 @@ async def _open_socket(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-async def _attach(socket: web.WebSocketResponse, stream: LogChunks) -> None:
-    """Send the container's output from now on, until it ends or the client disconnects."""
-    try:
-        await _first_of(stream.send(_Channel(socket, STDOUT)), _until_closed(socket))
-        await _end(socket, _SUCCESS)
-    finally:
-        stream.close()
+async def forward(chunks: AsyncIterator[bytes], sink: LineSink) -> None:
+    """Send the chunks of a log to the client, until it ends. Raises ConnectionError when the client is gone."""
+    async for chunk in chunks:
+        if chunk:
+            await sink.write(chunk)
 
 
 async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool, tty: bool) -> None:
