@@ -10,8 +10,9 @@ from tests.contract.support import Space, decode
 from tests.support.fake_kubelet import FakeKubelet
 from tfoperator.kube import Client
 from tfoperator.kube.resources import Resource
-from tfoperator.local.node import NODES, NodeAgent
-from tfoperator.local.runtime.process import ProcessRuntime
+from tfoperator.local.node.agent import NodeAgent
+from tfoperator.local.node.node_api import NODES
+from tfoperator.local.runtime.process.runtime import ProcessRuntime
 
 NODE = "node-of-processes"
 

@@ -18,8 +18,8 @@ from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.local.controlplane import ControlPlane
-from tfoperator.local.runtime import RuntimeName
-from tfoperator.local.runtime.docker import OWNER_LABEL, new_run, remove_leftovers
+from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers
+from tfoperator.local.runtime.selection import RuntimeName
 
 ENTRYPOINT_IMAGE = "local/entrypoint:1"
 LIMIT = 90.0

@@ -25,7 +25,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import PODS
-from tfoperator.local.node import NODES
+from tfoperator.local.node.node_api import NODES
 from tfoperator.logs.archive import archived_pods
 from tfoperator.ui.jobs import archived
 

@@ -18,8 +18,8 @@ from tests.support import nvml
 from tests.support.cli import Cli, replica, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
-from tfoperator.local.runtime import RuntimeUnavailable
 from tfoperator.local.runtime.process.control_groups import open_control_groups
+from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
 WITHIN = 60
 HOLD = "held = bytearray({size} << 20); held[::4096] = b'x' * len(held[::4096]); print('up', flush=True)\n"

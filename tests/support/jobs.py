@@ -21,7 +21,7 @@ from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import TFJOBS, ReplicaType
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import EVENTS, NAMESPACES, PODS
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 
 _numbers = itertools.count(1)
 

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from tests.support.cluster import decode
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import PODS
-from tfoperator.local.gpus import GpuUse
-from tfoperator.local.runtime import ContainerName
+from tfoperator.local.gpus.manager import GpuUse
+from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.usage import ContainerUsage, Usage
 
 TAKEN = datetime(2026, 1, 1, 12, tzinfo=UTC)

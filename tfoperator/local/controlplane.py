@@ -21,11 +21,15 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver import EmbeddedApiServer
-from tfoperator.local.controllers import DeploymentController
+from tfoperator.local.controllers.deployment_controller import DeploymentController
 from tfoperator.local.file_limit import raise_file_limit
-from tfoperator.local.gpus import GpuManager
-from tfoperator.local.node import NodeAgent
-from tfoperator.local.runtime import LOOPBACK, RECORDS, HostService, RuntimeName, is_stopped, make_runtime
+from tfoperator.local.gpus.manager import GpuManager
+from tfoperator.local.node.agent import NodeAgent
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.local.runtime.process.records import RECORDS
+from tfoperator.local.runtime.process.stacks import is_stopped
+from tfoperator.local.runtime.protocol import HostService
+from tfoperator.local.runtime.selection import RuntimeName, make_runtime
 from tfoperator.local.usage import UsageMeter
 from tfoperator.operator import Operator, Options, Reach, Seen
 from tfoperator.servers.http import Address

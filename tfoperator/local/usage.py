@@ -17,8 +17,9 @@ import msgspec
 import psutil
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.local.gpus import GpuUse
-from tfoperator.local.runtime import ContainerName, Measurement, Runtime
+from tfoperator.local.gpus.manager import GpuUse
+from tfoperator.local.runtime.measurements import ContainerName, Measurement
+from tfoperator.local.runtime.protocol import Runtime
 
 logger = logging.getLogger(__name__)
 

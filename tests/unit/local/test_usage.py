@@ -10,8 +10,8 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tfoperator.local.gpus import GpuUse
-from tfoperator.local.runtime import ContainerName, Measurement, PeakMemory
+from tfoperator.local.gpus.manager import GpuUse
+from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
 from tfoperator.local.usage import FRESH, PEAKS_EVERY, MachineUse, Reading, Usage, UsageMeter, usage_between
 
 NAME = ContainerName("ns", "p", "c")

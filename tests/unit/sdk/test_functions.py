@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.served import ServedWorld
-from tfoperator.local.node import expand
+from tfoperator.local.node.expansion import expand
 from tfoperator.sdk import FunctionSourceError
 from tfoperator.sdk.functions import function_job, function_script
 

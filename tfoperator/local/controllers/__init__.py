@@ -2,7 +2,3 @@
 
 (The garbage collector is part of the API server: `apiserver.registry`.)
 """
-
-from tfoperator.local.controllers.deployment_controller import DeploymentController
-
-__all__ = ["DeploymentController"]

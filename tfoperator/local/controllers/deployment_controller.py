@@ -33,7 +33,7 @@ from tfoperator.local.controllers.deployment_pods import (
     pod_bodies,
     probed_path,
 )
-from tfoperator.local.runtime import LOOPBACK, NoFreePort
+from tfoperator.local.runtime.loopback_network import LOOPBACK, NoFreePort
 from tfoperator.workqueue import DelayingQueue, Workers
 
 logger = logging.getLogger(__name__)

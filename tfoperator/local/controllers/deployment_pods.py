@@ -15,7 +15,7 @@ import msgspec
 
 from tfoperator.api import names
 from tfoperator.kube.objects import HasMetadata, Pod
-from tfoperator.local.runtime import LOOPBACK
+from tfoperator.local.runtime.loopback_network import LOOPBACK
 
 HASH_LABEL = "pod-template-hash"
 """As in a cluster, where the ReplicaSets set it."""

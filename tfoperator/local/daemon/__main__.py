@@ -25,7 +25,9 @@ from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
 from tfoperator.local.private_files import write_private
-from tfoperator.local.runtime import RECORDS, RuntimeName, RuntimeUnavailable, kill_recorded
+from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
+from tfoperator.local.runtime.protocol import RuntimeUnavailable
+from tfoperator.local.runtime.selection import RuntimeName
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.signal_queue import next_item
 

@@ -17,7 +17,7 @@ import msgspec
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.private_files import write_private
-from tfoperator.local.runtime import RuntimeName
+from tfoperator.local.runtime.selection import RuntimeName
 
 RUNS_ALREADY = 75
 """The exit code of a background process that has found another one in its directory: EX_TEMPFAIL of sysexits.h."""

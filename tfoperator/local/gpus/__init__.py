@@ -2,7 +2,3 @@
 
 `GpuManager` is the only entry point for others; `nvml` calls NVIDIA's library, `allocation` decides.
 """
-
-from tfoperator.local.gpus.manager import GpuManager, GpuUse, NotEnoughGpus
-
-__all__ = ["GpuManager", "GpuUse", "NotEnoughGpus"]

@@ -14,7 +14,8 @@ import msgspec
 
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import GPU, Container
-from tfoperator.local.runtime import LocalPod, shown_devices
+from tfoperator.local.runtime.process.programs import shown_devices
+from tfoperator.local.runtime.protocol import LocalPod
 
 _MAX_COMBINATIONS = 5_000
 """Subsets of 14 devices are always fewer, which takes a tenth of a second; beyond that, a good choice must suffice."""

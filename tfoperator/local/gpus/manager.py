@@ -20,7 +20,8 @@ import msgspec
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
 from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml, Use
-from tfoperator.local.runtime import ContainerName, LocalPod
+from tfoperator.local.runtime.measurements import ContainerName
+from tfoperator.local.runtime.protocol import LocalPod
 
 logger = logging.getLogger(__name__)
 

@@ -22,14 +22,16 @@ from tfoperator.kube.objects import ObjectMeta, Pod, Service
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import ApiClient, decoder
-from tfoperator.local.gpus import GpuManager
+from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.stacks import NodeStacks
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
-from tfoperator.local.runtime import LOOPBACK, Beside, LaunchError, LocalPod, LogRequest, Runtime, decode_pod
+from tfoperator.local.runtime.log_files import LogRequest
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.local.runtime.protocol import Beside, LaunchError, LocalPod, Runtime, decode_pod
 from tfoperator.local.usage import Machine
 
 logger = logging.getLogger(__name__)

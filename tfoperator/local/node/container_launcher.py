@@ -12,13 +12,14 @@ import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.kube.pod_spec import Container
-from tfoperator.local.gpus import GpuManager
+from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
-from tfoperator.local.runtime import ContainerProcess, ContainerStart, LocalPod, LogFile, OnExit, Runtime
+from tfoperator.local.runtime.log_files import LogFile
+from tfoperator.local.runtime.protocol import ContainerProcess, ContainerStart, LocalPod, OnExit, Runtime
 
 logger = logging.getLogger(__name__)
 

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
-from tfoperator.local.runtime import ContainerProcess, LogFile, Mount, real_path
+from tfoperator.local.runtime.log_files import LogFile
+from tfoperator.local.runtime.protocol import ContainerProcess, Mount, real_path
 
 BACKOFF_BASE = 1.0
 """Seconds before the second restart in a row, doubled for each one after. The kubelet starts at 10; here a user

@@ -13,7 +13,8 @@ from fractions import Fraction
 
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.kube.pod_spec import Container, EnvVar, FieldRef, KeyRef, ResourceRef
-from tfoperator.local.runtime import LOOPBACK, LaunchError, LocalPod
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod
 from tfoperator.local.usage import Machine
 
 Data = Mapping[str, bytes]

@@ -17,7 +17,7 @@ from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.local.private_files import private_folder
-from tfoperator.local.runtime import LogFile, LogRequest, tail_offset
+from tfoperator.local.runtime.log_files import LogFile, LogRequest, tail_offset
 
 _POLL_INTERVAL = 0.1
 """Seconds between two reads of a followed file: short for a user, cheap for the machine."""

@@ -14,7 +14,8 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
 from tfoperator.local.node.node_api import NodeApi
-from tfoperator.local.runtime import LOOPBACK, LocalPod
+from tfoperator.local.runtime.loopback_network import LOOPBACK
+from tfoperator.local.runtime.protocol import LocalPod
 
 
 class StatusRenderer:

@@ -11,7 +11,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tfoperator.local.gpus import NotEnoughGpus
+from tfoperator.local.gpus.manager import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
 from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting, restarts_after
 from tfoperator.local.node.expansion import ContainerConfigError
@@ -19,7 +19,8 @@ from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
 from tfoperator.local.node.volumes import UnsupportedVolume
-from tfoperator.local.runtime import LaunchError, LocalPod, LogFile, NotYet
+from tfoperator.local.runtime.log_files import LogFile
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod, NotYet
 
 logger = logging.getLogger(__name__)
 

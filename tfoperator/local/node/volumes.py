@@ -28,7 +28,8 @@ from tfoperator.kube.pod_spec import (
 from tfoperator.local.node.container_record import TerminationMessage
 from tfoperator.local.node.expansion import ContainerConfigError, Sources, Tokens, field_value, object_data
 from tfoperator.local.private_files import private_folder
-from tfoperator.local.runtime import LocalPod, Mount, UnsafePath, folder_beneath, parts_beneath
+from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
+from tfoperator.local.runtime.protocol import LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
 """A folder beside a pod's volumes; no volume can have this name."""

@@ -15,10 +15,10 @@ import msgspec
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
-from tfoperator.local.node import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.log_tail import UnreadLog
 from tfoperator.local.run.results import RunOutcome
-from tfoperator.local.runtime import LogFile
+from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.usage import Usage
 
 logger = logging.getLogger(__name__)

@@ -22,14 +22,15 @@ from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod, object_key
 from tfoperator.local.controlplane import ControlPlane, PageMaker
-from tfoperator.local.node import VOLUMES, VolumeManager
+from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
 from tfoperator.local.run.fit_output import FitOutput
 from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
 from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
-from tfoperator.local.runtime import Mount, RuntimeName, real_path
+from tfoperator.local.runtime.protocol import Mount, real_path
+from tfoperator.local.runtime.selection import RuntimeName
 from tfoperator.report import Typed
 
 _POLL_SECONDS = 0.1  # seconds between two reads of the logs

@@ -6,7 +6,7 @@ import os
 from typing import BinaryIO
 
 from tfoperator.base.controlchars import shown_line
-from tfoperator.local.runtime import LogFile
+from tfoperator.local.runtime.log_files import LogFile
 
 _CHUNK_SIZE = 1024 * 1024
 _MAX_LINE_SIZE = 64 * 1024

@@ -19,7 +19,7 @@ from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config
-from tfoperator.local.node import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.report import Curves, Point
 
 RECORDS = "records.json"

@@ -11,8 +11,8 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
-from tfoperator.local.node import kept_stacks
-from tfoperator.local.runtime import LogFile, last_lines
+from tfoperator.local.node.stacks import kept_stacks
+from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.report import (
     TAIL_BYTES,
     TAIL_LINES,

@@ -18,9 +18,10 @@ from tfoperator.api.names import replica_name
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
-from tfoperator.local.node import LogStore
+from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.report_facts import job_facts, replica_facts, with_kernel_log
-from tfoperator.local.runtime import LogFile, PeakMemory, last_lines
+from tfoperator.local.runtime.log_files import LogFile, last_lines
+from tfoperator.local.runtime.measurements import PeakMemory
 from tfoperator.report import FinalState, Report, Typed, make_report
 
 LAST_LINES = 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 from enum import StrEnum
 from pathlib import Path
 
-from tfoperator.local.runtime.process import ProcessRuntime
+from tfoperator.local.runtime.process.runtime import ProcessRuntime
 from tfoperator.local.runtime.protocol import HostService, Runtime, RuntimeUnavailable
 
 
@@ -33,7 +33,7 @@ def make_runtime(
     if name is RuntimeName.PROCESS:
         return ProcessRuntime(records=records, work_dir=work_dir, enforce_limits=enforce_limits)
     try:
-        from tfoperator.local.runtime.docker import DockerRuntime
+        from tfoperator.local.runtime.docker.runtime import DockerRuntime
     except ImportError as error:
         raise RuntimeUnavailable(str(error)) from None
     return DockerRuntime(allow_privileged=allow_privileged, host_service=host_service)

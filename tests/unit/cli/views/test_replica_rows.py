@@ -5,8 +5,8 @@ from datetime import UTC, datetime
 import pytest
 
 from tfoperator.cli.views.replica_rows import cpu_text, memory_text, usage_by_pod, usage_cells, usage_header
-from tfoperator.local.gpus import GpuUse
-from tfoperator.local.runtime import ContainerName
+from tfoperator.local.gpus.manager import GpuUse
+from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.usage import ContainerUsage, Usage
 from tfoperator.sdk import PodUsage
 

@@ -21,7 +21,7 @@ from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")
 POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "main", "image": "i"}]}}

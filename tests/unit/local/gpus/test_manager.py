@@ -13,10 +13,10 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.nvml import FakeNvml, uuids
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.local.gpus import GpuManager, NotEnoughGpus
-from tfoperator.local.gpus.manager import DeviceLocks
+from tfoperator.local.gpus.manager import DeviceLocks, GpuManager, NotEnoughGpus
 from tfoperator.local.gpus.nvml import Nvml
-from tfoperator.local.runtime import ContainerName, LocalPod
+from tfoperator.local.runtime.measurements import ContainerName
+from tfoperator.local.runtime.protocol import LocalPod
 
 Open = Callable[..., GpuManager]
 

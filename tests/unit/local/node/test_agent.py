@@ -14,8 +14,9 @@ from tfoperator.api.names import LABEL_REPLICA_TYPE
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.local.identity import identify
 from tfoperator.local.node.agent import NodeAgent, Notices
-from tfoperator.local.runtime import LocalPod, LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
+from tfoperator.local.runtime.protocol import LocalPod
 
 
 class Api(FakeApi):

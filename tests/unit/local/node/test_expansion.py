@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, expand
-from tfoperator.local.runtime import LaunchError
+from tfoperator.local.runtime.protocol import LaunchError
 from tfoperator.local.usage import Machine
 
 

@@ -10,7 +10,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.threads import InThread
 from tfoperator.local.node.log_store import LineTimes, LogNotFound, LogStore
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 
 
 def test_attempts_are_counted_per_container_and_over_runs(tmp_path: Path) -> None:

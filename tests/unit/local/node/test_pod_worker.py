@@ -13,14 +13,14 @@ from tests.support.eventually import eventually
 from tests.support.nvml import FakeNvml, uuids
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.pod_spec import Container
-from tfoperator.local.gpus import GpuManager
+from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.gpus.nvml import Nvml
 from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.pod_messages import SHORTEST_TERMINATION
 from tfoperator.local.node.pod_worker import PodWorker
 from tfoperator.local.node.volumes import VolumeManager
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, LocalPod, NotYet
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.container_output import LEAST, MOST, LogChunk, OutputReader, Pace, fair_shares, is_behind
-from tfoperator.local.runtime import LogFile
+from tfoperator.local.runtime.log_files import LogFile
 
 
 def write(log: LogFile, text: str) -> None:

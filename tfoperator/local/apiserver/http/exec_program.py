@@ -14,7 +14,7 @@ from contextlib import suppress
 
 import msgspec
 
-from tfoperator.local.runtime import Beside
+from tfoperator.local.runtime.protocol import Beside
 
 STDOUT, STDERR = 1, 2
 """The client's channels for output."""

@@ -19,7 +19,7 @@ from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.members import parse_int64, query_flag
 from tfoperator.local.apiserver.resource_types import PODS
 from tfoperator.local.apiserver.storage.store import StoredObject
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 
 logger = logging.getLogger(__name__)
 

@@ -22,7 +22,8 @@ from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choo
 from tfoperator.local.apiserver.http.watch_streams import LineSink
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
-from tfoperator.local.runtime import Beside, LaunchError, LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
+from tfoperator.local.runtime.protocol import Beside, LaunchError
 
 T = TypeVar("T")
 

@@ -5,7 +5,6 @@ exactly the values of its manifest.
 """
 
 from tfoperator.local.runtime.docker.engine import connect
-from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers
-from tfoperator.local.runtime.docker.runtime import DockerRuntime
+from tfoperator.local.runtime.docker.leftovers import remove_leftovers
 
-__all__ = ["OWNER_LABEL", "DockerRuntime", "connect", "new_run", "remove_leftovers"]
+__all__ = ["connect", "remove_leftovers"]

@@ -16,7 +16,7 @@ from tests.unit.cli.conftest import Run, Tell
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.local.apiserver import EmbeddedApiServer
-from tfoperator.local.gpus import GpuUse
+from tfoperator.local.gpus.manager import GpuUse
 
 
 def cells(line: str) -> list[str]:

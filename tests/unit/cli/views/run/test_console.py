@@ -20,7 +20,7 @@ from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.local.run import LogChunk, RunOutcome
-from tfoperator.local.runtime import ContainerName
+from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.usage import ContainerUsage, Usage
 
 

@@ -12,7 +12,7 @@ import pytest
 from aiohttp import WSMessage, WSMsgType
 
 from tfoperator.local.apiserver.http.pod_streams import execute
-from tfoperator.local.runtime import Beside
+from tfoperator.local.runtime.protocol import Beside
 
 
 class FakeSocket:

@@ -4,8 +4,7 @@ import pytest
 import requests
 from docker.errors import APIError, DockerException
 
-from tfoperator.local.runtime.docker import connect
-from tfoperator.local.runtime.docker.engine import explain
+from tfoperator.local.runtime.docker.engine import connect, explain
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
 

@@ -18,8 +18,9 @@ from tests.support.threads import run_at_once
 from tests.unit.local.node.pods import container, manifest, view
 from tests.unit.local.runtime.docker.fakes import PlainSettings
 from tfoperator.api.progress_names import PROGRESS_SERVICE, URL_VARIABLE
-from tfoperator.local.runtime.docker import DockerRuntime, runtime
+from tfoperator.local.runtime.docker import runtime
 from tfoperator.local.runtime.docker.engine import Engine
+from tfoperator.local.runtime.docker.runtime import DockerRuntime
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import ContainerStart, HostService, LaunchError, RuntimeUnavailable
 from tfoperator.local.runtime.selection import RuntimeName, make_runtime

@@ -16,7 +16,7 @@ from tests.support.eventually import eventually
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.local.identity import identify
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.runtime import LogRequest
+from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.process.records import kill_recorded
 from tfoperator.local.runtime.process.runtime import ProcessRuntime
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, Mount
