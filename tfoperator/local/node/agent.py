@@ -213,7 +213,7 @@ class NodeAgent:
         return found | ({GPU: str(self._gpus.count)} if self._gpus.count else {})
 
     def _service_gone(self, service: Service) -> None:
-        self._runtime.release_service(service.metadata.namespace, service.metadata.name)
+        self._runtime.network.release(service.metadata.namespace, service.metadata.name)
 
     def _finalise_leftovers(self) -> None:
         while (pod := self._leftovers.get()) is not None:

@@ -68,7 +68,7 @@ class PodMessages:
             self._abandoned = True
         self.stop(0.0)
 
-    def add_exit(self, record: ContainerRecord, code: int, reason: str = "") -> None:
+    def add_exit(self, record: ContainerRecord, code: int, reason: str) -> None:
         """Report that a process has ended."""
         with self._changed:
             self._exits.append(Exit(record, code, reason))

@@ -72,12 +72,10 @@ class HostService(msgspec.Struct, frozen=True):
     accept: Callable[[socket.socket], object]
 
 
-class OnExit(Protocol):
-    """Called once, from a thread of the runtime, when a container has ended."""
+OnExit = Callable[[int, str], object]
+"""Called once, from a thread of the runtime, when a container has ended: (code, reason).
 
-    def __call__(self, code: int, reason: str = "") -> None:
-        """`code` is 128 + the signal's number for a killed process; `reason` is set if it says more (OOMKilled)."""
-        ...
+The code is 128 + the signal's number for a killed process; the reason is set if it says more (OOMKilled)."""
 
 
 class NotYet(Exception):
@@ -197,10 +195,6 @@ class Runtime(Protocol):
 
         Never raises. May block, since it reads files or calls an engine. Only one thread may call it at a time.
         """
-        ...
-
-    def release_service(self, namespace: str, name: str) -> None:
-        """Release the ports of a deleted service."""
         ...
 
     def release_pod(self, pod: LocalPod) -> None:

@@ -199,10 +199,6 @@ class DockerRuntime:
                 found.append(Measurement(name, container.id, meta.uid, *used))
         return found
 
-    def release_service(self, namespace: str, name: str) -> None:
-        """Release the service's port on this machine; its names are removed with the pods that had them."""
-        self.network.release(namespace, name)
-
     def release_pod(self, pod: LocalPod) -> None:
         """Remove the pod's sandbox, and so its address and names."""
         with self._lock:

@@ -175,10 +175,10 @@ class ProcessRuntime:
                 code = 126 if isinstance(error, PermissionError) else 127
                 raise LaunchError(f"can't start {command[0]!r} in {directory}: {error}", code) from None
 
-        def exited(code: int, reason: str = "") -> None:
-            peak = process.peak_memory
+        def exited(code: int) -> None:
+            peak, reason = process.peak_memory, ""
             if group is not None:
-                reason = OOM_KILLED if code == _KILLED_CODE and group.out_of_memory else reason
+                reason = OOM_KILLED if code == _KILLED_CODE and group.out_of_memory else ""
                 peak = group.peak_memory or peak  # the value that its limit applies to
                 group.remove()
             run.log.peak_memory = peak or None
@@ -230,10 +230,6 @@ class ProcessRuntime:
             Measurement(_name(running[pid]), str(pid), running[pid].pod.metadata.uid, used.cpu_seconds, used.memory)
             for pid, used in self._meter.measure(running).items()
         ]
-
-    def release_service(self, namespace: str, name: str) -> None:
-        """Release the service's loopback ports."""
-        self.network.release(namespace, name)
 
     def release_pod(self, pod: LocalPod) -> None:
         """Remove the symbolic links that replaced the pod's mounts."""
