@@ -19,14 +19,12 @@ import msgspec
 
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
-from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml, Use
+from tfoperator.local.gpus.nvml import NoGpus, Nvml, Use
 from tfoperator.local.runtime.measurements import ContainerName
+from tfoperator.local.runtime.process.programs import CUDA_VISIBLE_DEVICES
 from tfoperator.local.runtime.protocol import LocalPod
 
 logger = logging.getLogger(__name__)
-
-VISIBLE = "CUDA_VISIBLE_DEVICES"
-
 
 FOLDER = Path("/tmp/tfoperator-gpus")
 """Not in TMPDIR, which differs between users."""
@@ -128,7 +126,7 @@ class GpuManager:
     ) -> None:
         """Use only the devices that CUDA_VISIBLE_DEVICES in `environ`, by default the process's environment, allows."""
         self._library = library
-        self._visible = (os.environ if environ is None else environ).get(VISIBLE)
+        self._visible = (os.environ if environ is None else environ).get(CUDA_VISIBLE_DEVICES)
         self._nvml: Nvml | None = None
         self.problem = ""
         """Why pods can't have GPUs of their own, for the user; empty if they can."""
@@ -143,14 +141,16 @@ class GpuManager:
         """Find the GPUs. Never fails: `problem` says why there are none."""
         try:
             self._nvml = self._library()
-        except (NoGpus, CannotTell) as error:
+        except NoGpus as error:
             self.problem = str(error)
             return
         found = self._nvml.gpus()
         self._manages = bool(found)
         self._gpus = visible(found, self._visible)
         if not self._gpus:
-            self.problem = f"{VISIBLE}={self._visible} leaves none of {len(found)}" if found else "NVML finds none"
+            self.problem = (
+                f"{CUDA_VISIBLE_DEVICES}={self._visible} leaves none of {len(found)}" if found else "NVML finds none"
+            )
             return
         links = links_between(self._gpus)
         with self._lock:

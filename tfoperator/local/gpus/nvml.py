@@ -19,11 +19,7 @@ _DEVICES = Path("/proc/driver/nvidia/gpus")
 
 
 class NoGpus(Exception):
-    """There are no usable GPUs. The message gives the user the reason."""
-
-
-class CannotTell(Exception):
-    """There are GPUs, but no library to identify them. The message says what to do."""
+    """There are no usable GPUs, or no library to identify them. The message gives the user the reason."""
 
 
 class Use(msgspec.Struct, frozen=True):
@@ -37,13 +33,13 @@ class Nvml:
     """The opened library. Thread-safe, as NVML is."""
 
     def __init__(self, module: Any = None) -> None:
-        """Open the library; `module` has the functions of `pynvml`. Raises NoGpus, CannotTell."""
+        """Open the library; `module` has the functions of `pynvml`. Raises NoGpus."""
         if module is None:
             try:
                 module = importlib.import_module("pynvml")
             except ImportError:
                 if _DEVICES.is_dir() and any(_DEVICES.iterdir()):
-                    raise CannotTell(
+                    raise NoGpus(
                         "this machine has NVIDIA GPUs, but nvidia-ml-py is not installed, so every process sees all of "
                         "them: pip install 'tfoperator[gpu]'"
                     ) from None

@@ -11,7 +11,7 @@ import pytest
 from tests.support.nvml import FakeNvml, uuids
 from tfoperator.local.gpus import nvml
 from tfoperator.local.gpus.allocation import links_between
-from tfoperator.local.gpus.nvml import CannotTell, NoGpus, Nvml
+from tfoperator.local.gpus.nvml import NoGpus, Nvml
 
 
 def test_what_there_is() -> None:
@@ -58,7 +58,7 @@ def test_without_the_package_it_matters_whether_there_are_devices(
     with pytest.raises(NoGpus):
         Nvml()
     (tmp_path / "gpus" / "0000:01:00.0").mkdir(parents=True)
-    with pytest.raises(CannotTell, match=r"pip install 'tfoperator\[gpu\]'"):
+    with pytest.raises(NoGpus, match=r"pip install 'tfoperator\[gpu\]'"):
         Nvml()
 
 
