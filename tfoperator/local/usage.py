@@ -148,8 +148,7 @@ class UsageMeter:
         self._stopping = False
         self._usage: Usage | None = None
         self._reading: Reading | None = None
-        self._listeners: dict[int, tuple[Listener, float]] = {}
-        self._next_listener = 0
+        self._listeners: list[tuple[Listener, float]] = []
         self._thread = threading.Thread(target=self._run, name="usage-meter", daemon=True)
 
     def start(self) -> None:
@@ -179,19 +178,11 @@ class UsageMeter:
                     break
             return self._usage
 
-    def subscribe(self, listener: Listener, every: float) -> Callable[[], None]:
-        """Call `listener` with usage at least every `every` seconds, in the meter's thread; return the unsubscriber."""
+    def subscribe(self, listener: Listener, every: float) -> None:
+        """Call `listener` with usage at least every `every` seconds, in the meter's thread, until it is stopped."""
         with self._wake:
-            number = self._next_listener
-            self._next_listener += 1
-            self._listeners[number] = (listener, every)
+            self._listeners.append((listener, every))
             self._wake.notify_all()
-
-        def unsubscribe() -> None:
-            with self._wake:
-                self._listeners.pop(number, None)
-
-        return unsubscribe
 
     def _fresh(self) -> bool:
         if self._usage is None or self._reading is None:
@@ -213,7 +204,7 @@ class UsageMeter:
                 assert self._reading is not None
                 usage = self._usage = usage_between(self._reading, reading)
                 self._reading, self._wanted = reading, False
-                listeners = [listener for listener, _ in self._listeners.values()]
+                listeners = [listener for listener, _ in self._listeners]
                 self._wake.notify_all()
             for listener in listeners:
                 listener(usage)
@@ -223,7 +214,7 @@ class UsageMeter:
         with self._wake:
             while not self._stopping:
                 assert self._reading is not None
-                every = min((PEAKS_EVERY, *(every for _, every in self._listeners.values())))
+                every = min((PEAKS_EVERY, *(every for _, every in self._listeners)))
                 due = self._reading.monotonic + (0.0 if self._wanted else every)
                 if self._clock.monotonic() >= due:
                     return True

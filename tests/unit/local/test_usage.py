@@ -81,18 +81,13 @@ def test_many_readers_share_one_measurement(bench: Bench) -> None:
     assert bench.measured == 2
 
 
-def test_a_listener_is_told_until_it_has_seen_enough(bench: Bench) -> None:
+def test_a_listener_is_told_as_often_as_it_wants(bench: Bench) -> None:
     told: queue.Queue[Usage] = queue.Queue()
     bench.clock.wait_for_waiters()
-    unsubscribe = bench.meter.subscribe(told.put, 2.0)
+    bench.meter.subscribe(told.put, 2.0)
     for _ in range(3):
         bench.after(2.0)
         assert told.get(timeout=10).window == 2.0
-    unsubscribe()
-    bench.after(2.0)
-    measured = bench.measured
-    bench.after(2.0)
-    assert (told.empty(), bench.measured) == (True, measured)
 
 
 def test_what_can_not_be_measured_is_tried_again_later(bench: Bench) -> None:
