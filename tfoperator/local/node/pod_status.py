@@ -18,26 +18,33 @@ from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LocalPod
 
 
-class StatusRenderer:
-    """Renders the status of one pod. Not thread-safe: belongs to the pod's worker."""
+class PodReporter:
+    """Renders the pod's status and reports it when it has changed, and each warning once.
 
-    def __init__(self, started: datetime) -> None:
+    Belongs to the pod's worker; only `warn_once` may also be called by the runtime's threads.
+    """
+
+    def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
         self.pod_ip = ""
         """The pod's address, once it has one."""
-        self._started = started
+        self._pod = pod
+        self._api = api
+        self._clock = clock
+        self._started = clock.now()
         self._since: dict[str, tuple[str, datetime]] = {}
+        self._reported: dict[str, object] = {}
+        self._warned: set[str] = set()
 
-    def render(
+    def status(
         self,
         phase: str,
         init: Sequence[ContainerRecord],
         main: Sequence[ContainerRecord],
-        now: datetime,
-        *,
         reason: str = "",
         message: str = "",
-    ) -> dict[str, Any]:
-        """Return the whole `status` of the pod."""
+    ) -> None:
+        """Report the state of the pod and of its containers."""
+        now = self._clock.now()
         initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
         serving = [*main, *(record for record in init if record.sidecar)]
@@ -64,12 +71,24 @@ class StatusRenderer:
             status["reason"] = reason
         if message:
             status["message"] = message
-        return status
+        self._report(status)
 
-    def unschedulable(self, message: str, now: datetime) -> dict[str, Any]:
-        """Return the whole `status` of a pod that does not fit on the node, as a scheduler reports it."""
-        scheduled = self._condition("PodScheduled", False, now, "Unschedulable") | {"message": message}
-        return {"phase": "Pending", "conditions": [scheduled], "qosClass": "BestEffort"}
+    def unschedulable(self, message: str, details: str) -> None:
+        """Report that the pod does not fit on the node, as a scheduler does."""
+        scheduled = self._condition("PodScheduled", False, self._clock.now(), "Unschedulable") | {"message": message}
+        self._report({"phase": "Pending", "conditions": [scheduled], "qosClass": "BestEffort"})
+        self.warn_once("FailedScheduling", f"{message} ({details})")
+
+    def warn_once(self, reason: str, message: str) -> None:
+        """Record a warning about the pod, unless the same was recorded before."""
+        if message not in self._warned:
+            self._warned.add(message)
+            self._api.event(self._pod, "Warning", reason, message)
+
+    def _report(self, status: dict[str, object]) -> None:
+        if status != self._reported:
+            self._reported = status
+            self._api.report(self._pod, status)
 
     def _condition(self, kind: str, value: bool, now: datetime, reason: str = "") -> dict[str, Any]:
         status = "True" if value else "False"
@@ -114,50 +133,3 @@ def _state(state: Waiting | Running | Terminated) -> dict[str, Any]:
     if state.message:
         terminated["message"] = state.message
     return {"terminated": terminated}
-
-
-class PodReporter:
-    """Reports the pod's status when it has changed, and each warning once.
-
-    Belongs to the pod's worker; only `warn_once` may also be called by the runtime's threads.
-    """
-
-    def __init__(self, pod: LocalPod, api: NodeApi, clock: Clock) -> None:
-        self._pod = pod
-        self._api = api
-        self._clock = clock
-        self._renderer = StatusRenderer(clock.now())
-        self._reported: dict[str, object] = {}
-        self._warned: set[str] = set()
-
-    def has_address(self, ip: str) -> None:
-        """Record the pod's IP address."""
-        self._renderer.pod_ip = ip
-
-    def status(
-        self,
-        phase: str,
-        init: Sequence[ContainerRecord],
-        main: Sequence[ContainerRecord],
-        reason: str = "",
-        message: str = "",
-    ) -> None:
-        """Report the state of the pod and of its containers."""
-        now = self._clock.now()
-        self._report(self._renderer.render(phase, init, main, now, reason=reason, message=message))
-
-    def unschedulable(self, message: str, details: str) -> None:
-        """Report that the pod does not fit on the node."""
-        self._report(self._renderer.unschedulable(message, self._clock.now()))
-        self.warn_once("FailedScheduling", f"{message} ({details})")
-
-    def warn_once(self, reason: str, message: str) -> None:
-        """Record a warning about the pod, unless the same was recorded before."""
-        if message not in self._warned:
-            self._warned.add(message)
-            self._api.event(self._pod, "Warning", reason, message)
-
-    def _report(self, status: dict[str, object]) -> None:
-        if status != self._reported:
-            self._reported = status
-            self._api.report(self._pod, status)

@@ -177,7 +177,7 @@ class PodWorker:
     def _start(self, record: ContainerRecord, policy: str) -> None:
         try:
             ip = self._launcher.address(record.container)
-            self._reporter.has_address(ip)
+            self._reporter.pod_ip = ip
             prepared = self._launcher.prepare(record.container, ip)
         except NotYet as error:
             record.wait(error.reason, str(error), self._clock.monotonic() + error.delay)

@@ -5,58 +5,70 @@ from typing import Any
 
 import msgspec
 
+from tests.support.clock import FakeClock
+from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.kube.objects import PodStatus
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
-from tfoperator.local.node.pod_status import StatusRenderer
+from tfoperator.local.node.pod_status import PodReporter
 
 START = datetime(2026, 1, 1, 12, 0, 0, 999999, tzinfo=UTC)
 
 
-def conditions(status: dict[str, Any]) -> dict[str, tuple[str, str]]:
-    return {c["type"]: (c["status"], c["lastTransitionTime"]) for c in status["conditions"]}
+class Reports:
+    """A reporter on virtual time, and the status that it has reported last."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(START)
+        self.last: dict[str, Any] = {}
+        api: Any = self
+        self.reporter = PodReporter(view(manifest("p", container())), api, self.clock)
+
+    def report(self, _pod: object, status: dict[str, Any]) -> None:
+        self.last = status
+
+    def status(self, phase: str, init: list[ContainerRecord], main: list[ContainerRecord]) -> dict[str, Any]:
+        self.reporter.status(phase, init, main)
+        return self.last
+
+    def conditions(self, phase: str, init: list[ContainerRecord], main: list[ContainerRecord]) -> dict[str, Any]:
+        return {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.status(phase, init, main)["conditions"]}
 
 
 def test_the_operator_can_read_what_is_rendered() -> None:
     end = Terminated(137, "Error", START, START + timedelta(seconds=5))
     record = ContainerRecord(Container(name="c"), state=Waiting("CrashLoopBackOff", "soon"), last=end, restarts=2)
-    rendered = StatusRenderer(START).render("Running", [], [record], START)
-    status = msgspec.convert(rendered, PodStatus)
-    (container,) = status.container_statuses
-    assert container.restart_count == 2
-    assert container.state is not None
-    assert container.state.waiting is not None
-    assert container.state.waiting.reason == "CrashLoopBackOff"
-    assert container.last_state is not None
-    assert container.last_state.terminated is not None
-    assert container.last_state.terminated.exit_code == 137
+    status = msgspec.convert(Reports().status("Running", [], [record]), PodStatus)
+    (rendered,) = status.container_statuses
+    assert rendered.restart_count == 2
+    assert rendered.state is not None
+    assert rendered.state.waiting is not None
+    assert rendered.state.waiting.reason == "CrashLoopBackOff"
+    assert rendered.last_state is not None
+    assert rendered.last_state.terminated is not None
+    assert rendered.last_state.terminated.exit_code == 137
     assert status.start_time == START.replace(microsecond=0)
 
 
 def test_a_condition_keeps_the_time_at_which_it_changed() -> None:
-    renderer = StatusRenderer(START)
-    record = ContainerRecord(Container(name="c"))
-    assert conditions(renderer.render("Pending", [], [record], START))["Ready"] == ("False", "2026-01-01T12:00:00Z")
-    later = START + timedelta(minutes=1)
-    assert conditions(renderer.render("Pending", [], [record], later))["Ready"] == ("False", "2026-01-01T12:00:00Z")
-    record.state = Running(later)
-    assert conditions(renderer.render("Running", [], [record], later))["Ready"] == ("True", "2026-01-01T12:01:00Z")
+    reports, record = Reports(), ContainerRecord(Container(name="c"))
+    assert reports.conditions("Pending", [], [record])["Ready"] == ("False", "2026-01-01T12:00:00Z")
+    reports.clock.advance(60)
+    assert reports.conditions("Pending", [], [record])["Ready"] == ("False", "2026-01-01T12:00:00Z")
+    record.state = Running(reports.clock.now())
+    assert reports.conditions("Running", [], [record])["Ready"] == ("True", "2026-01-01T12:01:00Z")
 
 
 def test_a_pod_is_initialised_when_every_init_container_has_succeeded() -> None:
-    renderer = StatusRenderer(START)
+    reports, main = Reports(), ContainerRecord(Container(name="c"))
     init = ContainerRecord(Container(name="i"), state=Terminated(1, "Error", START, START))
-    main = ContainerRecord(Container(name="c"))
-    assert conditions(renderer.render("Pending", [init], [main], START))["Initialized"][0] == "False"
+    assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "False"
     init.state = Terminated(0, "Completed", START, START)
-    status = renderer.render("Pending", [init], [main], START)
-    assert conditions(status)["Initialized"][0] == "True"
-    assert status["initContainerStatuses"][0]["ready"] is True
+    assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "True"
+    assert reports.last["initContainerStatuses"][0]["ready"] is True
 
 
 def test_a_container_that_could_not_be_started_has_a_start_for_those_who_show_one() -> None:
     record = ContainerRecord(Container(name="c"), state=Terminated(127, "StartError", None, START))
-
-    (container,) = StatusRenderer(START).render("Failed", [], [record], START)["containerStatuses"]
-
-    assert container["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"
+    (rendered,) = Reports().status("Failed", [], [record])["containerStatuses"]
+    assert rendered["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"
