@@ -47,6 +47,6 @@ def _no_logs(*_: object) -> Iterator[bytes]:
 def start(api_server: ApiServer, space: Space, tmp_path: Path) -> Iterator[Start]:
     """Launches in the background, with the working directory `tmp_path/work` unless told otherwise."""
     if api_server.embedded is not None:
-        api_server.embedded.set_log_reader(_no_logs)
+        api_server.embedded.pod_streams.log_reader = _no_logs
     with nothing_left(), pod_launches(space, tmp_path, api_retry=QUICK) as launch:
         yield launch

@@ -46,7 +46,7 @@ class Node:
         self._kubelet.__enter__()
         self._agent.start()
         if self._server.embedded is not None:
-            self._server.embedded.set_log_reader(self._agent.logs.read)
+            self._server.embedded.pod_streams.log_reader = self._agent.logs.read
         else:
             patch = {"status": self._kubelet.node_status}
             self._client.patch(NODES, "", NODE, patch, decode, subresource="status")

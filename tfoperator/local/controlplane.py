@@ -166,9 +166,9 @@ class ControlPlane:
             undo.callback(self._quietly, "API server", self.server.stop)
             undo.callback(self._quietly, "client", self.client.close)
             self.server.start()
-            self.server.set_log_reader(self.agent.logs.read)
-            self.server.set_command_opener(self.agent.beside)
-            self.server.set_stacks_reader(self.agent.read_stacks)
+            self.server.pod_streams.log_reader = self.agent.logs.read
+            self.server.pod_streams.beside = self.agent.beside
+            self.server.pod_streams.stacks_reader = self.agent.read_stacks
             undo.callback(self._quietly, "last look", partial(self._on_quiet, self.client))
             undo.callback(self._quietly, "node agent", self.agent.stop)
             self.agent.start()

@@ -28,7 +28,7 @@ from tfoperator.local.apiserver.http.bodies import MAX_BODY
 from tfoperator.local.apiserver.http.listener import ListeningSocket, make_certificate
 from tfoperator.local.apiserver.http.metrics_requests import MetricsRequests, UsageSource
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders
-from tfoperator.local.apiserver.http.pod_streams import CommandOpener, PodStreams
+from tfoperator.local.apiserver.http.pod_streams import PodStreams
 from tfoperator.local.apiserver.http.resource_requests import ResourceRequests
 from tfoperator.local.apiserver.http.reviews import REVIEWS, USER
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource
@@ -91,8 +91,9 @@ class EmbeddedApiServer:
         self._history_limit = history_limit
         self._bookmark_interval = bookmark_interval
         self._logs = LogReaders()
-        self._pod_streams = PodStreams(self._logs, self._clock)
-        self._pod_streams.log_reader = log_reader
+        self.pod_streams = PodStreams(self._logs, self._clock)
+        """What the node agent serves, for it to be set."""
+        self.pod_streams.log_reader = log_reader
         self._thread: threading.Thread | None = None
         self._ready = threading.Event()
         self._failure: BaseException | None = None
@@ -120,18 +121,6 @@ class EmbeddedApiServer:
             "contexts": [{"name": name, "context": {"cluster": name, "user": name, "namespace": "default"}}],
             "current-context": name,
         }
-
-    def set_stacks_reader(self, reader: LogReader | None) -> None:
-        """Set the reader of stacks for `GET .../pods/NAME/stacks`, which is our own addition."""
-        self._pod_streams.stacks_reader = reader
-
-    def set_log_reader(self, reader: LogReader | None) -> None:
-        """Set the reader of pod logs, usually the node agent; see `LogReader`."""
-        self._pod_streams.log_reader = reader
-
-    def set_command_opener(self, opener: CommandOpener | None) -> None:
-        """Set the function that runs commands beside containers, usually the node agent's."""
-        self._pod_streams.beside = opener
 
     def start(self) -> None:
         """Start to serve. Returns when requests are answered; raises the error of a failed start."""
@@ -258,7 +247,7 @@ class EmbeddedApiServer:
             registry,
             tokens=tokens,
             tables=table_formats(resources, self._custom),
-            pod_streams=self._pod_streams,
+            pod_streams=self.pod_streams,
             clock=self._clock,
             rng=rng,
             bookmark_interval=self._bookmark_interval,

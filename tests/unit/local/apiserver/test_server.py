@@ -66,7 +66,7 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
         http("GET", "/api/v1/pods?watch=true&timeoutSeconds=1")
     else:
         monkeypatch.setattr(pod_streams, "forward", gone)
-        server.set_log_reader(lambda *_: iter((b"line\n",)))
+        server.pod_streams.log_reader = lambda *_: iter((b"line\n",))
         http("POST", "/api/v1/namespaces/default/pods", POD)
         http("GET", LOG)
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
@@ -212,7 +212,7 @@ def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Clie
         yield b"one\n"
         yield b"two\n"
 
-    server.set_log_reader(reader)
+    server.pod_streams.log_reader = reader
     whole = http("GET", f"{LOG}?tailLines=7&previous=true")
     cut = http("GET", f"{LOG}?limitBytes=5")
 
@@ -239,7 +239,7 @@ def test_a_log_that_is_not_there_is_a_status(server: EmbeddedApiServer, client: 
         raise LookupError("it has not started")
         yield b""
 
-    server.set_log_reader(reader)
+    server.pod_streams.log_reader = reader
     missing = http("GET", LOG)
     status = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
     client.patch(PODS, "default", "p", {"status": status}, decode, subresource="status")
@@ -271,7 +271,7 @@ def test_a_followed_log_streams_and_ends_with_its_client(server: EmbeddedApiServ
         finally:
             finished.set()
 
-    server.set_log_reader(reader)
+    server.pod_streams.log_reader = reader
     with client.pod_log("default", "p", follow=True) as log:
         chunks = iter(log)
         first = next(chunks)
@@ -289,7 +289,7 @@ def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) ->
         yield b"first\n"
         yield from silence()
 
-    server.set_log_reader(reader)
+    server.pod_streams.log_reader = reader
     with client.pod_log("default", "p", follow=True) as log:
         assert next(iter(log)) == b"first\n"
         run_at_once(server.stop)

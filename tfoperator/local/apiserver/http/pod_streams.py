@@ -51,6 +51,7 @@ class PodStreams:
         self._sockets: set[web.WebSocketResponse] = set()
         self.log_reader: LogReader | None = None
         self.stacks_reader: LogReader | None = None
+        """Of stacks, for `GET .../pods/NAME/stacks`, which is our own addition."""
         self.beside: CommandOpener | None = None
         """Returns how to run a command beside a container."""
 
