@@ -86,7 +86,6 @@ class ControlPlane:
         run_dir: Path,
         *,
         port: int = 0,
-        token: str | None = None,
         keep_volumes: bool = False,
         work_dir: Path | None = None,
         archive_dir: Path | None = None,
@@ -114,7 +113,7 @@ class ControlPlane:
         self._gpus = GpuManager()
         self.meter = UsageMeter(self.runtime, gpus=self._gpus.use)
         """Measures the containers' usage."""
-        self.server = EmbeddedApiServer(port=port, token=token, usage=self.meter.read)
+        self.server = EmbeddedApiServer(port=port, usage=self.meter.read)
         self.client = Client(client_config(self.server))
         self.agent = NodeAgent(
             self.client,

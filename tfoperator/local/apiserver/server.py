@@ -59,7 +59,6 @@ class EmbeddedApiServer:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
-        token: str | None = None,
         clock: Clock | None = None,
         log_reader: LogReader | None = None,
         usage: UsageSource | None = None,
@@ -68,7 +67,7 @@ class EmbeddedApiServer:
         history_limit: int = 2000,
         bookmark_interval: float = 60.0,
     ) -> None:
-        """Reserve the address. Port 0 selects a free one; no token: a random one; no custom resources: TFJobs.
+        """Reserve the address. Port 0 selects a free one; no custom resources: TFJobs.
 
         `history_limit` is the number of events of each resource type that a watch can be resumed over. The
         `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
@@ -82,7 +81,7 @@ class EmbeddedApiServer:
         self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
         """The server's URL."""
         self._certificate = make_certificate(str(address))
-        self.token = token or secrets.token_urlsafe(32)
+        self.token = secrets.token_urlsafe(32)
         """The bearer token, required in every request."""
         self._clock = clock or SystemClock()
         self._usage = usage

@@ -95,12 +95,11 @@ def test_a_server_that_never_started_can_be_stopped() -> None:
         pass
 
 
-def test_an_own_port_and_token_are_kept() -> None:
+def test_an_own_port_is_kept() -> None:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    with EmbeddedApiServer(port=port, token="chosen", custom_resources=[]) as server:
+    with EmbeddedApiServer(port=port, custom_resources=[]) as server:
         assert server.url == f"https://127.0.0.1:{port}"
-        assert server.kubeconfig()["users"][0]["user"] == {"token": "chosen"}
 
 
 def test_tokens_are_not_repeated() -> None:
