@@ -6,7 +6,8 @@ gets JSON, which client libraries accept; only one that accepts none of our type
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from typing import Any
 
 import msgspec
 
@@ -54,24 +55,24 @@ def negotiate(accept: str) -> Wanted:
     )
 
 
-class Representation(Protocol):
+class Representation(ABC):
     """Encodes objects in one form."""
 
+    @abstractmethod
     def one(self, stored: StoredObject) -> bytes:
         """Return a single object."""
-        ...
 
+    @abstractmethod
     def many(self, page: StoredPage) -> bytes:
         """Return a list."""
-        ...
 
     def event(self, type_: str, stored: StoredObject) -> bytes:
         """Return a line of a watch."""
-        ...
+        return _line(type_, self.one(stored))
 
+    @abstractmethod
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         """Return a BOOKMARK line of a watch."""
-        ...
 
 
 def representation(
@@ -101,7 +102,7 @@ def _bookmark_object(resource: ResourceType, revision: int, initial_events_end: 
     return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
 
 
-class _Whole:
+class _Whole(Representation):
     def __init__(self, resource: ResourceType) -> None:
         self._resource = resource
 
@@ -116,9 +117,6 @@ class _Whole:
             b",".join([stored.data for stored in page.items]),
         )
 
-    def event(self, type_: str, stored: StoredObject) -> bytes:
-        return _line(type_, stored.data)
-
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         return _line("BOOKMARK", encode(_bookmark_object(self._resource, revision, initial_events_end)))
 
@@ -127,7 +125,7 @@ def _partial_object(api_version: str, metadata: _Dict) -> _Dict:
     return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
 
 
-class _Partial:
+class _Partial(Representation):
     def __init__(self, version: str) -> None:
         self._api_version = f"meta.k8s.io/{version}"
 
@@ -144,15 +142,12 @@ class _Partial:
             }
         )
 
-    def event(self, type_: str, stored: StoredObject) -> bytes:
-        return _line(type_, self.one(stored))
-
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         metadata = _bookmark_metadata(revision, initial_events_end)
         return _line("BOOKMARK", encode(_partial_object(self._api_version, metadata)))
 
 
-class _Tables:
+class _Tables(Representation):
     def __init__(
         self, resource: ResourceType, version: str, table: TableFormat, clock: Clock, include_object: str
     ) -> None:
