@@ -198,7 +198,7 @@ class UsageMeter:
                 with self._wake:
                     self._wanted = False
                     if self._reading is not None:  # retry after the interval, not at once
-                        self._reading = self._later(self._reading)
+                        self._reading = msgspec.structs.replace(self._reading, monotonic=self._clock.monotonic())
                 continue
             with self._wake:
                 assert self._reading is not None
@@ -226,6 +226,3 @@ class UsageMeter:
         self._runtime.peaks.note_all(measured)
         gpus = self._gpus() if self._gpus is not None and measured else {}
         return Reading(self._clock.now(), self._clock.monotonic(), self._machine(), measured, gpus)
-
-    def _later(self, reading: Reading) -> Reading:
-        return Reading(reading.taken, self._clock.monotonic(), reading.machine, reading.containers, reading.gpus)

@@ -12,14 +12,14 @@ import logging
 import os
 import stat
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import msgspec
 
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
-from tfoperator.local.gpus.nvml import NoGpus, Nvml, Use
+from tfoperator.local.gpus.nvml import NoGpus, Nvml
 from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.runtime.process.programs import CUDA_VISIBLE_DEVICES
 from tfoperator.local.runtime.protocol import LocalPod
@@ -219,9 +219,6 @@ class GpuManager:
                 own = share(pod, container, devices)
                 if own:
                     name = ContainerName(pod.metadata.namespace, pod.metadata.name, container.name)
-                    found[name] = _summed(len(own), [uses[device] for device in own if device in uses])
+                    known = [uses[device] for device in own if device in uses]
+                    found[name] = GpuUse(len(own), sum(one.busy for one in known), sum(one.memory for one in known))
         return found
-
-
-def _summed(devices: int, uses: Sequence[Use]) -> GpuUse:
-    return GpuUse(devices, sum(one.busy for one in uses), sum(one.memory for one in uses))

@@ -20,7 +20,6 @@ from tfoperator.report import (
     JobFacts,
     ReplicaFacts,
     RunFacts,
-    facts_of_job,
     facts_of_replica,
 )
 
@@ -40,11 +39,6 @@ def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalSta
         stacks=next((file for file, _ in reversed(stacks) if file), ""),
         no_stacks=next((why for _, why in reversed(stacks) if why), ""),
     )
-
-
-def job_facts(job: TFJob, outcome: str, replicas: Iterable[ReplicaFacts]) -> JobFacts:
-    """Return the facts of a job."""
-    return msgspec.structs.replace(facts_of_job(job), outcome=outcome, replicas=tuple(replicas))
 
 
 def with_kernel_log(facts: JobFacts, logs: Iterable[LogFile], read: Callable[[], Iterable[str]]) -> JobFacts:

@@ -19,10 +19,10 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.local.run.report_facts import job_facts, replica_facts, with_kernel_log
+from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.local.runtime.measurements import PeakMemory
-from tfoperator.report import FinalState, Report, Typed, make_report
+from tfoperator.report import FinalState, Report, Typed, facts_of_job, make_report
 
 LAST_LINES = 20
 """How many lines at the end of a failed replica's log are shown."""
@@ -134,12 +134,13 @@ def job_result(
             init = {status.name for status in by_name[pod_name].status.init_container_statuses}
             attempts[pod_name].append(_Attempt(log, container in init))
     names = sorted(by_name)
-    facts = job_facts(
-        job,
-        end.type if end else str(outcome),
-        [replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names],
+    facts = msgspec.structs.replace(
+        facts_of_job(job),
+        outcome=end.type if end else str(outcome),
+        replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names),
+        apart=apart,
+        typed=typed,
     )
-    facts = msgspec.structs.replace(facts, apart=apart, typed=typed)
     facts = with_kernel_log(facts, [log for found in attempts.values() for log, _ in found], kernel_log)
     if any(replica.state is FinalState.FAILED for replica in facts.replicas):
         facts = msgspec.structs.replace(facts, full_disk=full_disk())

@@ -30,10 +30,6 @@ _REFERENCE_PREFIX = "#/components/schemas/"
 Schemas = Mapping[str, Any]
 
 
-def _builtin_schemas() -> dict[str, Any]:
-    return msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any])
-
-
 def names_of(schemas: Schemas, resources: Iterable[ResourceType]) -> dict[ResourceType, str]:
     """Return the names of the schemas of these resources; resources without a schema are left out."""
     by_kind = {
@@ -115,14 +111,15 @@ class OpenAPI:
 
     def _group_document(self, resources: list[ResourceType]) -> _Dict:
         paths: _Dict = {}
-        published = _builtin_schemas() if any(resource in BUILTIN for resource in resources) else {}
-        builtin = names_of(published, resources)
-        schemas = reachable(published, builtin.values())
-        for resource, name in builtin.items():
+        builtin = any(resource in BUILTIN for resource in resources)
+        published = msgspec.json.decode(BUILTIN_SCHEMAS.read_bytes(), type=dict[str, Any]) if builtin else {}
+        names = names_of(published, resources)
+        schemas = reachable(published, names.values())
+        for resource, name in names.items():
             schemas[name] = {**schemas[name], "description": _BUILTIN_TEXT.format(resource.kind)}
         for resource in resources:
             gvk = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-            if (name := builtin.get(resource, "")) == "":
+            if (name := names.get(resource, "")) == "":
                 package = ".".join(reversed(resource.group.split(".")))
                 name = f"{package}.{resource.version}.{resource.kind}"
                 schema = self._schemas.get(resource, {"type": "object", "x-kubernetes-preserve-unknown-fields": True})

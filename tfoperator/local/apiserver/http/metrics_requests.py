@@ -55,7 +55,8 @@ class MetricsRequests:
         found = self._metrics(usage, path)
         if not path.name:
             found = [one for one in found if selector.matches(one)]
-            return json_answer(encode(metrics_list(resource, found)))
+            head = {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}}
+            return json_answer(encode({**head, "items": found}))
         if not found:
             raise errors.not_found(resource, path.name)
         return json_answer(encode(found[0]))
@@ -98,11 +99,6 @@ def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[_Dict
     """Return the metrics of each node; there is one: this machine, with all that runs on it."""
     used = {"cpu": _cpu(usage.machine_cpu), "memory": _memory(usage.machine_memory)}
     return [{**_head(NODE_METRICS, node, usage), "usage": used} for node in nodes]
-
-
-def metrics_list(resource: ResourceType, items: list[_Dict]) -> _Dict:
-    """Return the list object of metrics."""
-    return {"kind": f"{resource.kind}List", "apiVersion": resource.api_version, "metadata": {}, "items": items}
 
 
 def _head(resource: ResourceType, of: Mapping[str, Any], usage: Usage) -> _Dict:
