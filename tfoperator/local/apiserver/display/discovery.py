@@ -98,27 +98,15 @@ class Discovery:
     def _resource_list(self, group: str, version: str) -> _Dict:
         listed: list[_Dict] = []
         for resource in self._by_group[group][version]:
-            entry: _Dict = {
-                "name": resource.plural,
-                "singularName": resource.singular,
-                "namespaced": resource.namespaced,
-                "kind": resource.kind,
-                "verbs": _verbs(resource),
-                **_other_names(resource),
-            }
-            listed.append(entry)
+            common = {"namespaced": resource.namespaced, "kind": resource.kind}
+            names = {"name": resource.plural, "singularName": resource.singular}
+            listed.append({**names, **common, "verbs": _verbs(resource), **_other_names(resource)})
             for subresource in resource.subresources:
-                sub_group, sub_version, kind = _kind_of(resource, subresource)
-                sub: _Dict = {
-                    "name": f"{resource.plural}/{subresource}",
-                    "singularName": "",
-                    "namespaced": resource.namespaced,
-                    "kind": kind,
-                    "verbs": list(_SUBRESOURCE_VERBS[subresource]),
-                }
-                if (sub_group, sub_version) != (group, version):
-                    sub.update(group=sub_group, version=sub_version)
-                listed.append(sub)
+                kind = _kind_of(resource, subresource)
+                names = {"name": f"{resource.plural}/{subresource}", "singularName": ""}
+                sub = {**names, **common, "kind": kind["kind"], "verbs": list(_SUBRESOURCE_VERBS[subresource])}
+                elsewhere = (kind["group"], kind["version"]) != (group, version)
+                listed.append({**sub, "group": kind["group"], "version": kind["version"]} if elsewhere else sub)
         group_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
 
@@ -159,25 +147,22 @@ def _other_names(resource: ResourceType) -> _Dict:
     return {member: names for member, names in named.items() if names}
 
 
-def _kind_of(resource: ResourceType, subresource: str) -> tuple[str, str, str]:
-    return _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
-
-
-def _response_kind(group: str, version: str, kind: str) -> _Dict:
-    return {"group": group, "version": version, "kind": kind}
+def _kind_of(resource: ResourceType, subresource: str = "") -> dict[str, str]:
+    found = _SUBRESOURCE_KINDS.get(subresource, (resource.group, resource.version, resource.kind))
+    return dict(zip(("group", "version", "kind"), found, strict=True))
 
 
 def _aggregated_resource(resource: ResourceType) -> _Dict:
     return {
         "resource": resource.plural,
         "singularResource": resource.singular,
-        "responseKind": _response_kind(resource.group, resource.version, resource.kind),
+        "responseKind": _kind_of(resource),
         "scope": "Namespaced" if resource.namespaced else "Cluster",
         "verbs": _verbs(resource),
         "subresources": [
             {
                 "subresource": subresource,
-                "responseKind": _response_kind(*_kind_of(resource, subresource)),
+                "responseKind": _kind_of(resource, subresource),
                 "verbs": list(_SUBRESOURCE_VERBS[subresource]),
             }
             for subresource in resource.subresources
