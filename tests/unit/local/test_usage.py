@@ -61,7 +61,7 @@ def test_when_nobody_looks_only_peaks_are_kept(bench: Bench) -> None:
     bench.memory = 50
     bench.after(PEAKS_EVERY)
     assert bench.measured == 2
-    assert bench.peaks.of(NAME) == 700
+    assert bench.peaks.of_pod("ns", "p") == {"c": 700}
 
 
 def test_a_reader_gets_a_fresh_measurement_at_once(bench: Bench) -> None:
@@ -96,7 +96,7 @@ def test_what_can_not_be_measured_is_tried_again_later(bench: Bench) -> None:
     assert bench.measured == 1
     bench.broken = False
     bench.after(PEAKS_EVERY)
-    assert bench.peaks.of(NAME) == 100
+    assert bench.peaks.of_pod("ns", "p") == {"c": 100}
 
 
 def test_a_reader_does_not_wait_for_ever(bench: Bench) -> None:

@@ -54,13 +54,8 @@ class PeakMemory:
         for one in measurements:
             self.note(one.name, one.memory)
 
-    def of(self, name: ContainerName) -> int | None:
-        """Return the peak memory of this container over all of its attempts; None if it was never measured."""
-        with self._lock:
-            return self._peaks.get(name)
-
     def of_pod(self, namespace: str, pod: str) -> dict[str, int]:
-        """Return the peak memory of each known container of a pod."""
+        """Return the peak memory of each known container of a pod, over all of its attempts."""
         with self._lock:
             names = [name for name in self._peaks if (name.namespace, name.pod) == (namespace, pod)]
             return {name.container: self._peaks[name] for name in names}

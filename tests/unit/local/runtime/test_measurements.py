@@ -11,7 +11,6 @@ def test_the_most_of_all_attempts_is_kept() -> None:
     peaks.note(a, 30)
     peaks.note(a, 20)
     peaks.note(b, 0)
-    assert (peaks.of(a), peaks.of(ContainerName("ns", "p", "c"))) == (30, None)
     assert peaks.of_pod("ns", "p") == {"a": 30, "b": 5}
     assert peaks.of_pod("ns", "q") == {}
 
@@ -23,4 +22,4 @@ def test_it_forgets_those_that_were_not_seen_for_longest() -> None:
         peaks.note(name, 1)
     peaks.note(names[0], 2)
     peaks.note(names[-1], 1)
-    assert [peaks.of(name) for name in (names[0], names[1], names[-1])] == [2, None, 1]
+    assert [peaks.of_pod("ns", name.pod) for name in (names[0], names[1], names[-1])] == [{"c": 2}, {}, {"c": 1}]
