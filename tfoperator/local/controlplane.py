@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,12 +19,14 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.progress_names import PROGRESS_SERVICE
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
+from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
 from tfoperator.local.file_limit import raise_file_limit
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent
+from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.process.records import RECORDS
 from tfoperator.local.runtime.process.stacks import is_stopped
@@ -32,6 +34,7 @@ from tfoperator.local.runtime.protocol import HostService
 from tfoperator.local.runtime.selection import RuntimeName, make_runtime
 from tfoperator.local.usage import UsageMeter
 from tfoperator.operator import Operator, Options, Reach, Seen
+from tfoperator.operator.witnesses.stall_stacks import StackTaker
 from tfoperator.servers.http import Address
 
 if TYPE_CHECKING:
@@ -45,6 +48,9 @@ _ARCHIVE_BYTES = 1 << 30
 _SYSTEM_NAMESPACE = "kube-system"
 _PROGRESS_WRITES = 50.0
 """Maximum writes of progress per second; there is only one replica here."""
+
+_MAX_STALLED_PODS = 10_000
+"""All pods of a job: they are on this machine, and their stacks in files of their own."""
 
 _DEFAULT_PS_IMAGE = "tensorflow/tensorflow"
 
@@ -123,6 +129,10 @@ class ControlPlane:
             mount_volumes=in_containers,
             gpus=self._gpus,
         )
+        # The agent keeps them beside the logs, and where they are is in the report of the job: no event is needed.
+        self._stacks = StackTaker(
+            _AgentStacks(self.agent), lambda *_: None, lambda *_: None, max_pods=_MAX_STALLED_PODS
+        )
         self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
         # No type of service exposes anything here: a TensorBoard listens on loopback.
@@ -143,7 +153,7 @@ class ControlPlane:
             reach=Reach(
                 log_source=self.client,
                 newest_line=self._newest_line,
-                stacks=self.agent.stacks,
+                stacks=self._stacks,
                 fetch=partial(self.client.get_raw, accept="*/*"),
             ),
             on_failure=on_failure,
@@ -169,6 +179,7 @@ class ControlPlane:
             self.server.pod_streams.beside = self.agent.beside
             self.server.pod_streams.stacks_reader = self.agent.read_stacks
             undo.callback(self._quietly, "last look", partial(self._on_quiet, self.client))
+            undo.callback(self._quietly, "taker of stacks", self._stacks.close)
             undo.callback(self._quietly, "node agent", self.agent.stop)
             self.agent.start()
             undo.callback(self._quietly, "usage meter", self.meter.stop)
@@ -219,6 +230,22 @@ class ControlPlane:
             stop()
         except Exception:
             logger.exception("stopping the %s failed", what)
+
+
+class _AgentStacks:
+    """Takes a pod's stacks as a `StackTaker` asks for them: the agent does, from outside, of all its containers."""
+
+    def __init__(self, agent: NodeAgent) -> None:
+        self._agent = agent
+
+    def pod_exec(
+        self, namespace: str, name: str, container: str, command: Sequence[str], *, timeout: float, max_bytes: int
+    ) -> Executed:
+        del container, command, timeout, max_bytes
+        try:
+            return Executed(b"".join(self._agent.read_stacks(LogRequest(namespace, name, ""))).decode(), "", 0)
+        except LookupError as error:  # it has ended
+            return Executed("", str(error), 1)
 
 
 def client_config(server: EmbeddedApiServer) -> ClusterConfig:

@@ -12,13 +12,14 @@ import platform
 import queue
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 from tfoperator.api.names import LABEL_REPLICA_TYPE
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.events import EventRecorder
 from tfoperator.informers import Callbacks, SharedInformerFactory
-from tfoperator.kube.objects import ObjectMeta, Pod, Service
+from tfoperator.kube.objects import Service
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import ApiClient, decoder
@@ -27,7 +28,6 @@ from tfoperator.local.node.container_launcher import NodeParts
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.node.pod_worker import PodWorker
-from tfoperator.local.node.stacks import NodeStacks
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.runtime.log_files import LogRequest
 from tfoperator.local.runtime.loopback_network import LOOPBACK
@@ -38,6 +38,8 @@ logger = logging.getLogger(__name__)
 
 _SAMPLE_SECONDS = 0.5
 """Seconds between two samples of the logs' sizes, which is also the precision of the times of their lines."""
+
+_MAX_STACK_THREADS = 8
 
 
 def default_node_name() -> str:
@@ -83,7 +85,6 @@ class NodeAgent:
         self._lock = threading.Lock()  # guards _workers, _stopping and _notices
         self._workers: dict[str, PodWorker] = {}  # by pod uid
         self._stopping = False
-        self.stacks = NodeStacks(self._take_stacks, clock=self._clock)
         self._leftovers: queue.SimpleQueue[LocalPod | None] = queue.SimpleQueue()
         self._finaliser = threading.Thread(target=self._finalise_leftovers, name="node-finaliser", daemon=True)
 
@@ -120,7 +121,6 @@ class NodeAgent:
         self._leftovers.put(None)
         if self._finaliser.ident is not None:  # else the runtime failed to start
             self._finaliser.join(10.0)
-        self.stacks.close()
         self._informers.stop()
         self._recorder.stop(timeout=2.0)
         self._gpus.close()
@@ -157,17 +157,11 @@ class NodeAgent:
 
     def take_stacks(self, pods: Iterable[str], timeout: float) -> None:
         """Take and keep the stacks of the pods with these UIDs; return when done, or after `timeout` seconds."""
-        done = threading.Event()
-        owned = [Pod(metadata=ObjectMeta(uid=uid)) for uid in pods]
-        self.stacks.take(ObjectMeta(uid="all at once"), owned, done.set)
-        if owned:
-            done.wait(timeout)
-
-    def _take_stacks(self, uid: str) -> None:
         with self._lock:
-            worker = self._workers.get(uid)
-        if worker is not None:
-            worker.take_stacks()
+            workers = [self._workers[uid] for uid in pods if uid in self._workers]
+        pool = ThreadPoolExecutor(_MAX_STACK_THREADS, thread_name_prefix="stacks")
+        wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
+        pool.shutdown(wait=False, cancel_futures=True)
 
     def pod_changed(self, pod: LocalPod) -> None:
         """Handle a pod that was added or modified. Does not block."""

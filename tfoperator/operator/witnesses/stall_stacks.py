@@ -79,8 +79,17 @@ class _Taking:
 class StackTaker:
     """A `StackKeeper`. Thread-safe; it has no thread before the first stall. `close()` ends its threads."""
 
-    def __init__(self, runner: CommandRunner, keep: KeepStacks, tell: Tell, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self,
+        runner: CommandRunner,
+        keep: KeepStacks,
+        tell: Tell,
+        *,
+        max_pods: int = MAX_PODS,
+        clock: Clock | None = None,
+    ) -> None:
         self._runner = runner
+        self._max_pods = max_pods
         self._keep = keep
         self._tell = tell
         self._clock = clock or SystemClock()
@@ -97,7 +106,7 @@ class StackTaker:
     def take(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Begin to take stacks, unless that is under way; `done` is called when it is over."""
         running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
-        chosen = running[:MAX_PODS]
+        chosen = running[: self._max_pods]
         with self._lock:
             if self._pool.closed or job.uid in self._open:
                 return
