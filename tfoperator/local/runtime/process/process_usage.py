@@ -9,15 +9,7 @@ from __future__ import annotations
 import os
 from collections.abc import Collection
 
-import msgspec
 import psutil
-
-
-class GroupUsage(msgspec.Struct, frozen=True):
-    """CPU time in seconds, including that of ended children; resident memory in bytes."""
-
-    cpu_seconds: float
-    memory: int
 
 
 class ProcessMeter:
@@ -26,10 +18,11 @@ class ProcessMeter:
     def __init__(self) -> None:
         self._known: dict[int, psutil.Process] = {}  # by ID; those of the last measurement
 
-    def measure(self, sessions: Collection[int]) -> dict[int, GroupUsage]:
-        """Return the usage of each session, by its ID. A session without a measurable process is left out.
+    def measure(self, sessions: Collection[int]) -> dict[int, tuple[float, int]]:
+        """Return the usage of each session, by its ID: (CPU time in seconds, resident memory in bytes).
 
-        A process that ends meanwhile, or that we may not inspect, is skipped.
+        The CPU time includes that of ended children. A session without a measurable process is left out; a process that
+        ends meanwhile, or that we may not inspect, is skipped.
         """
         if not sessions:
             self._known.clear()
@@ -49,7 +42,7 @@ class ProcessMeter:
             spent = times.user + times.system + times.children_user + times.children_system
             cpu[session] = cpu.get(session, 0.0) + spent
             memory[session] = memory.get(session, 0) + resident
-        return {session: GroupUsage(spent, memory[session]) for session, spent in cpu.items()}
+        return {session: (spent, memory[session]) for session, spent in cpu.items()}
 
 
 def _members(sessions: Collection[int]) -> dict[int, int]:

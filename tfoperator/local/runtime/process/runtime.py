@@ -227,7 +227,7 @@ class ProcessRuntime:
         with self._lock:
             running = {process.pid: run for process, run in self._running.items()}
         return [
-            Measurement(_name(running[pid]), str(pid), running[pid].pod.metadata.uid, used.cpu_seconds, used.memory)
+            Measurement(_name(running[pid]), str(pid), running[pid].pod.metadata.uid, *used)
             for pid, used in self._meter.measure(running).items()
         ]
 
