@@ -160,8 +160,10 @@ class NodeAgent:
         with self._lock:
             workers = [self._workers[uid] for uid in pods if uid in self._workers]
         pool = ThreadPoolExecutor(_MAX_STACK_THREADS, thread_name_prefix="stacks")
-        wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
+        taken, _ = wait([pool.submit(worker.take_stacks) for worker in workers], timeout)
         pool.shutdown(wait=False, cancel_futures=True)
+        for error in filter(None, (one.exception() for one in taken)):
+            logger.error("stacks can't be taken", exc_info=error)
 
     def pod_changed(self, pod: LocalPod) -> None:
         """Handle a pod that was added or modified. Does not block."""
