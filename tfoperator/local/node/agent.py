@@ -108,12 +108,12 @@ class NodeAgent:
             self._stopping = True
             workers = tuple(self._workers.values())
         for worker in workers:
-            worker.stop(grace)
+            worker.messages.stop(grace)
         end = self._clock.monotonic() + timeout
         late = [worker for worker in workers if not worker.join(max(0.0, end - self._clock.monotonic()))]
         self._api.close()
         for worker in late:
-            worker.abandon()
+            worker.messages.abandon()
         self._runtime.stop()
         for worker in late:
             if not worker.join(10.0):
@@ -133,7 +133,7 @@ class NodeAgent:
         with self._lock:
             workers = tuple(self._workers.values())
         for worker in workers:
-            worker.stop(0.0)
+            worker.messages.stop(0.0)
 
     def beside(self, namespace: str, name: str, container: str, command: Sequence[str]) -> Beside:
         """Return how to run a command beside a container that runs here. Raises LaunchError with the reason."""
@@ -180,11 +180,11 @@ class NodeAgent:
             self._give_notice(pod)
             return
         if worker is not None:
-            worker.limit_time(pod.spec.active_deadline_seconds)
+            worker.messages.limit_time(pod.spec.active_deadline_seconds)
         # Only the node may remove a pod that is marked for deletion, also one that never ran here or has ended.
         if pod.metadata.deletion_timestamp is not None:
             seconds = pod.metadata.deletion_grace_period_seconds
-            if worker is None or not worker.stop(None if seconds is None else float(seconds)):
+            if worker is None or not worker.messages.stop(None if seconds is None else float(seconds)):
                 self._leftovers.put(pod)
 
     def pod_gone(self, pod: LocalPod) -> None:
@@ -192,7 +192,7 @@ class NodeAgent:
         with self._lock:
             worker = self._workers.pop(pod.metadata.uid, None)
         if worker is not None:
-            worker.abandon()
+            worker.messages.abandon()
 
     def _give_notice(self, pod: LocalPod) -> None:
         with self._lock:
@@ -201,7 +201,7 @@ class NodeAgent:
             self._api.event(pod, "Warning", reason, message)
 
     def _running_replicas(self) -> int:
-        return sum(is_replica(worker.pod) and not worker.over for worker in self._workers.values())
+        return sum(is_replica(worker.pod) and not worker.messages.over for worker in self._workers.values())
 
     def _resources(self) -> dict[str, str]:
         """Return this machine's resources for pods."""

@@ -27,10 +27,14 @@ class Exit(NamedTuple):
 
 
 class PodMessages:
-    """The messages to one worker. Thread-safe. The methods after `over` are for the worker only."""
+    """The messages to one worker. Thread-safe. The methods after `over` are for the worker only.
 
-    def __init__(self, clock: Clock, time_limit: int | None) -> None:
+    Containers are stopped by SIGTERM, a grace period of by default `grace` seconds, and SIGKILL.
+    """
+
+    def __init__(self, clock: Clock, time_limit: int | None, grace: float) -> None:
         self._clock = clock
+        self._grace = grace
         self._began = 0.0
         self._changed = threading.Condition()  # guards the fields below
         self._exits: list[Exit] = []
@@ -40,13 +44,16 @@ class PodMessages:
         self._abandoned = False
         self._done = False
 
-    def stop(self, grace: float) -> bool:
-        """Request a stop; a shorter grace period shortens the current one. Return False if the pod has ended."""
+    def stop(self, grace: float | None = None) -> bool:
+        """Stop the containers, then remove the pod's object. A shorter grace period shortens the current one.
+
+        Return False if the pod has already ended: then nothing happens, and the caller must remove the object.
+        """
         with self._changed:
             if self._done:
                 return False
             now = self._clock.monotonic()
-            stop_at = now + grace
+            stop_at = now + (self._grace if grace is None else grace)
             if self._stop_at is None:
                 self._remove_at = now + SHORTEST_TERMINATION
             if self._stop_at is None or stop_at < self._stop_at:
@@ -56,14 +63,17 @@ class PodMessages:
             return True
 
     def limit_time(self, seconds: int | None) -> None:
-        """Limit the seconds since the pod's start."""
+        """Stop the containers `seconds` after the pod's start, which may be at once, and keep its object.
+
+        API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
+        """
         with self._changed:
             if seconds != self._time_limit:
                 self._time_limit = seconds
                 self._changed.notify_all()
 
     def abandon(self) -> None:
-        """Request an immediate end that is not reported."""
+        """Kill everything at once and report nothing: the pod's object is gone."""
         with self._changed:
             self._abandoned = True
         self.stop(0.0)

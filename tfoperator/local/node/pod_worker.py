@@ -35,7 +35,7 @@ KILL_TIMEOUT = 10.0
 
 
 class PodWorker:
-    """Runs one pod. Thread-safe: `start()` once, then the other methods from anywhere."""
+    """Runs one pod. Thread-safe: `start()` once, then `messages` and the other methods from anywhere."""
 
     def __init__(self, pod: LocalPod, parts: NodeParts) -> None:
         self.pod = pod
@@ -50,7 +50,8 @@ class PodWorker:
             for container in pod.spec.init_containers or ()
         ]
         self._main = [ContainerRecord(container) for container in pod.spec.containers]
-        self._messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds)
+        self.messages = PodMessages(parts.clock, pod.spec.active_deadline_seconds, self._grace)
+        """What other threads tell it."""
         self._expired = False  # ended by its activeDeadlineSeconds
         self._terminating = False  # running containers are being stopped, and not started again
         self._thread = threading.Thread(target=self._run, name=f"pod-{pod.metadata.key}", daemon=True)
@@ -58,30 +59,6 @@ class PodWorker:
     def start(self) -> None:
         """Start the worker's thread."""
         self._thread.start()
-
-    def stop(self, grace: float | None = None) -> bool:
-        """Stop the containers (SIGTERM, the grace period, SIGKILL), then remove the pod's object.
-
-        A shorter grace period shortens one that runs. Return False if the pod has already ended: then nothing
-        happens, and the caller must remove the object.
-        """
-        return self._messages.stop(self._grace if grace is None else grace)
-
-    def limit_time(self, seconds: int | None) -> None:
-        """End the containers (SIGTERM, the grace period, SIGKILL) `seconds` after the pod's start, and keep its object.
-
-        That may be at once. API servers let a pod's `activeDeadlineSeconds` be set and lowered while it runs.
-        """
-        self._messages.limit_time(seconds)
-
-    def abandon(self) -> None:
-        """Kill everything at once and report nothing: the pod's object is gone."""
-        self._messages.abandon()
-
-    @property
-    def over(self) -> bool:
-        """Whether the pod has ended."""
-        return self._messages.over
 
     def take_stacks(self, container: str = "") -> dict[str, str]:
         """Return the stacks of the Python threads of its running containers, by container; only of `container`, if set.
@@ -125,12 +102,12 @@ class PodWorker:
     def _live(self) -> None:
         if not self._schedule() or not self._parts.api.bind(self.pod):
             return
-        self._messages.begin()
+        self.messages.begin()
         self._report("Pending")
         policy = self.pod.spec.restart_policy
         for record in self._init:
             self._supervise([record], "Never" if policy == "Never" else "OnFailure", "Pending")
-            if self._messages.ending or not record.initialised:
+            if self.messages.ending or not record.initialised:
                 break
         else:
             self._supervise(self._main, policy, "Running")
@@ -147,7 +124,7 @@ class PodWorker:
             else:
                 return True
             # GPUs are released by pods of this control plane, and by others that send no event.
-            if self._messages.wait_for_stop(SCHEDULING_RETRY):
+            if self.messages.wait_for_stop(SCHEDULING_RETRY):
                 return False
 
     def _supervise(self, group: Sequence[ContainerRecord], policy: str, phase: str) -> None:
@@ -157,7 +134,7 @@ class PodWorker:
         """
         sidecars = [record for record in self._init if record.sidecar and record.initialised]
         attended = [*sidecars, *group]
-        while not self._messages.ending:
+        while not self.messages.ending:
             now = self._clock.monotonic()
             for record in attended:
                 if record.next_start is not None and record.next_start <= now:
@@ -171,7 +148,7 @@ class PodWorker:
                 if self._launcher.renewal <= now:
                     self._launcher.renew_tokens()
                 due.append(self._launcher.renewal)
-            self._messages.wait(due)
+            self.messages.wait(due)
             self._take_exits(policy)
 
     def _start(self, record: ContainerRecord, policy: str) -> None:
@@ -193,7 +170,7 @@ class PodWorker:
             return
         log = self._begin_attempt(record)
         try:
-            exited = functools.partial(self._messages.add_exit, record)
+            exited = functools.partial(self.messages.add_exit, record)
             process = self._launcher.launch(record, prepared, log, exited, self._reporter.warn_once)
         except (UnsupportedVolume, LaunchError) as error:
             self._failed_to_start(record, log, error, policy)
@@ -215,10 +192,10 @@ class PodWorker:
     def _ended(self, record: ContainerRecord, code: int, policy: str, *, reason: str = "", message: str = "") -> None:
         record.end(code, self._clock.now(), reason=reason, message=message)
         if record.log is not None:
-            stopped = self._messages.ending or self._terminating
+            stopped = self.messages.ending or self._terminating
             record.log.close(code, stopped=stopped, reason=reason, ended=self._clock.now())
         restart = record.sidecar or restarts_after(record.container, policy, code)
-        if not restart or self._messages.ending or self._terminating:
+        if not restart or self.messages.ending or self._terminating:
             return
         delay = record.restart(self._clock.monotonic())
         if delay > 0:
@@ -227,7 +204,7 @@ class PodWorker:
             self._parts.api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
 
     def _take_exits(self, policy: str) -> None:
-        for record, code, reason in self._messages.take_exits():
+        for record, code, reason in self.messages.take_exits():
             log = record.log.path if record.log is not None else None
             said = record.message.read(code, log) if record.message is not None else ""
             self._ended(record, code, policy, reason=reason, message=said)
@@ -235,11 +212,11 @@ class PodWorker:
     def _terminate(self) -> None:
         """Stop all containers: SIGTERM, the grace period, SIGKILL; sidecars after the others, the last one first."""
         self._terminating = True
-        self._expired = self._messages.past_limit and not all(record.over for record in self._main)
+        self._expired = self.messages.past_limit and not all(record.over for record in self._main)
         running = [record for record in (*self._init, *self._main) if record.process is not None]
         if not running:
             return
-        grace_end = self._messages.stop_at
+        grace_end = self.messages.stop_at
         if grace_end is None:  # the pod's deadline, not a deletion
             grace_end = self._clock.monotonic() + self._grace
         self._end([record for record in running if not record.sidecar], grace_end)
@@ -259,7 +236,7 @@ class PodWorker:
 
     def _await_ends(self, records: Sequence[ContainerRecord], deadline: float, *, shorten: bool = True) -> None:
         while any(record.process is not None for record in records):
-            if not self._messages.wait_for_exit(deadline, shorten=shorten):
+            if not self.messages.wait_for_exit(deadline, shorten=shorten):
                 return
             self._take_exits("Never")
 
@@ -275,7 +252,7 @@ class PodWorker:
             self._report("Succeeded")
 
     def _report(self, phase: str, reason: str = "", message: str = "") -> None:
-        if not self._messages.abandoned:
+        if not self.messages.abandoned:
             self._reporter.status(phase, self._init, self._main, reason, message)
 
     def _clean_up(self) -> None:
@@ -285,6 +262,6 @@ class PodWorker:
         self._parts.runtime.release_pod(self.pod)
         self._parts.gpus.release(self.pod)
         self._parts.volumes.remove(self.pod)
-        self._messages.wait_for_removal()
-        if self._messages.finish():
+        self.messages.wait_for_removal()
+        if self.messages.finish():
             self._parts.api.finalise(self.pod)

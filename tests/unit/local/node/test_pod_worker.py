@@ -149,7 +149,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     bench = Bench(tmp_path)
     yield bench
     for worker in bench.workers:
-        worker.abandon()
+        worker.messages.abandon()
         assert worker.join(60)
 
 
@@ -165,7 +165,7 @@ def test_a_pod_runs_and_succeeds(bench: Bench) -> None:
     bench.until("Succeeded")
     assert bench.state()["state"]["terminated"]["exitCode"] == 0
     assert worker.join(60)
-    assert worker.stop() is False
+    assert worker.messages.stop() is False
     assert bench.api.finalised == []
     assert bench.runtime.released == ["p"]
 
@@ -283,7 +283,7 @@ def test_a_sidecar_that_can_not_be_started_holds_the_pod_back(bench: Bench) -> N
     worker = bench.start(container(command=["x"]), initContainers=[sidecar("side")])
     eventually(lambda: any(reason == "BackOff" for reason, _ in bench.api.events))
     assert bench.phase() == "Pending"
-    assert worker.stop(0)
+    assert worker.messages.stop(0)
     eventually(lambda: bench.api.finalised == ["p"])
 
 
@@ -299,7 +299,7 @@ def test_a_pod_with_several_containers_ends_when_all_have(bench: Bench) -> None:
 
 def test_stop_asks_waits_the_grace_period_and_kills(bench: Bench) -> None:
     worker, process = bench.start_stubborn(terminationGracePeriodSeconds=7)
-    assert worker.stop()
+    assert worker.messages.stop()
     eventually(lambda: process.signals == ["TERM"])
     bench.clock.pass_time(6.9)
     bench.clock.wait_for_waiters()
@@ -316,10 +316,10 @@ def test_the_object_of_a_pod_that_ends_at_once_stays_as_long_as_with_a_kubelet(b
     worker = bench.start()
     bench.process(0)
     bench.until("Running")
-    worker.stop()
+    worker.messages.stop()
     bench.until("Failed")
     bench.clock.pass_time(SHORTEST_TERMINATION - 0.01)
-    worker.stop(10)  # another deletion: neither later nor earlier for it
+    worker.messages.stop(10)  # another deletion: neither later nor earlier for it
     bench.clock.wait_for_waiters()
     assert bench.runtime.released == ["p"]
     assert bench.api.finalised == []
@@ -331,20 +331,20 @@ def test_the_object_of_a_pod_that_ends_at_once_stays_as_long_as_with_a_kubelet(b
 def test_the_object_stays_no_longer_than_the_grace_period(bench: Bench) -> None:
     worker = bench.start()
     bench.process(0)
-    worker.stop()
+    worker.messages.stop()
     bench.until("Failed")
     bench.clock.wait_for_waiters()
-    worker.stop(0)
+    worker.messages.stop(0)
     assert worker.join(60)
     assert bench.api.finalised == ["p"]
 
 
 def test_a_second_stop_can_only_shorten_the_grace_period(bench: Bench) -> None:
     worker, process = bench.start_stubborn()
-    worker.stop(5)
-    worker.stop(50)
+    worker.messages.stop(5)
+    worker.messages.stop(50)
     eventually(lambda: process.signals == ["TERM"])
-    worker.stop(0)
+    worker.messages.stop(0)
     assert worker.join(60)
     assert process.signals == ["TERM", "KILL"]
 
@@ -352,7 +352,7 @@ def test_a_second_stop_can_only_shorten_the_grace_period(bench: Bench) -> None:
 def test_a_stopped_pod_is_not_restarted(bench: Bench) -> None:
     worker = bench.start(restartPolicy="Always")
     bench.process(0)
-    worker.stop()
+    worker.messages.stop()
     bench.until("Failed")
     bench.clock.pass_time(SHORTEST_TERMINATION)
     assert worker.join(60)
@@ -361,7 +361,7 @@ def test_a_stopped_pod_is_not_restarted(bench: Bench) -> None:
 
 def test_a_pod_whose_object_is_gone_is_killed_without_a_word(bench: Bench) -> None:
     worker, process = bench.start_stubborn()
-    worker.abandon()
+    worker.messages.abandon()
     assert worker.join(60)
     assert process.signals[-1] == "KILL"
     assert bench.phase() == "Running"
@@ -459,9 +459,9 @@ def test_a_deadline_that_is_set_on_a_running_pod_ends_it_and_keeps_object_and_lo
     process.run.log.append("at work")
     bench.until("Running")
     bench.clock.pass_time(60, waiters=0)
-    worker.limit_time(3600)
+    worker.messages.limit_time(3600)
     bench.clock.wait_for_waiters()
-    worker.limit_time(1)
+    worker.messages.limit_time(1)
     bench.until("Failed")
     assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
     assert bench.state()["state"]["terminated"]["exitCode"] == 143
@@ -476,7 +476,7 @@ def test_a_deadline_that_is_set_on_a_running_pod_ends_it_and_keeps_object_and_lo
 def test_a_stopped_pod_gets_its_grace_period_and_no_more(bench: Bench) -> None:
     worker, process = bench.start_stubborn(terminationGracePeriodSeconds=20)
     bench.clock.pass_time(5, waiters=0)
-    worker.limit_time(1)
+    worker.messages.limit_time(1)
     eventually(lambda: process.signals == ["TERM"])
     bench.clock.pass_time(19)
     assert process.signals == ["TERM"]
@@ -492,7 +492,7 @@ def test_a_deadline_ends_a_pod_that_waits_for_its_next_start(bench: Bench) -> No
         bench.process(attempt).exit(1)
     eventually(lambda: bench.waiting().get("reason") == "CrashLoopBackOff")
     bench.clock.pass_time(1)
-    worker.limit_time(1)
+    worker.messages.limit_time(1)
     bench.until("Failed")
     assert bench.api.reports[-1]["reason"] == "DeadlineExceeded"
 
@@ -549,7 +549,7 @@ def test_a_pod_waits_for_a_gpu_and_runs_when_one_is_free(bench: Bench, one_gpu: 
 def test_a_pod_that_waits_for_a_gpu_can_be_stopped(bench: Bench, one_gpu: GpuManager) -> None:
     worker = bench.start(wanting(2))
     eventually(lambda: unschedulable(bench), what="it waits")
-    assert worker.stop(0)
+    assert worker.messages.stop(0)
     assert worker.join(10)
     assert bench.api.finalised == ["p"]
     assert bench.runtime.processes == []
@@ -576,4 +576,4 @@ def test_a_token_is_renewed_while_the_container_runs(bench: Bench) -> None:
     assert (mount.source / "token").read_text() == "1"
     bench.clock.advance(1)
     eventually(lambda: (mount.source / "token").read_text() == "2", within=60, what="another token")
-    worker.stop(0)
+    worker.messages.stop(0)
