@@ -17,9 +17,9 @@ from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, image_arguments
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.node.node_api import NodeApi
-from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
+from tfoperator.local.node.volumes import VolumeManager, token_seconds
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerProcess, ContainerStart, LocalPod, OnExit, Runtime
+from tfoperator.local.runtime.protocol import ContainerProcess, ContainerStart, LaunchError, LocalPod, OnExit, Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -65,7 +65,7 @@ class ContainerLauncher:
     def prepare(self, container: Container, ip: str) -> Prepared:
         """Make the pod's volumes and the container's environment.
 
-        Raises ContainerConfigError if something is missing that may still come; else UnsupportedVolume, OSError.
+        Raises ContainerConfigError if something is missing that may still come; else LaunchError, OSError.
         """
         sources = self._parts.api.sources(self._pod.metadata.namespace)
         volumes = self._parts.volumes.prepare(self._pod, sources, self._parts.api.tokens(self._pod))
@@ -81,7 +81,7 @@ class ContainerLauncher:
         on_exit: OnExit,
         warn: Callable[[str, str], None],
     ) -> ContainerProcess:
-        """Start the container. Raises UnsupportedVolume, LaunchError, and OSError if its message file can't be made."""
+        """Start the container. Raises LaunchError, and OSError if its message file can't be made."""
         pod, container = self._pod, record.container
         mounts = self._parts.volumes.mounts(pod, container, prepared.volumes)
         record.message = self._parts.volumes.termination_message(pod, container, mounts, record.restarts)
@@ -103,7 +103,7 @@ class ContainerLauncher:
         api, pod = self._parts.api, self._pod
         try:
             self._parts.volumes.prepare(pod, api.sources(pod.metadata.namespace), api.tokens(pod))
-        except (ContainerConfigError, UnsupportedVolume, OSError) as error:
+        except (ContainerConfigError, LaunchError, OSError) as error:
             logger.warning("pod %s: its tokens can't be renewed: %s", pod.metadata.key, error)
             self._plan_renewal(_RETRY_FRACTION)
         else:

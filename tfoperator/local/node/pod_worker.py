@@ -18,7 +18,6 @@ from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
 from tfoperator.local.node.stacks import keep_stacks
-from tfoperator.local.node.volumes import UnsupportedVolume
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, NotYet
 
@@ -165,14 +164,14 @@ class PodWorker:
             record.wait("CreateContainerConfigError", str(error), self._clock.monotonic() + CONFIG_RETRY)
             self._reporter.warn_once("Failed", f"Error: {error}")
             return
-        except (UnsupportedVolume, LaunchError, OSError) as error:
+        except (LaunchError, OSError) as error:
             self._failed_to_start(record, self._begin_attempt(record), error, policy)
             return
         log = self._begin_attempt(record)
         try:
             exited = functools.partial(self.messages.add_exit, record)
             process = self._launcher.launch(record, prepared, log, exited, self._reporter.warn_once)
-        except (UnsupportedVolume, LaunchError) as error:
+        except LaunchError as error:
             self._failed_to_start(record, log, error, policy)
             return
         record.run(process, self._clock.now(), self._clock.monotonic())

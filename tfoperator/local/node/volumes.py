@@ -29,7 +29,7 @@ from tfoperator.local.node.container_record import TerminationMessage
 from tfoperator.local.node.expansion import ContainerConfigError, Sources, Tokens, field_value, object_data
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.beneath import UnsafePath, folder_beneath, parts_beneath
-from tfoperator.local.runtime.protocol import LocalPod, Mount
+from tfoperator.local.runtime.protocol import LaunchError, LocalPod, Mount
 
 _MESSAGES_FOLDER = ".termination-messages"
 """A folder beside a pod's volumes; no volume can have this name."""
@@ -37,10 +37,6 @@ VOLUMES = "volumes"
 """The folder of the run directory that contains all volumes."""
 _CLAIM_NAME = re.compile(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?", re.ASCII)
 """Valid claim names; API servers accept any text as the name of a claim in a pod, since the claim may never exist."""
-
-
-class UnsupportedVolume(Exception):
-    """A volume of a kind that can't exist without a cluster. A retry can't succeed."""
 
 
 class VolumeManager:
@@ -68,23 +64,21 @@ class VolumeManager:
         """Make every volume of a pod; a second call keeps what exists, and writes new data.
 
         Raises ContainerConfigError if a ConfigMap, Secret, token or host path is missing (it may be created), and
-        UnsupportedVolume for a volume that can never be provided.
+        LaunchError for a volume that can never be provided.
         """
         if pod.spec.volumes:
             private_folder(self._root)
         return {volume.name: self._prepare(pod, volume, sources, tokens) for volume in pod.spec.volumes or ()}
 
     def mounts(self, pod: LocalPod, container: Container, volumes: dict[str, Path]) -> tuple[Mount, ...]:
-        """Return the mounts of one container. Raises UnsupportedVolume for a mount of a volume that the pod lacks."""
+        """Return the mounts of one container. Raises LaunchError for a mount of a volume that the pod lacks."""
         result = []
         # As in a cluster, containers can't write to volumes made from API objects.
         from_objects = {volume.name for volume in pod.spec.volumes or () if _is_rendered(volume)}
         for mount in container.volume_mounts or ():
             source = volumes.get(mount.name)
             if source is None:
-                raise UnsupportedVolume(
-                    f"container {container.name!r} mounts volume {mount.name!r}, which is not defined"
-                )
+                raise LaunchError(f"container {container.name!r} mounts volume {mount.name!r}, which is not defined")
             read_only = mount.read_only or mount.name in from_objects
             made = Mount(mount.name, source, mount.mount_path, read_only)
             if mount.sub_path:
@@ -93,7 +87,7 @@ class VolumeManager:
                     made = msgspec.structs.replace(made, source=part, volume=source)
                     made.make_source()
                 except UnsafePath as error:
-                    raise UnsupportedVolume(f"container {container.name!r}: subPath {error}") from None
+                    raise LaunchError(f"container {container.name!r}: subPath {error}") from None
             result.append(made)
         return tuple(result)
 
@@ -127,7 +121,7 @@ class VolumeManager:
         if volume.persistent_volume_claim is not None:
             claim = volume.persistent_volume_claim.claim_name
             if not _CLAIM_NAME.fullmatch(claim):
-                raise UnsupportedVolume(f"volume {volume.name!r}: there can't be a claim by the name {claim!r}")
+                raise LaunchError(f"volume {volume.name!r}: there can't be a claim by the name {claim!r}")
             directory = self.claims(pod.metadata.namespace) / claim
             self._make(directory)
             return directory
@@ -137,7 +131,7 @@ class VolumeManager:
             self._make(directory)
             return directory
         if (volume.config_map, volume.secret, volume.downward_api, volume.projected) == (None, None, None, None):
-            raise UnsupportedVolume(
+            raise LaunchError(
                 f"volume {volume.name!r} is of a kind that does not exist locally; there are emptyDir, ephemeral, "
                 "hostPath, configMap, secret, downwardAPI, projected and persistentVolumeClaim"
             )
@@ -147,7 +141,7 @@ class VolumeManager:
             try:
                 _write(directory, path, content, mode if self._mounted else mode & 0o700)
             except UnsafePath as error:
-                raise UnsupportedVolume(f"volume {volume.name!r}: path {error}") from None
+                raise LaunchError(f"volume {volume.name!r}: path {error}") from None
         return directory
 
     def _make(self, directory: Path, mode: int = 0o777) -> None:
@@ -182,7 +176,7 @@ def _files(pod: LocalPod, volume: Volume, sources: Sources, tokens: Tokens | Non
         if isinstance(part, PartialSource) and part.service_account_token is not None:
             wanted = part.service_account_token
             if tokens is None:
-                raise UnsupportedVolume(f"volume {volume.name!r}: there are no tokens of service accounts here")
+                raise LaunchError(f"volume {volume.name!r}: there are no tokens of service accounts here")
             # Readable for any user in the container; the folder of all volumes keeps other users out.
             yield wanted.path, tokens(wanted.audience, wanted.expiration_seconds).encode(), 0o644
 
@@ -202,7 +196,7 @@ def _object_files(kind: str, source: ObjectSource, sources: Sources) -> Iterator
 def _downward_files(pod: LocalPod, source: DownwardSource) -> Iterator[tuple[str, bytes, int]]:
     for item in source.items or ():
         if item.field_ref is None:
-            raise UnsupportedVolume(f"downwardAPI file {item.path!r}: only fieldRef is available locally")
+            raise LaunchError(f"downwardAPI file {item.path!r}: only fieldRef is available locally")
         yield item.path, field_value(pod, item.field_ref).encode(), 0o644 if item.mode is None else item.mode
 
 

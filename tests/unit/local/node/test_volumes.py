@@ -8,7 +8,8 @@ import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.local.node.expansion import ContainerConfigError
-from tfoperator.local.node.volumes import UnsupportedVolume, VolumeManager, token_seconds
+from tfoperator.local.node.volumes import VolumeManager, token_seconds
+from tfoperator.local.runtime.protocol import LaunchError
 
 DATA = {("ConfigMap", "settings"): {"a.txt": b"alpha", "b.txt": b"beta"}, ("Secret", "keys"): {"token": b"s3cret"}}
 
@@ -99,7 +100,7 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
     assert asked == [("mine", 900)] * 2
     assert token_seconds(pod) == 900
     assert token_seconds(pod_with({"name": "e", "emptyDir": {}})) is None
-    with pytest.raises(UnsupportedVolume, match="tokens"):
+    with pytest.raises(LaunchError, match="tokens"):
         manager.prepare(pod, sources)
 
 
@@ -115,14 +116,14 @@ def test_a_host_path_is_the_path_itself(tmp_path: Path) -> None:
     [
         ({"configMap": {"name": "none"}}, ContainerConfigError, "ConfigMap 'none' not found"),
         ({"hostPath": {"path": "/no/such", "type": "Directory"}}, ContainerConfigError, "/no/such does not exist"),
-        ({"nfs": {"server": "x", "path": "/"}}, UnsupportedVolume, "volume 'v' is of a kind"),
-        ({"persistentVolumeClaim": {"claimName": "../../out"}}, UnsupportedVolume, "by the name '../../out'"),
-        ({"persistentVolumeClaim": {"claimName": ".."}}, UnsupportedVolume, "by the name '..'"),
-        ({"persistentVolumeClaim": {"claimName": "a\0"}}, UnsupportedVolume, "can't be a claim"),
-        ({"persistentVolumeClaim": {}}, UnsupportedVolume, "by the name ''"),
+        ({"nfs": {"server": "x", "path": "/"}}, LaunchError, "volume 'v' is of a kind"),
+        ({"persistentVolumeClaim": {"claimName": "../../out"}}, LaunchError, "by the name '../../out'"),
+        ({"persistentVolumeClaim": {"claimName": ".."}}, LaunchError, "by the name '..'"),
+        ({"persistentVolumeClaim": {"claimName": "a\0"}}, LaunchError, "can't be a claim"),
+        ({"persistentVolumeClaim": {}}, LaunchError, "by the name ''"),
         (
             {"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "../../out"}]}},
-            UnsupportedVolume,
+            LaunchError,
             "leads out",
         ),
     ],
@@ -167,7 +168,7 @@ def test_a_mount_may_show_a_part_of_a_volume(tmp_path: Path) -> None:
 
 def test_a_mount_of_an_unknown_volume_is_refused(tmp_path: Path) -> None:
     pod = pod_with(mounts=({"name": "none", "mountPath": "/x"},))
-    with pytest.raises(UnsupportedVolume, match="'none'"):
+    with pytest.raises(LaunchError, match="'none'"):
         VolumeManager(tmp_path).mounts(pod, pod.spec.containers[0], {})
 
 
@@ -177,7 +178,7 @@ def test_a_part_of_a_volume_is_not_looked_for_through_a_link(tmp_path: Path) -> 
     pod = pod_with({"name": "e", "emptyDir": {}}, mounts=(mount,))
     volumes = manager.prepare(pod, sources)
     (volumes["e"] / "link").symlink_to(tmp_path)
-    with pytest.raises(UnsupportedVolume, match="container 'tensorflow': subPath 'link/new' leads through a link"):
+    with pytest.raises(LaunchError, match="container 'tensorflow': subPath 'link/new' leads through a link"):
         manager.mounts(pod, pod.spec.containers[0], volumes)
     assert not (tmp_path / "new").exists()
 
@@ -190,6 +191,6 @@ def test_files_are_not_written_through_a_link(tmp_path: Path) -> None:
     (made / "deep").rename(tmp_path / "elsewhere")
     (tmp_path / "elsewhere/a.txt").write_text("mine")
     (made / "deep").symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(UnsupportedVolume, match="volume 'c': path 'deep' leads through a link"):
+    with pytest.raises(LaunchError, match="volume 'c': path 'deep' leads through a link"):
         manager.prepare(pod, sources)
     assert (tmp_path / "elsewhere/a.txt").read_text() == "mine"
