@@ -80,7 +80,8 @@ class EmbeddedApiServer:
         shown = f"[{address}]" if address.version == 6 else str(address)
         self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
         """The server's URL."""
-        self._certificate = make_certificate(str(address))
+        self.certificate, self._context = make_certificate(str(address))
+        """The certificate (PEM) by which clients verify this server; it is its own authority."""
         self.token = secrets.token_urlsafe(32)
         """The bearer token, required in every request."""
         self._clock = clock or SystemClock()
@@ -102,15 +103,10 @@ class EmbeddedApiServer:
         self._requests: ResourceRequests | None = None
         self._store: Store | None = None
 
-    @property
-    def certificate(self) -> bytes:
-        """The certificate (PEM) by which clients verify this server; it is its own authority."""
-        return self._certificate.pem
-
     def kubeconfig(self) -> dict[str, Any]:
         """Return a kubeconfig for this server, for `kubectl` and every other client."""
         name = USER
-        authority = base64.b64encode(self._certificate.pem).decode()
+        authority = base64.b64encode(self.certificate).decode()
         cluster = {"server": self.url, "certificate-authority-data": authority}
         return {
             "apiVersion": "v1",
@@ -206,7 +202,7 @@ class EmbeddedApiServer:
         )
         await runner.setup()
         assert runner.server is not None
-        serving = asyncio.create_task(self._socket.serve(runner.server, self._certificate.context))
+        serving = asyncio.create_task(self._socket.serve(runner.server, self._context))
         serving.add_done_callback(lambda _: stopping.set())
         try:
             self._ready.set()

@@ -26,8 +26,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
-
 from tfoperator.servers import certificates
 
 logger = logging.getLogger(__name__)
@@ -47,20 +45,15 @@ _WARNING_SECONDS = 60.0  # between two warnings
 _VALIDITY = timedelta(days=365)  # far longer than the life of a process that keeps its state in memory
 
 
-class ServerCertificate(msgspec.Struct, frozen=True):
-    """A server's certificate (`context`) and the authority that its clients must trust (`pem`)."""
-
-    pem: bytes
-    context: ssl.SSLContext
-
-
-def make_certificate(address: str) -> ServerCertificate:
-    """Return a new certificate for a loopback address and `localhost`."""
+def make_certificate(address: str) -> tuple[bytes, ssl.SSLContext]:
+    """Make a certificate for a loopback address and `localhost`; return the authority for clients to trust (PEM), and
+    the server's TLS context.
+    """
     # The system's time, whatever the server's clock: TLS libraries compare with it.
     now = datetime.now(UTC)
     authority = certificates.make_authority("tfoperator embedded API server", now, _VALIDITY)
     pair = certificates.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
-    return ServerCertificate(authority.certificate, certificates.server_context(pair))
+    return authority.certificate, certificates.server_context(pair)
 
 
 @dataclass(eq=False)

@@ -62,10 +62,11 @@ class Watcher:
         self._backlog_limit = backlog_limit
         self._lines: list[bytes] = []
         self._wake = asyncio.Event()
-        self._closed = False
+        self.closed = False
+        """Whether no more lines will come."""
         self._unobserve: Callable[[], None] = lambda: None
         self._start(options, namespace)
-        if not self._closed:
+        if not self.closed:
             self._unobserve = store.observe(self._observe, resource)
 
     def _start(self, options: ListRequest, namespace: str) -> None:
@@ -123,20 +124,15 @@ class Watcher:
 
     def bookmark(self) -> None:
         """Send a bookmark for the current revision, if the client has requested bookmarks."""
-        if self._bookmarks and not self._closed:
+        if self._bookmarks and not self.closed:
             self._put(self._form.bookmark(self._store.revision, initial_events_end=False))
 
     def close(self) -> None:
         """End the watch after the lines already collected. Idempotent."""
-        self._closed = True
+        self.closed = True
         self._unobserve()
         self._unobserve = lambda: None
         self._wake.set()
-
-    @property
-    def closed(self) -> bool:
-        """Whether no more lines will come."""
-        return self._closed
 
     def take(self) -> bytes:
         """Return all lines collected since the last call."""
@@ -146,7 +142,7 @@ class Watcher:
 
     async def wait(self, deadline: float) -> None:
         """Wait until there are lines to take, the watch is closed, or the loop's time reaches `deadline`."""
-        if self._lines or self._closed:
+        if self._lines or self.closed:
             return
         try:
             async with asyncio.timeout_at(deadline):

@@ -82,9 +82,11 @@ class DockerRuntime:
         self.may_have_gpus = True
         self._without_gpus = False  # set when the engine has reported that it has none
         self._labels = new_run()
+        self.run_id = self._labels[RUN_LABEL]
+        """The ID in the labels and names of all objects of this run."""
         self._engine: Engine | None = None
         self._images: Images | None = None
-        self._guardian = container_guardian(self._labels[RUN_LABEL])
+        self._guardian = container_guardian(self.run_id)
         self._has_init = True  # until the engine reports otherwise; two threads may both find out
         self._lock = threading.Lock()  # guards the three fields below
         self._running: dict[DockerContainer, ContainerStart] = {}
@@ -93,11 +95,6 @@ class DockerRuntime:
         self._network_lock = threading.Lock()  # guards _networks; one is made at a time, and none after `stop`
         self._networks: dict[str, str] = {}  # namespace: name
         self._volumes = QuietVolumes()
-
-    @property
-    def run_id(self) -> str:
-        """The ID in the labels and names of all objects of this run."""
-        return self._labels[RUN_LABEL]
 
     def start(self) -> None:
         """Connect, and remove the objects of dead runs. Raises RuntimeUnavailable."""

@@ -28,9 +28,9 @@ def serving(check: Callable[[ListeningSocket], Awaitable[None]], **options: Any)
     """Run a check against a listener that serves."""
 
     async def main() -> None:
-        certificate = make_certificate("127.0.0.1")
+        _, context = make_certificate("127.0.0.1")
         with ListeningSocket("127.0.0.1", 0, **options) as listener:
-            task = asyncio.create_task(listener.serve(Greeting, certificate.context))
+            task = asyncio.create_task(listener.serve(Greeting, context))
             async with asyncio.timeout(LIMIT):
                 await check(listener)
             task.cancel()
