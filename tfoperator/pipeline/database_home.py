@@ -6,6 +6,7 @@ import json
 import tempfile
 import threading
 from contextlib import AbstractContextManager, ExitStack, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import msgspec
 from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, WorkDirectoryError
-from tfoperator.launcher.core.record import LaunchRecord
+from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home, leased
 from tfoperator.pipeline.lease import LEASE_SECONDS
 from tfoperator.pipeline.local_paths import local_path
@@ -89,9 +90,10 @@ class DatabaseHome(Home):
         except UNDECODABLE as error:
             raise WorkDirectoryError(f"{self}: the record of {run_id}'s {step} can't be read: {error}") from error
 
-    def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RowKeeper:
-        """See `Home`."""
-        return RowKeeper(store, run, step, self.folder / "runs" / run.id / "steps" / step)
+    def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper:
+        """See `Home`: the record is a row, which only the holder of the lease can write."""
+        logs = self.folder / "runs" / run.id / "steps" / step
+        return RecordKeeper(partial(store.launch, run.id, step), partial(store.put_launch, run, step), logs)
 
     def lock(
         self,
@@ -117,46 +119,6 @@ class DatabaseHome(Home):
     def _alive(self, run: RunRecord) -> bool:
         owner = self.owner(run)
         return owner is not None and owner.left > 0
-
-
-class RowKeeper:
-    """See `RecordKeeper`. The record is a row, which only the holder of the lease can write; the rest are files."""
-
-    def __init__(self, store: MetadataStore, run: RunRecord, step: str, folder: Path) -> None:
-        self._store = store
-        self._run = run
-        self._step = step
-        self._folder = folder
-
-    def claim(self) -> None:
-        """See `RecordKeeper`: who has the lease is the only writer already."""
-
-    def read(self, name: str) -> bytes | None:
-        """See `RecordKeeper`."""
-        if name == RECORD:
-            return self._store.launch(self._run.id, self._step)
-        path = self._folder / name
-        return path.read_bytes() if path.exists() else None
-
-    def write(self, name: str, data: bytes) -> None:
-        """See `RecordKeeper`; only the record is written this way."""
-        assert name == RECORD
-        self._store.put_launch(self._run, self._step, data)
-
-    def write_soon(self, name: str, data: bytes) -> None:
-        """See `RecordKeeper`. Raises OSError."""
-        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        (self._folder / name).write_bytes(data)
-
-    def remove(self, name: str) -> None:
-        """See `RecordKeeper`."""
-        if name == RECORD:
-            self._store.put_launch(self._run, self._step, None)
-        else:
-            (self._folder / name).unlink(missing_ok=True)
-
-
-RECORD = "launch.json"
 
 
 def open_home(place: str | Path = DEFAULT_HOME) -> Home:

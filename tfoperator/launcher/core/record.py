@@ -11,9 +11,10 @@ import contextlib
 import fcntl
 import os
 import secrets
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 import msgspec
 
@@ -31,31 +32,17 @@ _LOG_POSITION = "log-position"
 _LOCK = "lock"
 
 
-class RecordKeeper(Protocol):
-    """Keeps the files of one launch's record by name. Used by one thread, `write_soon` by any."""
+class RecordKeeper(msgspec.Struct, frozen=True):
+    """Keeps a launch's record elsewhere than in its working directory. For one thread; both raise LauncherError.
 
-    def claim(self) -> None:
-        """Become the only writer: writes of earlier claimants fail from now on. Raises LauncherError."""
-        ...
+    `read` returns the record, None if there is none. `write` replaces it, or with None removes it; once it returns, the
+    record survives the loss of this machine. It raises OwnershipLost if another has taken the launch over. `logs` is
+    the folder of the positions of logs, which may be lost.
+    """
 
-    def read(self, name: str) -> bytes | None:
-        """Return a file, None if there is none. Raises LauncherError."""
-        ...
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write a file; once this returns, it survives the loss of this machine.
-
-        Raises OwnershipLost if another has claimed it, LauncherError if it can't be written.
-        """
-        ...
-
-    def write_soon(self, name: str, data: bytes) -> None:
-        """Write a file within seconds, unless this process dies: for data that may be lost. Does not block."""
-        ...
-
-    def remove(self, name: str) -> None:
-        """Remove a file, if it is there. Raises LauncherError."""
-        ...
+    read: Callable[[], bytes | None]
+    write: Callable[[bytes | None], object]
+    logs: Path
 
 
 class Decided(msgspec.Struct, frozen=True):
@@ -126,6 +113,7 @@ class WorkDirectory:
     def __init__(self, path: Path, keeper: RecordKeeper | None = None) -> None:
         self.path = path.absolute()
         self._keeper = keeper
+        self._logs = self.path if keeper is None else keeper.logs
         self._lock: int | None = None
 
     def __enter__(self) -> WorkDirectory:
@@ -142,12 +130,6 @@ class WorkDirectory:
             raise LaunchInProgress(
                 f"another launcher is at work in {self.path}: wait for it, or choose another working directory"
             ) from error
-        if self._keeper is not None:
-            try:
-                self._keeper.claim()
-            except BaseException:
-                self.__exit__()
-                raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -163,7 +145,7 @@ class WorkDirectory:
     def load(self) -> LaunchRecord | None:
         """Return the record, None if there is none. Raises WorkDirectoryError if it can't be read."""
         try:
-            data = self._keeper.read(_RECORD) if self._keeper is not None else (self.path / _RECORD).read_bytes()
+            data = self._keeper.read() if self._keeper is not None else (self.path / _RECORD).read_bytes()
             return None if data is None else msgspec.json.decode(data, type=LaunchRecord)
         except FileNotFoundError:
             return None
@@ -179,7 +161,7 @@ class WorkDirectory:
         Raises WorkDirectoryError, and the keeper's errors.
         """
         if self._keeper is not None:
-            self._keeper.write(_RECORD, msgspec.json.encode(record))
+            self._keeper.write(msgspec.json.encode(record))
             return
         try:
             self._write(_RECORD, msgspec.json.encode(record))
@@ -189,7 +171,7 @@ class WorkDirectory:
     def forget(self) -> None:
         """Remove the record and its files: the next launch starts from the beginning."""
         if self._keeper is not None:
-            self._keeper.remove(_RECORD)
+            self._keeper.write(None)
         (self.path / _RECORD).unlink(missing_ok=True)
         self.forget_logs()
 
@@ -226,25 +208,21 @@ class WorkDirectory:
 
     def forget_logs(self) -> None:
         """Remove the positions of logs: a new attempt has new logs."""
-        for path in self.path.glob(f"{_LOG_POSITION}*"):
+        for path in self._logs.glob(f"{_LOG_POSITION}*"):
             path.unlink(missing_ok=True)
 
     def log_position(self, name: str = "") -> str:
         """Return the time stamp of the last forwarded line of a log; "" if there was none."""
         try:
-            if self._keeper is not None:
-                return (self._keeper.read(f"{_LOG_POSITION}{name}") or b"").decode()
-            return (self.path / f"{_LOG_POSITION}{name}").read_text("utf-8")
+            return (self._logs / f"{_LOG_POSITION}{name}").read_text("utf-8")
         except (OSError, UnicodeDecodeError):
             return ""
 
     def keep_log_position(self, position: str, name: str = "") -> None:
         """Store it. May be called by the thread that reads the log; a lost one only repeats some lines."""
-        if self._keeper is not None:
-            self._keeper.write_soon(f"{_LOG_POSITION}{name}", position.encode())
-            return
         with contextlib.suppress(OSError):
-            (self.path / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
+            self._logs.mkdir(mode=0o700, parents=True, exist_ok=True)
+            (self._logs / f"{_LOG_POSITION}{name}").write_text(position, "utf-8")
 
     def _write(self, name: str, data: bytes) -> None:
         partial = self.path / f"{name}.partial"
