@@ -22,9 +22,9 @@ from tfoperator.launcher.container.backend import Backend, Launch, NeverStarted,
 from tfoperator.launcher.container.templates import Bindings, render_container
 from tfoperator.launcher.core.component import ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
-from tfoperator.launcher.core.errors import LaunchCancelled, PlatformUnavailable, RetryableFailure
+from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.output import ContainerEnd, VerdictKind
-from tfoperator.launcher.core.output_document import MalformedOutput, Output
+from tfoperator.launcher.core.output_document import Output
 
 logger = logging.getLogger(__name__)
 
@@ -71,10 +71,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     ) -> Output | None:
         del execution_id, input_dict, output_dict, exec_properties  # they are in the container already
         with self._connected() as backend:
-            return self._repeated(
-                lambda: self._attempt(backend),
-                lambda error: isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable),
-            )
+            return self._repeated(lambda: self._attempt(backend))
 
     @contextmanager
     def _connected(self) -> Iterator[Backend]:
@@ -122,9 +119,8 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         record, output = self.record, self._read_output(end)
         verdict = self._judged(end, output)
         succeeded = verdict.kind is VerdictKind.SUCCEEDED
-        output = None if isinstance(output, MalformedOutput) else output
-        plain = msgspec.to_builtins(output) if succeeded and output is not None else None
-        self._advance(verdict.kind.value, message=verdict.message, image_id=end.image_id, output=plain)
+        output = output if succeeded and isinstance(output, Output) else None
+        self._advance(verdict.kind.value, message=verdict.message, image_id=end.image_id, output=output)
         if self.context.clean_up.removes(succeeded=succeeded):
             backend.remove(record.name, record.uid)
         verdict.raise_failure(f"component {self.component.name} failed ({record.name})")

@@ -34,7 +34,7 @@ from tfoperator.launcher.core.errors import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint, put_out
+from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint
 from tfoperator.launcher.core.output import (
     ContainerEnd,
     ExecutionVerdict,
@@ -43,7 +43,14 @@ from tfoperator.launcher.core.output import (
     read_output,
 )
 from tfoperator.launcher.core.output_document import MalformedOutput, Output
-from tfoperator.launcher.core.record import Decided, LaunchRecord, LaunchState, WorkDirectory, new_run
+from tfoperator.launcher.core.record import (
+    Decided,
+    LaunchRecord,
+    LaunchState,
+    WorkDirectory,
+    new_run,
+    recorded_execution,
+)
 
 T = TypeVar("T")
 
@@ -129,7 +136,7 @@ class BaseComponentLauncher(abc.ABC):
             else:
                 self._obey(record, publisher)
                 if record.state != "succeeded":
-                    publisher.publish(self._execution("running", ended=None))
+                    publisher.publish(recorded_execution(record, None, "running"))
             execution = self._execute(publisher)
             publisher.publish(execution)
             return self._result(execution)
@@ -159,8 +166,12 @@ class BaseComponentLauncher(abc.ABC):
         self.work.save(record)
         self._record = record
 
-    def _repeated(self, attempt: Callable[[], T], worth_it: Callable[[BaseException], bool]) -> T:
-        """Return the result of an attempt; repeated by the context's policy for executions."""
+    def _repeated(self, attempt: Callable[[], T]) -> T:
+        """Return the result of an attempt; repeated by the context's policy for executions, where that may help."""
+
+        def worth_it(error: BaseException) -> bool:
+            return isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable)
+
         what = f"component {self.component.name}, execution {self.record.execution_id}"
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
@@ -212,19 +223,11 @@ class BaseComponentLauncher(abc.ABC):
     def _obey(self, record: LaunchRecord, publisher: Publisher) -> None:
         """Launch with the inputs, outputs and parameters of the driver."""
         self._record = record
-        decided = record.decided
-        if decided is None:
-            return
-        self.component = msgspec.structs.replace(
-            self._declared,
-            inputs=decided.inputs,
-            outputs=decided.outputs,
-            exec_properties=decided.exec_properties,
-        )
+        self.component = msgspec.structs.replace(self._declared, **msgspec.structs.asdict(record.decided))
         try:
             self.check()
         except ComponentError as error:
-            publisher.publish(self._execution("failed", message=str(error)))
+            publisher.publish(recorded_execution(record, self.context.clock.now(), "failed", str(error)))
             raise
 
     def _execute(self, publisher: Publisher) -> Execution:
@@ -233,43 +236,29 @@ class BaseComponentLauncher(abc.ABC):
             if self.record.state == "succeeded":
                 self.context.tell("nothing to do: this launch has succeeded already")
                 self._again_succeeded()
-                output = msgspec.convert(self.record.output, Output) if self.record.output is not None else None
             else:
                 output = self._run_executor(
                     self.record.execution_id, self.component.inputs, self.component.outputs, self.properties
                 )
-                plain = None if output is None else msgspec.to_builtins(output)
-                self._advance("succeeded", output=plain)
+                self._advance("succeeded", output=output, message="")
         except PermanentFailure as error:
             self._fail("failed", str(error), publisher)
             raise
         except RetryableFailure as error:
             # The record is up to date: after a failure of the API the next launch resumes with the same container.
-            publisher.publish(self._execution("retryable", message=str(error)))
+            publisher.publish(recorded_execution(self.record, self.context.clock.now(), "retryable", str(error)))
             raise
         except LaunchCancelled as error:
             self._fail("cancelled", str(error), publisher)
             raise
-        return self._execution("succeeded", **put_out(self.component, output))
+        return recorded_execution(self.record, self.context.clock.now())
 
     def _again_succeeded(self) -> None:  # noqa: B027 - optional for subclasses
         """Finish the steps after a success that a crash interrupted, when the launch is launched again."""
 
     def _fail(self, state: LaunchState, message: str, publisher: Publisher) -> None:
         self._advance(state, message=message)
-        publisher.publish(self._execution(state, message=message))
-
-    def _execution(self, state: str, **more: Any) -> Execution:
-        record = self.record
-        inputs = {name: tuple(artifacts) for name, artifacts in self.component.inputs.items()}
-        known: dict[str, Any] = {
-            "cache_key": record.cache_key,
-            "image_id": record.image_id,
-            "inputs": inputs,
-            "exec_properties": dict(self.component.exec_properties),
-            "ended": self.context.clock.now(),
-        }
-        return Execution(record.execution_id, record.component, state, **(known | more))
+        publisher.publish(recorded_execution(self.record, self.context.clock.now()))
 
     def _result(self, execution: Execution, *, cached: bool = False) -> LaunchResult:
         return LaunchResult(

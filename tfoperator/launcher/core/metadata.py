@@ -20,7 +20,6 @@ import msgspec
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact, Component
 from tfoperator.launcher.core.errors import WorkDirectoryError
-from tfoperator.launcher.core.output_document import Output
 
 
 class Execution(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -125,16 +124,6 @@ class LocalMetadata:
 
     def _path(self, component: str, number: int) -> Path:
         return self._folder / component / f"{number}.json"
-
-
-def put_out(component: Component, output: Output | None) -> dict[str, Any]:
-    """Return the outputs and parameters of a success: those of the component, unless output.json overrides them."""
-    output = output or Output()
-    outputs = {name: tuple(artifacts) for name, artifacts in component.outputs.items()}
-    for name, artifacts in output.artifacts().items():
-        place = next((one.uri for one in component.outputs.get(name, ())), "")
-        outputs[name] = tuple([Artifact(one.uri or place, one.properties) for one in artifacts])
-    return {"outputs": outputs, "exec_properties": {**component.exec_properties, **output.exec_properties}}
 
 
 def fingerprint(*parts: Any) -> str:

@@ -19,9 +19,9 @@ from typing import Any, Literal
 import msgspec
 
 from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.launcher.core.component import Artifact, Component, ExecutorSpec
+from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
-from tfoperator.launcher.core.metadata import Execution, put_out
+from tfoperator.launcher.core.metadata import Execution
 from tfoperator.launcher.core.output_document import Output
 
 LaunchState = Literal["planned", "created", "retryable", "succeeded", "failed", "cancelled"]
@@ -71,31 +71,40 @@ class LaunchRecord(msgspec.Struct, frozen=True):
     message: str = ""
     image_id: str = ""
     cache_key: str = ""
-    output: dict[str, Any] | None = None
-    decided: Decided | None = None
+    output: Output | None = None
+    decided: Decided = Decided()
     kind: str = ""
     place: dict[str, str] = {}
     version: int = 1
 
 
-def recorded_execution(record: LaunchRecord, now: datetime) -> Execution:
-    """Return the outcome to publish of a launch that has ended, by its record alone."""
-    decided = record.decided or Decided()
-    what: dict[str, Any] = {"inputs": decided.inputs, "exec_properties": decided.exec_properties}
-    if record.state == "succeeded":
-        component = Component(
-            record.component, ExecutorSpec(), decided.inputs, decided.outputs, decided.exec_properties
-        )
-        what |= put_out(component, None if record.output is None else msgspec.convert(record.output, Output))
+def recorded_execution(record: LaunchRecord, ended: datetime | None, state: str = "", message: str = "") -> Execution:
+    """Return the execution to publish of a launch, by its record alone; with `state`, in that one and with `message`.
+
+    A success has the decided outputs and parameters, unless output.json overrides them.
+    """
+    if not state:
+        state, message = record.state, record.message
+    decided, outputs = record.decided, {}
+    exec_properties = decided.exec_properties
+    if state == "succeeded":
+        output = record.output or Output()
+        outputs = dict(decided.outputs)
+        for name, artifacts in output.artifacts().items():
+            place = next((one.uri for one in decided.outputs.get(name, ())), "")
+            outputs[name] = tuple([Artifact(one.uri or place, one.properties) for one in artifacts])
+        exec_properties = {**exec_properties, **output.exec_properties}
     return Execution(
         record.execution_id,
         record.component,
-        record.state,
-        record.message,
+        state,
+        message,
         record.cache_key,
         record.image_id,
-        ended=now,
-        **what,
+        decided.inputs,
+        outputs,
+        exec_properties,
+        ended=ended,
     )
 
 

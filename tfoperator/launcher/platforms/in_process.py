@@ -29,7 +29,6 @@ from tfoperator.launcher.core.errors import (
     LaunchCancelled,
     LauncherError,
     PermanentFailure,
-    PlatformUnavailable,
     RetryableFailure,
 )
 from tfoperator.launcher.core.output import ContainerEnd
@@ -219,10 +218,7 @@ class InProcessComponentLauncher(BaseComponentLauncher):
             return self._once(input_dict, output_dict, exec_properties)
 
         del execution_id
-        return self._repeated(
-            attempt,
-            lambda error: isinstance(error, RetryableFailure) and not isinstance(error, PlatformUnavailable),
-        )
+        return self._repeated(attempt)
 
     def _once(self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]) -> Output | None:
         end = ContainerEnd(exit_code=0)

@@ -54,13 +54,11 @@ def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecor
 
 
 def _concluded(record: LaunchRecord, end: ContainerEnd, context: LaunchContext) -> LaunchRecord:
-    planned = record.decided.outputs if record.decided is not None else {}
-    output = read_output(context.store, record.place.get("tmp_path", ""), planned, end)
+    output = read_output(context.store, record.place.get("tmp_path", ""), record.decided.outputs, end)
     verdict = judge(end, output)
-    succeeded = verdict.kind is VerdictKind.SUCCEEDED
-    plain = msgspec.to_builtins(output) if succeeded and isinstance(output, Output) else None
+    output = output if verdict.kind is VerdictKind.SUCCEEDED and isinstance(output, Output) else None
     state: Any = verdict.kind.value
-    return msgspec.structs.replace(record, state=state, message=verdict.message, image_id=end.image_id, output=plain)
+    return msgspec.structs.replace(record, state=state, message=verdict.message, image_id=end.image_id, output=output)
 
 
 @contextmanager
