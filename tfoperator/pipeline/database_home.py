@@ -16,10 +16,9 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import ComponentError, WorkDirectoryError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper
-from tfoperator.pipeline.home import DEFAULT_HOME, Home, leased
-from tfoperator.pipeline.lease import LEASE_SECONDS
+from tfoperator.pipeline.home import DEFAULT_HOME, Home
+from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.local_paths import local_path
-from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.store.engines import postgres_url
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord
@@ -95,21 +94,14 @@ class DatabaseHome(Home):
         logs = self.folder / "runs" / run.id / "steps" / step
         return RecordKeeper(partial(store.launch, run.id, step), partial(store.put_launch, run, step), logs)
 
-    def lock(
-        self,
-        store: MetadataStore,
-        run_id: str,
-        clock: Clock | None = None,
-        *,
-        seconds: float = LEASE_SECONDS,
-        **more: Any,
-    ) -> Ownership:
-        """See `Home`."""
-        return leased(store, run_id, clock, seconds, ExitStack(), **{"wait": False, **more})
+    def _lock_here(self, run_id: str, held: ExitStack) -> str:
+        """See `Home`: the lease suffices."""
+        del run_id, held
+        return ""
 
     def lock_step(
         self, store: MetadataStore, run_id: str, step: str, clock: Clock | None = None, **more: Any
-    ) -> AbstractContextManager[Ownership | None]:
+    ) -> AbstractContextManager[RunLease | None]:
         """See `Home`."""
         return self.lock(store, f"{run_id}/{step}", clock, **more)
 

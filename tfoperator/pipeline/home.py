@@ -21,9 +21,8 @@ from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, acquire, kernel_id
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, kernel_id
 from tfoperator.pipeline.local_paths import network_file_system
-from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import Lease, RunRecord
 from tfoperator.pipeline.store.sqlite_file import file_changes
@@ -195,20 +194,27 @@ class Home:
         tell: Callable[[str], object] = lambda _: None,
         stop: StopSignal | None = None,
         seconds: float = LEASE_SECONDS,
-    ) -> Ownership:
+    ) -> RunLease:
         """Be the only runner of a run; for use as a context manager.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
+        lease = RunLease(store.leases, run_id, clock or SystemClock(), seconds=seconds)
         with ExitStack() as held:
             # Before the lease: it is released at any end of the process, so nobody waits on one machine.
-            held.enter_context(_kernel_lock(self.run_folder(run_id), run_id))
-            options: dict[str, Any] = {"wait": wait, "tell": tell, "stop": stop}
-            return leased(store, run_id, clock, seconds, held, dead_kernel=kernel_id(), **options)
+            kernel = self._lock_here(run_id, held)
+            lease.acquire(wait=wait, tell=tell, stop=stop, dead_kernel=kernel)
+            lease.held_with = held.pop_all()
+        return lease
+
+    def _lock_here(self, run_id: str, held: ExitStack) -> str:
+        """Exclude other runners of this machine; return its kernel, on which an earlier holder must be dead then."""
+        held.enter_context(_kernel_lock(self.run_folder(run_id), run_id))
+        return kernel_id()
 
     def lock_step(
         self, store: MetadataStore, run_id: str, step: str, clock: Clock | None = None, **more: Any
-    ) -> AbstractContextManager[Ownership | None]:
+    ) -> AbstractContextManager[RunLease | None]:
         """Be the only launcher of a step whose order an orchestrator decides; see `lock`.
 
         Return None where the lock of its working directory says that.
@@ -252,23 +258,6 @@ class Home:
         """Remove a run's directory."""
         for folder in (self.path, self.folder):
             shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
-
-
-def leased(
-    store: MetadataStore,
-    name: str,
-    clock: Clock | None,
-    seconds: float,
-    held: ExitStack,
-    *,
-    dead_kernel: str = "",
-    **options: Any,
-) -> Ownership:
-    """Return the ownership of a run or step, once its lease is had; `held` is kept with it. See `Home.lock`."""
-    clock = clock or SystemClock()
-    lease = RunLease(store.leases, name, clock, seconds=seconds)
-    acquire(lease, clock, f"run {name}", dead_kernel=dead_kernel, **options)
-    return Ownership(lease, clock, held.pop_all(), seconds)
 
 
 def orchestrated(run: RunRecord) -> bool:

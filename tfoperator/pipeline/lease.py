@@ -7,22 +7,27 @@ term: one of an earlier holder fails as soon as another has taken it over.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 
-from tfoperator.base.clock import Clock, Elapsed, StopSignal
-from tfoperator.launcher import LaunchInProgress
-from tfoperator.launcher.core.errors import OwnershipLost
+from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
+from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.lease_table import LeaseTable
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.records import Lease
 
+logger = logging.getLogger(__name__)
+
 LEASE_SECONDS = 30.0
 """How long a lease is valid without a renewal: long enough for an outage of the store, short enough to wait for."""
 _CHECK_SECONDS = 2.0
+_RENEWAL_SHARE = 0.25
+"""The renewal period as a share of the lease's time: three renewals may fail."""
 
 
 class RunInProgress(LaunchInProgress):
@@ -30,7 +35,12 @@ class RunInProgress(LaunchInProgress):
 
 
 class RunLease:
-    """One runner's side of the lease of one run or step. Call `take` first, in one thread; the rest is thread-safe."""
+    """One runner's side of the lease of one run or step. Call `acquire` first, in one thread; the rest is thread-safe.
+
+    While entered it is renewed by a thread; at the exit it is released, and then `held_with` closed, what else the
+    runner holds. `when_lost` is called once, by that thread, if another has taken the run over, or the lease has run
+    out because the store is away: then this holder has ended, even if the store comes back.
+    """
 
     def __init__(self, leases: LeaseTable, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
         self._leases = leases
@@ -41,10 +51,47 @@ class RunLease:
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
         """The number of this holder; 0 before it holds it."""
+        self.held_with = ExitStack()
+        self.when_lost: Callable[[], object] = lambda: None
+        self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
+        self._lost: LauncherError | None = None  # set once
 
-    def look(self) -> Lease:
-        """Return the lease as it is now. Raises StoreError."""
-        return self._leases.look(self._name)
+    def __enter__(self) -> RunLease:
+        self._renewal.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with self.held_with:
+            self._renewal.stop()
+            try:
+                if self._lost is None:
+                    self.release()
+            except StoreError as error:
+                logger.warning("the lease is not given back, and runs out by itself: %s", error)
+
+    def acquire(
+        self,
+        *,
+        wait: bool,
+        tell: Callable[[str], object] = lambda _: None,
+        stop: StopSignal | None = None,
+        dead_kernel: str = "",
+    ) -> None:
+        """Get it; with `wait`, wait until the holder's has expired. A holder on `dead_kernel` can't be alive.
+
+        Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
+        """
+        what, stop = f"run {self._name}", stop or StopSignal()
+        first: Lease | None = None
+        while not self.take(dead_kernel=dead_kernel):
+            seen = self._leases.look(self._name)
+            renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
+            if not wait or stop.is_set() or (renewed and seen.holder):
+                raise RunInProgress(f"{what} is under way: {owner_words(seen)}")
+            if first is None:
+                tell(f"{what} was {owner_words(seen)}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
+            first = seen
+            stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
     def take(self, *, dead_kernel: str = "") -> bool:
         """Take it, if nobody holds it any more; return whether it is ours. Raises StoreError."""
@@ -70,8 +117,10 @@ class RunLease:
     def check(self) -> None:
         """Return if it is ours, renewing it if it has expired and has no other holder.
 
-        Raises OwnershipLost, StoreError.
+        Raises OwnershipLost if it is another's, StoreError if that is unknown.
         """
+        if self._lost is not None:
+            raise self._lost
         if not self.held():
             self.renew()
         if not self.held():
@@ -85,32 +134,18 @@ class RunLease:
         if since is not None:
             self._leases.release(self._name, self._identity)
 
-
-def acquire(
-    lease: RunLease,
-    clock: Clock,
-    what: str,
-    *,
-    wait: bool,
-    tell: Callable[[str], object] = lambda _: None,
-    stop: StopSignal | None = None,
-    dead_kernel: str = "",
-) -> None:
-    """Get the lease; with `wait`, wait until the holder's has expired. A holder on `dead_kernel` can't be alive.
-
-    Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
-    """
-    stop = stop or StopSignal()
-    first: Lease | None = None
-    while not lease.take(dead_kernel=dead_kernel):
-        seen = lease.look()
-        renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
-        if not wait or stop.is_set() or (renewed and seen.holder):
-            raise RunInProgress(f"{what} is under way: {owner_words(seen)}")
-        if first is None:
-            tell(f"{what} was {owner_words(seen)}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
-        first = seen
-        stop.wait(clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
+    def _keep(self) -> None:
+        if self._lost is not None:
+            return
+        try:
+            self.renew()
+        except OwnershipLost as error:
+            self._lost = error
+        except StoreError as error:
+            logger.warning("the lease can't be renewed, and will be tried again: %s", error)
+            self._lost = None if self.held() else error
+        if self._lost is not None:
+            self.when_lost()
 
 
 def owner_words(seen: Lease) -> str:

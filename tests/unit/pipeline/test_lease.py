@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,8 +19,7 @@ from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.base.clock import SystemClock
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import MetadataStore, RunInProgress, StoreError
-from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, acquire
-from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease
 from tfoperator.pipeline.store.lease_table import LeaseTable
 from tfoperator.pipeline.store.records import Lease
 
@@ -51,7 +50,7 @@ def leases(clock: FakeClock, tmp_path: Path) -> Iterator[LeaseTable]:
 
 def held(leases: LeaseTable, clock: FakeClock) -> RunLease:
     lease = RunLease(leases, NAME, clock)
-    acquire(lease, clock, "run x", wait=False)
+    lease.acquire(wait=False)
     return lease
 
 
@@ -69,7 +68,7 @@ def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back(leases: LeaseTa
 
 def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(leases: LeaseTable, clock: FakeClock) -> None:
     dead, successor, told = held(leases, clock), RunLease(leases, NAME, clock), list[str]()
-    call = InThread(lambda: acquire(successor, clock, "run x", wait=True, tell=told.append))
+    call = InThread(lambda: successor.acquire(wait=True, tell=told.append))
     passed = 0.0
     while call.running and passed < 60:
         assert not successor.held() or passed >= LEASE_SECONDS
@@ -97,7 +96,7 @@ def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal(
     leases: LeaseTable, clock: FakeClock
 ) -> None:
     living, other = held(leases, clock), RunLease(leases, NAME, clock)
-    call = InThread(lambda: acquire(other, clock, "run x", wait=True))
+    call = InThread(lambda: other.acquire(wait=True))
     clock.wait_for_waiters()
     clock.advance(1)
     living.renew()
@@ -124,19 +123,18 @@ def test_a_holder_survives_an_outage_and_ends_for_good_in_one_that_is_longer_tha
 ) -> None:
     way: Any = Way(leases)
     lease, ended = held(way, clock), list[str]()
-    ownership = Ownership(lease, clock, ExitStack(), LEASE_SECONDS)
-    ownership.when_lost = lambda: ended.append("lost")
-    with ownership:
+    lease.when_lost = lambda: ended.append("lost")
+    with lease:
         way.loses_answers = True
         for second in range(60):
             way.loses_answers = second < outage
             clock.wait_for_waiters()
             clock.advance(1)
         if outage < LEASE_SECONDS:
-            ownership.check()
+            lease.check()
         else:  # also now that the store is back, for its containers are not stopped
             with pytest.raises(StoreError, match="no answer"):
-                ownership.check()
+                lease.check()
     assert ended == (["lost"] if outage > LEASE_SECONDS else [])
 
 
@@ -147,7 +145,7 @@ def test_a_lease_runs_out_in_the_time_of_the_database(tmp_path: Path, place: Pla
         first, second = (RunLease(store.leases, NAME, clock, seconds=2.0) for _ in range(2))
         assert (first.take(), second.take(), first.term) == (True, False, 1)
         assert 0 < store.leases.look(NAME).left <= 2.1
-        acquire(second, clock, "run x", wait=True)
+        second.acquire(wait=True)
         assert (second.term, store.leases.look(NAME).holder != "", first.held()) == (2, True, False)
         with pytest.raises(OwnershipLost):
             first.renew()

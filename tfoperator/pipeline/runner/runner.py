@@ -23,9 +23,8 @@ from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
-from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.local_paths import local_path
-from tfoperator.pipeline.ownership import Ownership
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
 from tfoperator.pipeline.runner.progress import Listener, Silent, StepState, StepView
@@ -156,7 +155,7 @@ class PipelineRunner:
     def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
         return stop_dead_runs(home, store, self._context, lambda text: self._listener.tell("", text), but=run.id)
 
-    def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> Ownership:
+    def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
         def tell(text: str) -> None:
             self._listener.tell("", text)
 

@@ -28,7 +28,7 @@ from tfoperator.launcher import (
 from tfoperator.pipeline.driver import MetadataDriver, looked_up
 from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
-from tfoperator.pipeline.ownership import Ownership
+from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -48,7 +48,7 @@ class RunParts:
     store: MetadataStore
     graph: Graph
     run: RunRecord
-    ownership: Ownership | None
+    ownership: RunLease | None
 
 
 class StepLaunch:
