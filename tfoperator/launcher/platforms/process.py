@@ -50,11 +50,6 @@ class ProcessPlatformConfig(PlatformConfig):
             if not name or "=" in name or "\0" in name or not isinstance(value, str) or "\0" in value:
                 raise PlatformConfigError(f"process: environment: {name!r} and its value can't be a variable")
 
-    def named(self, origin: str) -> Self:
-        """Return the config unchanged: a process has no place for the origin."""
-        del origin
-        return self
-
     def as_json(self) -> dict[str, Any]:
         """Return the variables."""
         return {"environment": self.environment}

@@ -57,11 +57,6 @@ class DockerPlatformConfig(PlatformConfig):
         """Return the config with a directory of the engine's machine under its own path, unless that is mounted."""
         return type(self)(**{**self._run_kwargs, "volumes": volumes_with(self._run_kwargs.get("volumes"), path)})
 
-    def named(self, origin: str) -> Self:
-        """Return the config unchanged: a call of docker has no place for the origin."""
-        del origin
-        return self
-
     def as_json(self) -> Json:
         """Return the arguments."""
         return self.run_kwargs
