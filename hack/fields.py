@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.defaults import default
-from tfoperator.api.schema import Schema, openapi_schema
+from tfoperator.api.schema.crd import openapi_schema
+from tfoperator.api.schema.structs import Schema
 from tfoperator.api.v1.types import decode_tfjob
 
 FIRST_RELEASE = "0.1.0"

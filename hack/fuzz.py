@@ -32,7 +32,9 @@ from hack.simulated_objects import SimulatedObjects
 from tfoperator.api import default, errors, validate, validate_manifest
 from tfoperator.api.cached_job import decode_job_for_cache, without_templates
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.controller import MAX_REQUEUE, Create, Delete, Patch, plan
+from tfoperator.controller.plan.actions import Create, Delete, Patch
+from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.draft import MAX_REQUEUE
 from tfoperator.kube.objects import ObjectMeta
 
 Progress = Callable[[int], None]

@@ -12,18 +12,10 @@ import msgspec
 
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import (
-    Action,
-    Create,
-    Delete,
-    KeepLogs,
-    Observed,
-    Patch,
-    Plan,
-    PodGroup,
-    decode_pod_group,
-    status_patch,
-)
+from tfoperator.controller.execute.status import status_patch
+from tfoperator.controller.plan.actions import Action, Create, Delete, KeepLogs, Patch, Plan
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service

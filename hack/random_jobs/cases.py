@@ -16,7 +16,8 @@ from hack.random_jobs.manifests import random_manifest
 from hack.random_jobs.pods import random_pod
 from hack.random_jobs.spoiling import damaged, mutated
 from tfoperator.api.v1.types import Network
-from tfoperator.controller import NAMINGS, PlanOptions, gang_scheduler
+from tfoperator.controller import PlanOptions, gang_scheduler
+from tfoperator.controller.pods.naming import NAMINGS
 from tfoperator.kube.objects import Pod
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "peer"

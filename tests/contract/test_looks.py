@@ -10,8 +10,9 @@ import pytest
 from tests.contract.support import PODS, TFJOBS, Space, pod, tfjob
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.base.clock import SystemClock
-from tfoperator.informers import Indexer, Lister
-from tfoperator.reconciler import Looker
+from tfoperator.informers import Lister
+from tfoperator.informers.store import Indexer
+from tfoperator.reconciler.live import Looker
 
 OURS = {"metadata": {"labels": {LABEL_OPERATOR_NAME: OPERATOR_NAME}}}
 

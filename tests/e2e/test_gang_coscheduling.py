@@ -7,7 +7,7 @@ import pytest
 from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module
 from tests.support.cluster import decode
 from tests.support.gang_schedulers import COSCHEDULING, coscheduling_scheduler, install_coscheduling_crds
-from tfoperator.controller import COSCHEDULING_POD_GROUPS
+from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
 from tfoperator.kube.resources import PRIORITY_CLASSES
 
 __all__ = ["gang", "gang_of_module"]

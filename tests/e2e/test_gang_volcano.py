@@ -9,7 +9,7 @@ from tests.support import manifests
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_volcano_crds, volcano_scheduler
-from tfoperator.controller import VOLCANO_POD_GROUPS
+from tfoperator.controller.pods.gang import VOLCANO_POD_GROUPS
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
 __all__ = ["gang", "gang_of_module"]

@@ -19,9 +19,9 @@ from tfoperator.controller import (
     ControllerOptions,
     GangScheduler,
     PlanOptions,
-    PodArchive,
     TFJobController,
 )
+from tfoperator.controller.collaborators import PodArchive
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory

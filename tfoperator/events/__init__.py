@@ -1,7 +1,6 @@
 """Kubernetes events about objects: correlated, bounded, written in the background."""
 
-from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence
 from tfoperator.events.recorder import EventRecorder
 from tfoperator.events.reference import ObjectReference
 
-__all__ = ["CorrelatedEvent", "Correlator", "EventRecorder", "ObjectReference", "Occurrence"]
+__all__ = ["EventRecorder", "ObjectReference"]

@@ -1,5 +1,5 @@
 """Creations and deletions that a job's replica sets still expect to see. Knows nothing of Kubernetes."""
 
-from tfoperator.expectations.expectations import DEFAULT_TTL, ExpectationKey, Expectations, expectation_key
+from tfoperator.expectations.expectations import ExpectationKey, Expectations, expectation_key
 
-__all__ = ["DEFAULT_TTL", "ExpectationKey", "Expectations", "expectation_key"]
+__all__ = ["ExpectationKey", "Expectations", "expectation_key"]

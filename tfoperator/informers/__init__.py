@@ -6,15 +6,10 @@ differences are noted in the code. A reader never calls the API server; a handle
 
 from tfoperator.informers.factory import InformerGroup, SharedInformerFactory
 from tfoperator.informers.handlers import Callbacks, InformerMetrics
-from tfoperator.informers.shared_informer import InformerStopped, SharedInformer
 from tfoperator.informers.store import (
     CONTROLLER_UID_INDEX,
     ORPHANS_INDEX,
-    IndexConflict,
-    Indexer,
-    IndexFunctionError,
     Lister,
-    UnknownIndex,
     index_by_controller_uid,
     index_orphans,
 )
@@ -23,16 +18,10 @@ __all__ = [
     "CONTROLLER_UID_INDEX",
     "ORPHANS_INDEX",
     "Callbacks",
-    "IndexConflict",
-    "IndexFunctionError",
-    "Indexer",
     "InformerGroup",
     "InformerMetrics",
-    "InformerStopped",
     "Lister",
-    "SharedInformer",
     "SharedInformerFactory",
-    "UnknownIndex",
     "index_by_controller_uid",
     "index_orphans",
 ]

@@ -1,6 +1,6 @@
 """One leader among several replicas, by a Lease."""
 
 from tfoperator.leaderelection.elector import LeaderElector
-from tfoperator.leaderelection.lease import LeaseLock, LeaseRecord
+from tfoperator.leaderelection.lease import LeaseLock
 
-__all__ = ["LeaderElector", "LeaseLock", "LeaseRecord"]
+__all__ = ["LeaderElector", "LeaseLock"]

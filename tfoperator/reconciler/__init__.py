@@ -17,23 +17,7 @@ before it is older than `cap`; these writes alone are five a second at most, bey
 become equally older, and above 75 jobs there is a look for each 75 writes. A finished job's is not written any more.
 """
 
-from tfoperator.reconciler.compare import Collation, Difference, Version, confirmed
-from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
-from tfoperator.reconciler.live import Look, Looker
+from tfoperator.reconciler.hooks import ReconcilerMetrics
 from tfoperator.reconciler.reconciler import Reconciler
-from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
-__all__ = [
-    "BASE_INTERVAL",
-    "MAX_INTERVAL",
-    "Collation",
-    "Difference",
-    "Look",
-    "Looker",
-    "Reconcilable",
-    "Reconciler",
-    "ReconcilerMetrics",
-    "Schedule",
-    "Version",
-    "confirmed",
-]
+__all__ = ["Reconciler", "ReconcilerMetrics"]

@@ -2,7 +2,7 @@
 
 from tfoperator.workqueue.delaying_queue import DelayingQueue
 from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
-from tfoperator.workqueue.queue import PROCESSING_ID, Queue, ShutDown, Workers
+from tfoperator.workqueue.queue import PROCESSING_ID, Workers
 from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = [
@@ -12,8 +12,6 @@ __all__ = [
     "DelayingQueue",
     "Histogram",
     "MetricsProvider",
-    "Queue",
     "RateLimitingQueue",
-    "ShutDown",
     "Workers",
 ]

@@ -19,8 +19,13 @@ from hack.bench.micro.samples import NOW, pod_json, watch_line
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
-from tfoperator.controller import Create, Observed, Plan, PlanOptions, plan, status_patch
-from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Indexer, index_by_controller_uid, index_orphans
+from tfoperator.controller import PlanOptions
+from tfoperator.controller.execute.status import status_patch
+from tfoperator.controller.plan.actions import Create, Plan
+from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
+from tfoperator.informers.store import Indexer
 from tfoperator.kube.http.requests import encode
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.watch import HttpWatch

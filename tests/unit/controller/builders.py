@@ -20,9 +20,11 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
-from tfoperator.controller import Action, Create, Delete, Observed, OwnedKind, Patch, Plan, PlanOptions, plan
-from tfoperator.controller.plan.actions import ReplicaId
+from tfoperator.controller import OwnedKind, PlanOptions
+from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.conditions import find_condition
+from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateTerminated,

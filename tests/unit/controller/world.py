@@ -20,9 +20,10 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import restarted_by_rule, training_end
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
-from tfoperator.controller import Action, Create, Delete, DeleteReason, Observed, Patch, Plan, PlanOptions
-from tfoperator.controller.plan.actions import TakeStacks
+from tfoperator.controller import PlanOptions
+from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan, TakeStacks
 from tfoperator.controller.plan.conditions import find_condition, is_finished
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.restart import job_restarts_before
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import (

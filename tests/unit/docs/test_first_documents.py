@@ -31,7 +31,8 @@ from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.output_document import MalformedOutput, parse_output
 from tfoperator.pipeline.compiling.airflow import airflow_file
 from tfoperator.pipeline.compiling.argo import FINAL_EXIT_CODES, argo_workflow
-from tfoperator.reconciler import MAX_INTERVAL, Looker
+from tfoperator.reconciler.live import Looker
+from tfoperator.reconciler.schedule import MAX_INTERVAL
 
 ROOT = Path(__file__).resolve().parents[3]
 TABLES = re.findall(r"^\|.*\bdocuments\b.*\|\n\|[-|]+\n((?:\|.*\n)+)", (ROOT / "docs/tfjob.md").read_text(), re.M)

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from tests.support.clock import FakeClock
-from tfoperator.events import CorrelatedEvent, Correlator, ObjectReference, Occurrence
-from tfoperator.events.correlator import MAX_MESSAGE, bounded
+from tfoperator.events import ObjectReference
+from tfoperator.events.correlator import MAX_MESSAGE, CorrelatedEvent, Correlator, Occurrence, bounded
 
 JOB = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-1")
 PREFIX = "(combined from similar events): "

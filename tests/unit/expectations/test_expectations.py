@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import run_at_once
-from tfoperator.expectations import DEFAULT_TTL, ExpectationKey, Expectations
+from tfoperator.expectations import ExpectationKey, Expectations
+from tfoperator.expectations.expectations import DEFAULT_TTL
 
 WORKERS = ExpectationKey("uid-1", "Worker", "pods")
 PS = ExpectationKey("uid-1", "PS", "pods")

@@ -12,7 +12,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View, api_error
-from tfoperator.informers import CONTROLLER_UID_INDEX, SharedInformer, index_by_controller_uid
+from tfoperator.informers import CONTROLLER_UID_INDEX, index_by_controller_uid
+from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.kube.errors import ConnectionRefused, TransportError
 from tfoperator.kube.objects import Pod
 

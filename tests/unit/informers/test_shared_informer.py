@@ -10,15 +10,9 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.informers.support import Server, View, added, bookmark, deleted, modified, pod
-from tfoperator.informers import (
-    CONTROLLER_UID_INDEX,
-    IndexConflict,
-    IndexFunctionError,
-    InformerMetrics,
-    InformerStopped,
-    SharedInformer,
-    index_by_controller_uid,
-)
+from tfoperator.informers import CONTROLLER_UID_INDEX, InformerMetrics, index_by_controller_uid
+from tfoperator.informers.shared_informer import InformerStopped, SharedInformer
+from tfoperator.informers.store import IndexConflict, IndexFunctionError
 from tfoperator.kube.errors import ConnectionRefused
 from tfoperator.kube.objects import Pod
 

@@ -9,16 +9,8 @@ from hypothesis import strategies as st
 
 from tests.support.threads import run_at_once
 from tests.unit.informers.support import pod
-from tfoperator.informers import (
-    CONTROLLER_UID_INDEX,
-    ORPHANS_INDEX,
-    IndexConflict,
-    Indexer,
-    IndexFunctionError,
-    UnknownIndex,
-    index_by_controller_uid,
-    index_orphans,
-)
+from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
+from tfoperator.informers.store import IndexConflict, Indexer, IndexFunctionError, UnknownIndex
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
 NAMESPACE_INDEX = "namespace"

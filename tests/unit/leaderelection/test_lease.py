@@ -6,7 +6,8 @@ import pytest
 
 from tests.support.fake_api import FakeApi
 from tfoperator.kube.resources import LEASES
-from tfoperator.leaderelection import LeaseLock, LeaseRecord
+from tfoperator.leaderelection import LeaseLock
+from tfoperator.leaderelection.lease import LeaseRecord
 
 NOW = datetime(2026, 1, 1, 12, 30, 15, 120, tzinfo=UTC)
 RECORD = LeaseRecord("me", 15, NOW, NOW, 3)

@@ -8,7 +8,8 @@ import pytest
 
 from tests.support.eventually import eventually
 from tfoperator.operator.logging import JsonFormatter, TextFormatter
-from tfoperator.workqueue import Queue, Workers
+from tfoperator.workqueue import Workers
+from tfoperator.workqueue.queue import Queue
 
 
 def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRecord:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tfoperator.kube.identity import Identity
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
-from tfoperator.reconciler import Collation, Difference, Version, confirmed
+from tfoperator.reconciler.compare import Collation, Difference, Version, confirmed
 
 A1, A2, B1 = Version("a", "1"), Version("a", "2"), Version("b", "1")
 

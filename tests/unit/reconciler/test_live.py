@@ -15,13 +15,14 @@ from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, FakeWatch, api_error
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.informers import Indexer, Lister
+from tfoperator.informers import Lister
+from tfoperator.informers.store import Indexer
 from tfoperator.kube.errors import KubeError, TransportError
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.options import ListOptions, WatchOptions
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEvent
-from tfoperator.reconciler import Looker
+from tfoperator.reconciler.live import Looker
 
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.reconciler import Schedule
 from tfoperator.reconciler.last_comparison import LastComparison
+from tfoperator.reconciler.schedule import Schedule
 
 
 def compare(schedule: Schedule, now: float) -> frozenset[str]:

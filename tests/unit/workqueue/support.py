@@ -7,7 +7,8 @@ from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from tfoperator.workqueue import MetricsProvider, Queue, ShutDown
+from tfoperator.workqueue import MetricsProvider
+from tfoperator.workqueue.queue import Queue, ShutDown
 
 
 class Recorded:

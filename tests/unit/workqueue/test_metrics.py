@@ -5,7 +5,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from tests.support.clock import FakeClock
 from tests.unit.workqueue.support import RecordingMetrics, begin
-from tfoperator.workqueue import DURATION_BUCKETS, DelayingQueue, Queue
+from tfoperator.workqueue import DURATION_BUCKETS, DelayingQueue
+from tfoperator.workqueue.queue import Queue
 
 
 @pytest.fixture

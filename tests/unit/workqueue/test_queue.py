@@ -11,7 +11,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.workqueue.support import begin, work_until_shut_down
-from tfoperator.workqueue import Queue, ShutDown
+from tfoperator.workqueue.queue import Queue, ShutDown
 
 
 @pytest.fixture

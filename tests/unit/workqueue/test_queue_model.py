@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from tests.support.clock import FakeClock
-from tfoperator.workqueue import DelayingQueue, ShutDown
+from tfoperator.workqueue import DelayingQueue
+from tfoperator.workqueue.queue import ShutDown
 
 ITEMS = st.sampled_from("abcd")
 SECONDS = st.integers(min_value=-1, max_value=5)

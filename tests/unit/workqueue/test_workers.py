@@ -4,7 +4,8 @@ import threading
 
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tfoperator.workqueue import Queue, Workers
+from tfoperator.workqueue import Workers
+from tfoperator.workqueue.queue import Queue
 
 
 def test_every_item_is_processed_and_the_threads_have_their_name() -> None:

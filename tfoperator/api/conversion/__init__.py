@@ -5,18 +5,15 @@ other (`preserved`). v1alpha1 is converted to v1 only. No field is dropped silen
 has a note. `versions` determines the conversion that an object needs.
 """
 
-from tfoperator.api.conversion.preserved import V1_ONLY, V1ALPHA1_ONLY, V1ALPHA2_ONLY
-from tfoperator.api.conversion.result import Conversion, ConversionError, Note
+from tfoperator.api.conversion.preserved import V1_ONLY
+from tfoperator.api.conversion.result import Conversion, ConversionError
 from tfoperator.api.conversion.v1alpha2 import checked_v1alpha2_to_v1, v1_to_v1alpha2, v1alpha2_to_v1
 from tfoperator.api.conversion.versions import check, is_tfjob_kind, older_version, to_v1
 
 __all__ = [
-    "V1ALPHA1_ONLY",
-    "V1ALPHA2_ONLY",
     "V1_ONLY",
     "Conversion",
     "ConversionError",
-    "Note",
     "check",
     "checked_v1alpha2_to_v1",
     "is_tfjob_kind",

@@ -4,9 +4,9 @@
 API server, by GET and LIST alone, and omits those that it may not read.
 """
 
-from tfoperator.api.migration.cluster import ClusterFacts, Unread, cluster_findings
+from tfoperator.api.migration.cluster import cluster_findings
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.migration.jobs import job_findings
 from tfoperator.api.migration.reading import read_cluster
 
-__all__ = ["ClusterFacts", "Effort", "Finding", "Unread", "cluster_findings", "job_findings", "read_cluster"]
+__all__ = ["Effort", "Finding", "cluster_findings", "job_findings", "read_cluster"]

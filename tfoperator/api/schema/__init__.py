@@ -5,8 +5,7 @@
 combines them. The operator's process loads none of it.
 """
 
-from tfoperator.api.schema.crd import crd, crd_yaml, openapi_schema, versions_patch_yaml
-from tfoperator.api.schema.structs import Schema
+from tfoperator.api.schema.crd import crd, crd_yaml
 from tfoperator.api.schema.v1alpha2 import V1ALPHA2_TYPES
 
-__all__ = ["V1ALPHA2_TYPES", "Schema", "crd", "crd_yaml", "openapi_schema", "versions_patch_yaml"]
+__all__ = ["V1ALPHA2_TYPES", "crd", "crd_yaml"]

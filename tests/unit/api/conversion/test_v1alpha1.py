@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.api.samples import TEMPLATE
-from tfoperator.api.conversion import V1ALPHA1_ONLY, Conversion, ConversionError, check, to_v1
+from tfoperator.api.conversion import Conversion, ConversionError, check, to_v1
+from tfoperator.api.conversion.preserved import V1ALPHA1_ONLY
 from tfoperator.api.conversion.v1alpha1 import DEFAULT_PS_IMAGE
 
 

@@ -13,16 +13,15 @@ from tests.support.nested import TOO_MANY_LEVELS
 from tests.unit.api.samples import FULL_SPEC, TEMPLATE, tfjob
 from tfoperator.api.conversion import (
     V1_ONLY,
-    V1ALPHA2_ONLY,
     Conversion,
     ConversionError,
-    Note,
     check,
     checked_v1alpha2_to_v1,
     to_v1,
     v1_to_v1alpha2,
 )
-from tfoperator.api.conversion.preserved import MAX_ANNOTATIONS, check_restored, split_policy
+from tfoperator.api.conversion.preserved import MAX_ANNOTATIONS, V1ALPHA2_ONLY, check_restored, split_policy
+from tfoperator.api.conversion.result import Note
 from tfoperator.api.conversion.v1alpha2 import v1alpha2_to_v1
 from tfoperator.api.schema.crd import openapi_schema
 from tfoperator.operator.__main__ import MAX_NESTING

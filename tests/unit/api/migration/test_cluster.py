@@ -2,7 +2,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.api.migration import ClusterFacts, Effort, Finding, Unread, cluster_findings
+from tfoperator.api.migration import Effort, Finding, cluster_findings
+from tfoperator.api.migration.cluster import ClusterFacts, Unread
 from tfoperator.api.schema import crd
 
 

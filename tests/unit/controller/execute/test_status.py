@@ -6,7 +6,7 @@ from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import StaleCache
+from tfoperator.controller.ledger import StaleCache
 from tfoperator.kube.resources import PODS, SERVICES
 
 

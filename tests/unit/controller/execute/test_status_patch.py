@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.unit.controller.builders import NOW, after
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus
-from tfoperator.controller import status_patch
+from tfoperator.controller.execute.status import status_patch
 from tfoperator.kube import apply_merge_patch
 
 CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)

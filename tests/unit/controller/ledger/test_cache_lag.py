@@ -9,8 +9,8 @@ from tests.support.fake_api import api_error
 from tests.support.restorable_api import RestorableApi
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.controller import StaleCache, is_older
-from tfoperator.controller.ledger import CacheLag
+from tfoperator.controller import is_older
+from tfoperator.controller.ledger import CacheLag, StaleCache
 from tfoperator.expectations import Expectations
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import PODS, SERVICES

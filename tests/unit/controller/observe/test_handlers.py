@@ -9,7 +9,8 @@ from tfoperator.api import names
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.controller.observe.handlers import JobHandler, OwnedObjectHandler
 from tfoperator.expectations import Expectations, expectation_key
-from tfoperator.informers import Indexer, Lister
+from tfoperator.informers import Lister
+from tfoperator.informers.store import Indexer
 from tfoperator.kube.objects import ObjectMeta, OwnerReference, Pod, PodStatus
 
 replace = msgspec.structs.replace

@@ -15,8 +15,10 @@ from tests.unit.controller.builders import NOW, after, make_job, make_pod, plan_
 from tests.unit.controller.world import World
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import Comparison, Observed, Plan, PlanOptions
+from tfoperator.controller import Comparison, PlanOptions
+from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.status import only_counts_rise
 
 BOUND = 1.0

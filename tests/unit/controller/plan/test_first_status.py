@@ -10,8 +10,10 @@ from tests.support.eventually import eventually
 from tests.unit.controller.builders import NOW, make_job, make_pod, plan_for, services_of, started
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import ControllerOptions, Observed, Plan, PlanOptions
+from tfoperator.controller import ControllerOptions, PlanOptions
+from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import PODS
 

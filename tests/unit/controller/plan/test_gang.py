@@ -19,9 +19,12 @@ from tests.unit.controller.builders import (
     with_status,
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import AllowedNames, Create, Delete, Observed, Patch, PlanOptions, SchedulingRules
+from tfoperator.controller import PlanOptions, SchedulingRules
 from tfoperator.controller.observe.informers import PriorityClass, priorities_of
+from tfoperator.controller.plan.actions import Create, Delete, Patch
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
+from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod
 

@@ -23,9 +23,9 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, Network, TFJob
-from tfoperator.controller import UNIQUE_NAMES, Observed, PlanOptions
+from tfoperator.controller import UNIQUE_NAMES, PlanOptions
 from tfoperator.controller.plan.actions import DeleteReason, PhaseName
-from tfoperator.controller.plan.observed import Unseen
+from tfoperator.controller.plan.observed import Observed, Unseen
 from tfoperator.controller.pods.gang import gang_scheduler
 from tfoperator.kube.objects import Pod
 

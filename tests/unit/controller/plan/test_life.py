@@ -22,9 +22,8 @@ from tests.unit.controller.builders import (
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType, TFJob, decode_tfjob
-from tfoperator.controller import Observed
 from tfoperator.controller.plan.actions import DeleteReason
-from tfoperator.controller.plan.observed import UnkeptLogs
+from tfoperator.controller.plan.observed import Observed, UnkeptLogs
 from tfoperator.kube.objects import Pod
 
 C = ConditionType

@@ -7,7 +7,7 @@ import msgspec
 from tests.unit.controller.builders import make_job, make_pod, plan_for, services_of, started
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller import Observed
+from tfoperator.controller.plan.observed import Observed
 
 BEFORE, NOW = TrainingProgress(percentage=40, completion="40%"), TrainingProgress(percentage=99, completion="99%")
 

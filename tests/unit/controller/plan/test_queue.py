@@ -10,7 +10,7 @@ from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, pla
 from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import Observed
+from tfoperator.controller.plan.observed import Observed
 
 
 def queued(replicas: dict[str, Any] | None = None, *, suspend: bool = True, **spec: Any) -> TFJob:

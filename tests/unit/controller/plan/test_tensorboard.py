@@ -23,7 +23,9 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import Action, Create, Observed, Patch, PlanOptions
+from tfoperator.controller import PlanOptions
+from tfoperator.controller.plan.actions import Action, Create, Patch
+from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.deployments import Deployment, DeploymentStatus
 from tfoperator.kube.objects import ObjectMeta, Service

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from tests.unit.controller.builders import NOW, OPTIONS, after, make_job, make_pod, with_status
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller import Observed, plan
-from tfoperator.controller.plan.observed import QueueGate
+from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.kube.objects import (
     ContainerState,
     ContainerStateRunning,

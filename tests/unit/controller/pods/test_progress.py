@@ -7,7 +7,8 @@ import pytest
 
 from tests.unit.controller.builders import OPTIONS, TEMPLATE, make_job, planned
 from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
-from tfoperator.controller import Create, ProgressAccess
+from tfoperator.controller import ProgressAccess
+from tfoperator.controller.plan.actions import Create
 
 ACCESS = ProgressAccess("https://progress.system.svc", "-----BEGIN CERTIFICATE-----\n...")
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import no_threads_left
-from tfoperator.controller import AllowedNames
+from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.operator import Options, parse_options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
 

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.controller import AllowedNames, SchedulingRules
+from tfoperator.controller import SchedulingRules
+from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.operator import OptionsError, parse_options
 from tfoperator.operator.options.pod_settings import parse_accelerators, parse_scheduling
 
