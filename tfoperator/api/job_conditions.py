@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.status import JobCondition, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, TFJob
 
 PROGRESS_DEADLINE_EXCEEDED = "ProgressDeadlineExceeded"
@@ -18,7 +18,7 @@ BACKOFF_LIMIT_REACHED = "it has reached the specified backoff limit"
 
 def condition_of(job: TFJob, condition: str) -> JobCondition | None:
     """Return the condition of that type, whatever its status, or None."""
-    return next((found for found in job.status.conditions if found.type == condition), None)
+    return find_condition(job.status.conditions, condition)
 
 
 def ended_by_limit(failed: JobCondition) -> bool:
@@ -29,8 +29,7 @@ def ended_by_limit(failed: JobCondition) -> bool:
 
 def has_condition(job: TFJob, condition: str) -> bool:
     """Return whether the condition is true."""
-    found = condition_of(job, condition)
-    return found is not None and found.status == "True"
+    return status_of(job.status.conditions, condition) == "True"
 
 
 def final_condition(job: TFJob) -> JobCondition | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from tfoperator.api.conversion import ConversionError, check, older_version
 from tfoperator.api.defaults import default
+from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
@@ -140,7 +141,7 @@ def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterato
         )
         yield Finding(Effort.CHANGE, field, message, keep)
         return
-    let_go = _let_go(pods or (), failed=_has(job, ConditionType.FAILED))
+    let_go = _let_go(pods or (), failed=has_condition(job, ConditionType.FAILED))
     if let_go:
         named = ", ".join(let_go[:5]) + (" ..." if len(let_go) > 5 else "")
         message = f"is not set, the job has ended, and {len(let_go)} of its pods still run ({named}): they are stopped"
@@ -182,15 +183,12 @@ def _gang(job: TFJob) -> Iterator[Finding]:
 
 
 def _ended(job: TFJob) -> bool:
-    return _has(job, ConditionType.SUCCEEDED) or _has(job, ConditionType.FAILED)
+    return final_condition(job) is not None
 
 
 def _is_running(job: TFJob) -> bool:
-    return not _ended(job) and (_has(job, ConditionType.RUNNING) or _has(job, ConditionType.RESTARTING))
-
-
-def _has(job: TFJob, wanted: ConditionType) -> bool:
-    return any(one.type == wanted and one.status == "True" for one in job.status.conditions)
+    running = (ConditionType.RUNNING, ConditionType.RESTARTING)
+    return not _ended(job) and any(has_condition(job, one) for one in running)
 
 
 def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:

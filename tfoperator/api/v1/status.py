@@ -6,7 +6,7 @@ What is read back may have been edited by hand, so reading keeps what it underst
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -27,6 +27,20 @@ class JobCondition(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tr
     message: str = ""
     last_update_time: datetime | None = None
     last_transition_time: datetime | None = None
+
+
+def find_condition(conditions: Sequence[JobCondition], kind: str) -> JobCondition | None:
+    """Return the condition of that type, or None."""
+    for one in conditions:
+        if one.type == kind:
+            return one
+    return None
+
+
+def status_of(conditions: Sequence[JobCondition], kind: str) -> str:
+    """Return True, False or Unknown, as the condition of that type says; empty if there is none."""
+    found = find_condition(conditions, kind)
+    return "" if found is None else found.status
 
 
 class ReplicaStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

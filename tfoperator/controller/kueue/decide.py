@@ -19,7 +19,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.names import replica_of
 from tfoperator.api.queues import ADOPTED, POD_SET_LABEL, POD_SETS_ANNOTATION, PRIORITY_LABEL, queue_name
 from tfoperator.api.replica_pods import ENDED_PHASES
@@ -189,7 +189,7 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
 def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool) -> NextStatus:
     """Return the next status of a Workload, with what it says of pods that are ready and of those that have ended."""
     job, status = facts.job, NextStatus(workload, now)
-    status.report_readiness(admitted=admitted, ready=_is_ready(job))
+    status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
     status.reclaim({} if restarts_together(job) else _done(job, workload, facts.pods))
     return status
 
@@ -213,10 +213,6 @@ def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) 
     admission = workload.status.admission
     gate = QueueGate("Admitted", "" if admission is None else admission.cluster_queue, admitted=True)
     return Decision(gate, (*status.writes(), *reprice), copy)
-
-
-def _is_ready(job: TFJob) -> bool:
-    return any(one.type == ConditionType.READY and one.status == "True" for one in job.status.conditions)
 
 
 def _why_closed(workload: Workload) -> QueueGate:

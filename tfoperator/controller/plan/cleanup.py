@@ -30,10 +30,10 @@ from tfoperator.api.job_conditions import ended_by_limit
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
+from tfoperator.api.v1.status import find_condition
 from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
-from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost

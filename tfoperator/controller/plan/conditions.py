@@ -10,17 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
-from tfoperator.api.v1.status import JobCondition
+from tfoperator.api.v1.status import JobCondition, find_condition, status_of
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.base.clock import whole_second
-
-
-def find_condition(conditions: Sequence[JobCondition], condition: ConditionType) -> JobCondition | None:
-    """Return the condition of that type, or None."""
-    for candidate in conditions:
-        if candidate.type == condition:
-            return candidate
-    return None
 
 
 def is_finished(conditions: Sequence[JobCondition]) -> bool:
@@ -42,14 +34,13 @@ class Conditions:
 
     def is_true(self, condition: ConditionType) -> bool:
         """Return whether the condition is there and true."""
-        found = self.get(condition)
-        return found is not None and found.status == "True"
+        return status_of(self._items, condition) == "True"
 
     @property
     def held_before(self) -> bool:
         """Whether the job was suspended, or waited in its queue, when this plan began."""
-        admitted = find_condition(self._current, ConditionType.ADMITTED)
-        return self._was_true(ConditionType.SUSPENDED) or (admitted is not None and admitted.status == "False")
+        suspended = status_of(self._current, ConditionType.SUSPENDED) == "True"
+        return suspended or status_of(self._current, ConditionType.ADMITTED) == "False"
 
     def set(self, condition: ConditionType, status: str, reason: str, message: str) -> bool:
         """Set a condition; return whether that changed anything.
@@ -94,11 +85,8 @@ class Conditions:
         return frozenset(
             ConditionType(item.type)
             for item in self._items
-            if item.status == "True" and item.type in _KNOWN_TYPES and not self._was_true(item.type)
+            if item.status == "True" and item.type in _KNOWN_TYPES and status_of(self._current, item.type) != "True"
         )
-
-    def _was_true(self, condition: str) -> bool:
-        return any(old.type == condition and old.status == "True" for old in self._current)
 
 
 _KNOWN_TYPES = frozenset(ConditionType)

@@ -20,10 +20,9 @@ import msgspec
 from tfoperator.api.names import MAX_RESTARTS, replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.templates import restarts_in_pod
-from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.api.v1.status import ReplicaStatus, find_condition
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.base.clock import epoch_seconds, seconds_between
-from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.in_place import judge_running, note_returns, restarts_by_kubelet, was_left_alone
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import (

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.queues import queue_name
+from tfoperator.api.v1.status import find_condition, status_of
 from tfoperator.api.v1.types import ConditionType, ReplicaType
-from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import ignored_topology
 from tfoperator.controller.plan.in_place_reports import report_old_kubelets, report_old_server, report_returns
@@ -80,10 +80,9 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
         _set_false_if_there(draft, condition, "TFJobQueued", message)
     conditions.remove(ConditionType.RESTARTING)
-    before = conditions.get(ConditionType.ADMITTED)
-    conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
-    if before is None or before.status != "False":
+    if status_of(draft.job.status.conditions, ConditionType.ADMITTED) != "False":
         draft.event("Normal", "TFJobQueued", message)
+    conditions.set(ConditionType.ADMITTED, "False", gate.reason, message)
 
 
 def report_progress(draft: Draft, known: Situation) -> None:
@@ -151,11 +150,9 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
     conditions, name = draft.conditions, draft.job.metadata.name
     match stall.state:
         case StallState.STALLED:
-            before = conditions.get(ConditionType.STALLED)
-            if conditions.set(ConditionType.STALLED, "True", PROGRESS_DEADLINE_EXCEEDED, stall.message) and (
-                before is None or before.status != "True"
-            ):
+            if not conditions.is_true(ConditionType.STALLED):
                 draft.event("Warning", "Stalled", stall.message)
+            conditions.set(ConditionType.STALLED, "True", PROGRESS_DEADLINE_EXCEEDED, stall.message)
         case StallState.UNKNOWN:
             if conditions.set(ConditionType.STALLED, "Unknown", "NothingToTell", stall.message):
                 draft.event("Warning", "ProgressUnknown", stall.message)

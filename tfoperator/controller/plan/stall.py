@@ -21,11 +21,10 @@ from itertools import pairwise
 
 import msgspec
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.status import TrainingProgress, find_condition
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, RunPolicy, TFJob
 from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
-from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
@@ -91,19 +90,15 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
     Of an elastic job, workers may come and go while the others train on.
     """
-    conditions = job.status.conditions
-    running = find_condition(conditions, ConditionType.RUNNING)
-    if running is None or running.status != "True" or running.last_transition_time is None:
+    true = [one for one in job.status.conditions if one.status == "True"]
+    since = {one.type: one.last_transition_time for one in true if one.last_transition_time is not None}
+    if ConditionType.RUNNING not in since:
         return None
     if not job.spec.enable_dynamic_worker and any(
         replica.state in _MOVING_STATES for group in groups for replica in group.replicas
     ):
         return None
-    ready = find_condition(conditions, ConditionType.READY)
-    starts = [running.last_transition_time]
-    if ready is not None and ready.status == "True" and ready.last_transition_time is not None:
-        starts.append(ready.last_transition_time)
-    return max(starts, key=utc)
+    return max((since[one] for one in (ConditionType.RUNNING, ConditionType.READY) if one in since), key=utc)
 
 
 # By reports.
@@ -155,10 +150,10 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
     again = min(max(clock.deadline / 2, _MIN_LOOK_PERIOD), _MAX_LOOK_PERIOD)
     if looked is None or seconds_between(last, looked) < clock.deadline:
         before = find_condition(job.status.conditions, ConditionType.STALLED)
-        kept = before is not None and before.status == "True"
-        # Until the logs have been read again, repeat the last message.
-        state = StallState.STALLED if kept else StallState.GOES_ON
-        message = before.message if before is not None and kept else ""
+        state, message = StallState.GOES_ON, ""
+        if before is not None and before.status == "True":
+            # Until the logs have been read again, repeat the last message.
+            state, message = StallState.STALLED, before.message
         return Stall(state=state, message=message, look_again=again, look_at=all_pods, newer_than=last)
     since = seconds_between(looked, clock.now)
     look_at = all_pods if since >= again else ()

@@ -13,10 +13,18 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 import msgspec
 
 from tfoperator.api.names import replicas_selector
-from tfoperator.api.v1.status import JobCondition, JobUsage, ReplicaStatus, TFJobStatus, format_indexes, parse_indexes
+from tfoperator.api.v1.status import (
+    JobCondition,
+    JobUsage,
+    ReplicaStatus,
+    TFJobStatus,
+    format_indexes,
+    parse_indexes,
+    status_of,
+)
 from tfoperator.api.v1.types import ConditionType, Network, ReplicaType, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.conditions import find_condition, is_finished
+from tfoperator.controller.plan.conditions import is_finished
 from tfoperator.controller.plan.observed import Observed, PlanOptions, clean_pod_policy
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, has_record
 from tfoperator.controller.plan.verdict import Situation, Stage
@@ -78,17 +86,12 @@ def phase_of(conditions: Sequence[JobCondition], statuses: Iterable[ReplicaStatu
     interpret the spec.
     """
     if is_finished(conditions):
-        succeeded = find_condition(conditions, ConditionType.SUCCEEDED)
-        return "Succeeded" if succeeded is not None and succeeded.status == "True" else "Failed"
-    running = find_condition(conditions, ConditionType.RUNNING)
-    if running is not None and running.status == "Unknown":
+        return "Succeeded" if status_of(conditions, ConditionType.SUCCEEDED) == "True" else "Failed"
+    running = status_of(conditions, ConditionType.RUNNING)
+    if running == "Unknown":
         return "Unknown"
-    if running is not None and running.status == "True":
-        return "Running"
-    restarting = find_condition(conditions, ConditionType.RESTARTING)
-    if restarting is not None and restarting.status == "True" and any(status.active for status in statuses):
-        return "Running"
-    return "Pending"
+    restarts = status_of(conditions, ConditionType.RESTARTING) == "True"
+    return "Running" if running == "True" or (restarts and any(status.active for status in statuses)) else "Pending"
 
 
 def readiness(groups: Iterable[ReplicaGroup]) -> tuple[int, int, int]:
