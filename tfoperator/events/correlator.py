@@ -59,25 +59,19 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
     last_seen: datetime
 
 
-class _Similar:
+class _Similar(msgspec.Struct):
     """The distinct messages lately seen for one object, type and reason."""
 
-    __slots__ = ("last", "messages")
-
-    def __init__(self, last: float) -> None:
-        self.messages: set[str] = set()
-        self.last = last
+    last: float
+    messages: set[str] = set()
 
 
-class _Counted:
+class _Counted(msgspec.Struct):
     """One event on the API server."""
 
-    __slots__ = ("count", "first_seen", "name")
-
-    def __init__(self, name: str, first_seen: datetime) -> None:
-        self.name = name
-        self.first_seen = first_seen
-        self.count = 0
+    name: str
+    first_seen: datetime
+    count: int = 0
 
 
 class Correlator:

@@ -41,14 +41,11 @@ def expectation_key(owner_uid: str, replica_type: str | None, kind: str) -> Expe
     return ExpectationKey(owner_uid, (replica_type or "").lower(), kind)
 
 
-class _Outstanding:
+class _Outstanding(msgspec.Struct):
     """The changes still awaited under one key; mutable, guarded by the lock of its `Expectations`."""
 
-    __slots__ = ("creations", "deletions")
-
-    def __init__(self) -> None:
-        self.creations = 0  # negative when more was seen than expected
-        self.deletions: set[str] = set()
+    creations: int = 0  # negative when more was seen than expected
+    deletions: set[str] = set()
 
     @property
     def fulfilled(self) -> bool:
@@ -147,16 +144,12 @@ class Expectations:
             evicted = self._take_evicted()
         self._report(evicted)
 
-    def raise_creations(self, key: ExpectationKey, count: int) -> None:
-        """Expect `count` more creations under a key that is set; no-op otherwise. The TTL is not restarted."""
+    def creation_observed(self, key: ExpectationKey) -> None:
+        """Note that one creation was seen, or failed. No-op under a key that isn't set; may go below zero."""
         with self._lock:
             outstanding = self._cache.find(key)
             if outstanding is not None:
-                outstanding.creations += count
-
-    def creation_observed(self, key: ExpectationKey) -> None:
-        """Note that one creation was seen, or failed. No-op under a key that isn't set; may go below zero."""
-        self.raise_creations(key, -1)
+                outstanding.creations -= 1
 
     def deletion_observed(self, key: ExpectationKey, uid: str) -> bool:
         """Note that the deletion of `uid` was seen, or failed. Only a UID that is pending counts.

@@ -58,12 +58,6 @@ class ExpectationsModel(RuleBasedStateMachine):
         self.expectations.expect_deletions(key, uids)
         self._set(key).deletions |= uids
 
-    @rule(key=keys, count=counts)
-    def raise_creations(self, key: ExpectationKey, count: int) -> None:
-        self.expectations.raise_creations(key, count)
-        if key in self.entries:
-            self.entries[key].creations += count
-
     @rule(key=keys)
     def observe_creation(self, key: ExpectationKey) -> None:
         self.expectations.creation_observed(key)

@@ -40,39 +40,21 @@ class Remembered(msgspec.Struct, frozen=True):
     usage: JobUsage | None = None
 
 
-class _Entry:
-    __slots__ = (
-        "comparison",
-        "failed",
-        "generation",
-        "known_since",
-        "no_room_since",
-        "problems",
-        "refusals",
-        "settled",
-        "source",
-        "spec",
-        "uncounted",
-        "usage",
-        "warned",
-        "written_at",
-    )
-
-    def __init__(self, known_since: float) -> None:
-        self.known_since = known_since
-        self.failed: Mapping[str, int] = {}
-        self.generation = -1
-        self.source: TFJobSpec | None = None
-        self.spec: TFJobSpec | None = None
-        self.problems: tuple[str, ...] = ()
-        self.refusals: tuple[str, ...] = ()
-        self.comparison: Comparison | None = None
-        self.settled: frozenset[str] | None = None
-        self.uncounted: tuple[str, ...] = ()
-        self.usage: JobUsage | None = None
-        self.written_at = -math.inf
-        self.no_room_since: float | None = None
-        self.warned: set[str] = set()
+class _Entry(msgspec.Struct):
+    known_since: float = 0.0
+    failed: Mapping[str, int] = {}
+    generation: int = -1
+    source: TFJobSpec | None = None
+    spec: TFJobSpec | None = None
+    problems: tuple[str, ...] = ()
+    refusals: tuple[str, ...] = ()
+    comparison: Comparison | None = None
+    settled: frozenset[str] | None = None
+    uncounted: tuple[str, ...] = ()
+    usage: JobUsage | None = None
+    written_at: float = -math.inf
+    no_room_since: float | None = None
+    warned: set[str] = set()
 
 
 class JobMemory:
@@ -119,8 +101,8 @@ class JobMemory:
         Returns False if it can't be recorded, because the job is gone or its generation is not known.
         """
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is None or generation <= 0 or entry.generation != generation:
+            entry = self._of(uid)
+            if generation <= 0 or entry.generation != generation:
                 return False
             if problem not in entry.refusals:
                 entry.refusals = (*entry.refusals, problem)
@@ -138,9 +120,7 @@ class JobMemory:
     def no_room(self, uid: str, now: float) -> float:
         """Note that a quota has no room for a pod of the job; return for how many seconds. `now` is monotonic."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is None:
-                return 0.0
+            entry = self._of(uid)
             if entry.no_room_since is None:
                 entry.no_room_since = now
             return now - entry.no_room_since
@@ -148,24 +128,19 @@ class JobMemory:
     def has_room(self, uid: str) -> None:
         """Note that all pods of the job that were to be created have been."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None:
-                entry.no_room_since = None
+            self._of(uid).no_room_since = None
 
     def compared(self, uid: str, comparison: Comparison) -> None:
         """Record a comparison with the next status write, and retry requests that were refused."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None:
-                entry.comparison = comparison
-                entry.refusals = ()
+            entry = self._of(uid)
+            entry.comparison = comparison
+            entry.refusals = ()
 
     def recorded(self, uid: str, status: TFJobStatus, now: float) -> None:
         """Note that the API server has this status since `now` (monotonic), and perhaps with it the comparison."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is None:
-                return
+            entry = self._of(uid)
             comparison = entry.comparison
             if comparison is not None and status.last_reconcile_time == whole_second(comparison.time):
                 entry.comparison = None
@@ -174,28 +149,24 @@ class JobMemory:
     def used(self, uid: str, usage: JobUsage | None) -> None:
         """Remember what a plan made of the job's usage, whether its status is written or not; an older one is left."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None and usage is not None and (entry.usage is None or usage.time >= entry.usage.time):
+            entry = self._of(uid)
+            if usage is not None and (entry.usage is None or usage.time >= entry.usage.time):
                 entry.usage = usage
 
     def usage(self, uid: str) -> JobUsage | None:
         """Return the newest argument of `used`; None for a job that is not remembered."""
         with self._lock:
-            entry = self._entries.get(uid)
-            return None if entry is None else entry.usage
+            return self._of(uid).usage
 
     def failed(self, uid: str) -> Mapping[str, int]:
         """Return the last argument of `note_failed`."""
         with self._lock:
-            entry = self._entries.get(uid)
-            return {} if entry is None else entry.failed
+            return self._of(uid).failed
 
     def note_failed(self, uid: str, failed: Mapping[str, int]) -> None:
         """Remember the replicas that could not be created at the last try, numbered as in `slow_start`."""
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None:
-                entry.failed = failed
+            self._of(uid).failed = failed
 
     def settle(self, uid: str, versions: frozenset[str] | None) -> None:
         """Note that the last sync found nothing to do or await, with the job's objects at these versions.
@@ -203,15 +174,13 @@ class JobMemory:
         None if it did. Later syncs retry requests that the API server refuses.
         """
         with self._lock:
-            entry = self._entries.get(uid)
-            if entry is not None:
-                entry.settled = None if entry.refusals else versions
+            entry = self._of(uid)
+            entry.settled = None if entry.refusals else versions
 
     def settled(self, uid: str) -> frozenset[str] | None:
         """Return the last argument of `settle`."""
         with self._lock:
-            entry = self._entries.get(uid)
-            return None if entry is None else entry.settled
+            return self._of(uid).settled
 
     def forget(self, uid: str) -> None:
         """Forget a job that is gone."""
@@ -222,6 +191,10 @@ class JobMemory:
         """Return the number of jobs that are remembered."""
         with self._lock:
             return len(self._entries)
+
+    def _of(self, uid: str) -> _Entry:
+        """Return what is remembered of a job, under the lock; of a forgotten one an entry that nothing keeps."""
+        return self._entries.get(uid) or _Entry()
 
     @staticmethod
     def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:

@@ -118,22 +118,20 @@ def _fill(group: ReplicaGroup, by_index: dict[int, list[Pod]], now: datetime, op
 def _without_pod(group: ReplicaGroup, index: int) -> Replica:
     restarts = group.counts.get(index, 0)
     if index in group.completed:
-        return Replica(index, None, ReplicaState.SUCCEEDED, restarts)
+        return Replica(index, None, ReplicaState.SUCCEEDED, restarts, restarts)
     if index in group.failed_before:
-        return Replica(index, None, ReplicaState.FAILED, restarts)
+        return Replica(index, None, ReplicaState.FAILED, restarts, restarts)
     if index not in group.started_before:
-        return Replica(index, None, ReplicaState.MISSING, restarts)
-    replica = Replica(index, None, ReplicaState.VANISHED, restarts)
-    replica.restarts += 1
-    replica.cause = "its pod was deleted"
+        return Replica(index, None, ReplicaState.MISSING, restarts, restarts)
     group.kept_started.add(index)
-    return replica
+    return Replica(index, None, ReplicaState.VANISHED, restarts + 1, restarts, "its pod was deleted")
 
 
 def _with_pod(group: ReplicaGroup, index: int, pod: Pod, now: datetime, options: PlanOptions) -> Replica:
     noted = group.counts.get(index, 0)
     so_far = restarts_so_far(pod)
-    replica = Replica(index, pod, ReplicaState.PENDING, noted if noted > so_far else so_far)
+    counted = noted if noted > so_far else so_far
+    replica = Replica(index, pod, ReplicaState.PENDING, counted, counted)
     if index in group.completed:
         replica.state = ReplicaState.SUCCEEDED
         return replica

@@ -32,7 +32,7 @@ class ReplicaState(Enum):
 ENDED_STATES = (ReplicaState.SUCCEEDED, ReplicaState.FAILED)
 
 
-class Replica:
+class Replica(msgspec.Struct):
     """One index of a replica type. Built for one plan and not shared; `wait` is seconds until a failed pod's restart.
 
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
@@ -40,30 +40,17 @@ class Replica:
     have restarted its container, and did not.
     """
 
-    __slots__ = (
-        "cause",
-        "counted",
-        "exit_code",
-        "index",
-        "newly_restarting",
-        "pod",
-        "ready",
-        "restarts",
-        "state",
-        "unaided",
-        "wait",
-    )
-
-    def __init__(self, index: int, pod: Pod | None, state: ReplicaState, counted: int) -> None:
-        self.index = index
-        self.pod = pod
-        self.state = state
-        self.restarts = self.counted = counted
-        self.cause = ""
-        self.exit_code: int | None = None
-        self.wait: float | None = None
-        self.newly_restarting = False
-        self.ready = self.unaided = False
+    index: int
+    pod: Pod | None
+    state: ReplicaState
+    restarts: int
+    counted: int
+    cause: str = ""
+    exit_code: int | None = None
+    wait: float | None = None
+    newly_restarting: bool = False
+    ready: bool = False
+    unaided: bool = False
 
     def restart(self, so_far: int, noted: int, cause: str) -> None:
         """Restart it after `so_far` restarts, of which the status has recorded `noted`."""
@@ -85,26 +72,6 @@ class ReplicaGroup(DesiredReplicas):
     None if it isn't. With `in_place` kubelets restart the containers, and `returned` are the replicas whose restarts
     were over when they were first seen.
     """
-
-    __slots__ = (
-        "completed",
-        "counts",
-        "duplicates",
-        "failed",
-        "failed_before",
-        "in_place",
-        "job_restarts",
-        "kept_started",
-        "newly_failed",
-        "outliving",
-        "replicas",
-        "restarting_since",
-        "restarts",
-        "returned",
-        "started_before",
-        "succeeded",
-        "surplus",
-    )
 
     def __init__(
         self, replica_type: ReplicaType, spec: ReplicaSpec | None, old: ReplicaStatus, job_restarts: int

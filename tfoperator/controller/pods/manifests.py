@@ -49,8 +49,6 @@ class DesiredReplicas:
     `size` is from 0 to MAX_REPLICAS, and `policy` is Never where the spec names none that is known.
     """
 
-    __slots__ = ("policy", "size", "spec", "type")
-
     def __init__(self, replica_type: ReplicaType, spec: ReplicaSpec | None) -> None:
         self.type = replica_type
         self.spec = spec
