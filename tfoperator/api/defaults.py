@@ -12,9 +12,7 @@ from collections import Counter
 import msgspec
 
 from tfoperator.api.names import parse_replica_type
-from tfoperator.api.v1.types import ReplicaSpec, RestartPolicy, RunPolicy, SuccessPolicy, TFJob
-
-_EMPTY_RUN_POLICY = RunPolicy()
+from tfoperator.api.v1.types import ReplicaSpec, RestartPolicy, SuccessPolicy, TFJob
 
 
 def default(job: TFJob) -> TFJob:
@@ -25,7 +23,6 @@ def default(job: TFJob) -> TFJob:
     unset: that differs from each of its values. So does `network`, which the operator chooses.
     """
     spec = job.spec
-    run_policy = spec.run_policy or _EMPTY_RUN_POLICY
     return msgspec.structs.replace(
         job,
         spec=msgspec.structs.replace(
@@ -35,9 +32,9 @@ def default(job: TFJob) -> TFJob:
                 for key, replica in normalise_replica_types(spec.tf_replica_specs).items()
             },
             run_policy=msgspec.structs.replace(
-                run_policy,
-                clean_pod_policy=run_policy.clean_pod_policy or None,
-                suspend=bool(run_policy.suspend),
+                spec.policy,
+                clean_pod_policy=spec.policy.clean_pod_policy or None,
+                suspend=spec.suspended,
             ),
             success_policy=spec.success_policy or SuccessPolicy.DEFAULT,
             enable_dynamic_worker=bool(spec.enable_dynamic_worker),

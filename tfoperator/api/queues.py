@@ -56,8 +56,7 @@ _UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStal
 
 def is_multikueue(job: TFJob) -> bool:
     """Return whether the job runs on another cluster, and no operator of this one handles it."""
-    policy = job.spec.run_policy
-    return policy is not None and policy.managed_by == MANAGED_BY_MULTIKUEUE
+    return job.spec.policy.managed_by == MANAGED_BY_MULTIKUEUE
 
 
 def not_carried(job: TFJob) -> tuple[str, ...]:
@@ -65,8 +64,7 @@ def not_carried(job: TFJob) -> tuple[str, ...]:
 
     MultiKueue knows the Go operator's fields only, and omits the others.
     """
-    policy = job.spec.run_policy or RunPolicy()
-    return (*_fields_set(job.spec, "spec"), *_fields_set(policy, "spec.runPolicy"))
+    return (*_fields_set(job.spec, "spec"), *_fields_set(job.spec.policy, "spec.runPolicy"))
 
 
 def _fields_set(struct: TFJobSpec | RunPolicy, path: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
-from tfoperator.api.v1.types import ConditionType, RestartPolicy, RunPolicy, TFJob, decode_tfjob
+from tfoperator.api.v1.types import ConditionType, RestartPolicy, TFJob, decode_tfjob
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube.objects import Pod
 
@@ -71,18 +71,15 @@ _CHIEFS = ("Chief", "Master")
 
 
 def _by_others(job: TFJob) -> Iterator[Finding]:
-    policy = job.spec.run_policy or RunPolicy()
-    message = f"belongs to {policy.managed_by}: it is left alone, as before"
+    message = f"belongs to {job.spec.policy.managed_by}: it is left alone, as before"
     yield Finding(Effort.NOTE, "spec.runPolicy.managedBy", message)
 
 
 def _is_others(job: TFJob) -> bool:
-    policy = job.spec.run_policy or RunPolicy()
-    return (policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
+    return (job.spec.policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
 
 
 def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
-    policy = job.spec.run_policy or RunPolicy()
     never = [name for name, replica in job.spec.tf_replica_specs.items()
              if replica is not None and replica.restart_policy in (RestartPolicy.NEVER, None)]  # fmt: skip
     if never:
@@ -92,7 +89,7 @@ def _restarts(job: TFJob, pods: Sequence[Pod] | None) -> Iterator[Finding]:
         )
         field = f"spec.tfReplicaSpecs[{never[0]}].restartPolicy"
         yield Finding(Effort.CHANGE, field, message, "backoffLimit: 0 keeps a job from being started again")
-    limit = policy.backoff_limit
+    limit = job.spec.policy.backoff_limit
     if limit is None:
         return
     field = "spec.runPolicy.backoffLimit"
@@ -114,7 +111,7 @@ def _restarts_so_far(pods: Sequence[Pod]) -> int:
 
 
 def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
-    seconds = (job.spec.run_policy or RunPolicy()).active_deadline_seconds
+    seconds = job.spec.policy.active_deadline_seconds
     if seconds is None:
         return
     field = "spec.runPolicy.activeDeadlineSeconds"
@@ -129,8 +126,7 @@ def _deadline(job: TFJob, now: datetime) -> Iterator[Finding]:
 
 
 def _clean_up(job: TFJob, pods: Sequence[Pod] | None, *, ended: bool) -> Iterator[Finding]:
-    policy = job.spec.run_policy or RunPolicy()
-    if policy.clean_pod_policy:
+    if job.spec.policy.clean_pod_policy:
         return
     field = "spec.runPolicy.cleanPodPolicy"
     keep = "cleanPodPolicy: None in the job, or --default-clean-pod-policy=None for all, keeps the Go operator's way"
@@ -159,7 +155,7 @@ def _let_go(pods: Sequence[Pod], *, failed: bool) -> list[str]:
 
 
 def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
-    seconds = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
+    seconds = job.spec.policy.ttl_seconds_after_finished
     completed = job.status.completion_time
     if seconds is None or completed is None or not _ended(job):
         return
@@ -170,7 +166,7 @@ def _time_to_live(job: TFJob, now: datetime) -> Iterator[Finding]:
 
 
 def _gang(job: TFJob) -> Iterator[Finding]:
-    scheduling = (job.spec.run_policy or RunPolicy()).scheduling_policy
+    scheduling = job.spec.policy.scheduling_policy
     if scheduling is None or _ended(job):
         return
     path = "spec.runPolicy.schedulingPolicy"

@@ -148,6 +148,9 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     managed_by: str | None = None
 
 
+_NO_POLICY = RunPolicy()
+
+
 class Checkpoint(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Where the replicas keep checkpoints: a volume that all of them see, with a directory per job.
 
@@ -204,9 +207,14 @@ class TFJobSpec(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     progress: ProgressReporting | None = None
 
     @property
+    def policy(self) -> RunPolicy:
+        """The run policy; one without settings where there is none."""
+        return self.run_policy or _NO_POLICY
+
+    @property
     def suspended(self) -> bool:
         """Whether `runPolicy.suspend` is true."""
-        return self.run_policy is not None and bool(self.run_policy.suspend)
+        return bool(self.policy.suspend)
 
 
 class TFJob(HasMetadata, frozen=True, rename="camel"):

@@ -178,8 +178,7 @@ def _validate_replica(path: str, key: str, replica: ReplicaSpec | None) -> Itera
 
 
 def _validate_run_policy(spec: TFJobSpec) -> Iterator[Problem]:
-    policy = spec.run_policy or RunPolicy()
-    path = "spec.runPolicy"
+    policy, path = spec.policy, "spec.runPolicy"
     yield from check_one_of(member(path, "cleanPodPolicy"), policy.clean_pod_policy, CleanPodPolicy)
     yield from check_range(member(path, "ttlSecondsAfterFinished"), policy.ttl_seconds_after_finished, 0, INT32_MAX)
     deadline = policy.active_deadline_seconds

@@ -53,7 +53,6 @@ def _minimum_in_context(spec: TFJobSpec, minimum: IntOrPercent, workers: list[Re
     for worker in workers:
         if isinstance(minimum, int) and minimum > worker.desired:
             yield warning(_MINIMUM, f"is {minimum}, but there are {worker.desired} workers: it means all of them")
-    policy = spec.run_policy.clean_pod_policy if spec.run_policy is not None else None
-    if policy not in (CleanPodPolicy.ALL, CleanPodPolicy.RUNNING):
+    if spec.policy.clean_pod_policy not in (CleanPodPolicy.ALL, CleanPodPolicy.RUNNING):
         message = "leaves the other workers running after the job's success: cleanPodPolicy Running stops them"
         yield warning(_MINIMUM, message)

@@ -10,7 +10,7 @@ import msgspec
 
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import TFJOBS, RunPolicy, SchedulingPolicy, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import Facts, decide, occupies
 from tfoperator.controller.kueue.objects import (
@@ -228,7 +228,7 @@ class QueueKeeper:
 
 def _class_of_pods(job: TFJob) -> str:
     """Return the PriorityClass of the job, or of the first of its templates that names one."""
-    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     templates = (template_dict(one.template) for one in job.spec.tf_replica_specs.values() if one is not None)
     named = ((one.get("spec") or {}).get("priorityClassName") for one in templates)
     return policy.priority_class or next(filter(None, named), "")

@@ -16,7 +16,7 @@ from tfoperator.api.names import LABEL_REPLICA_INDEX
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LABEL, POD_SETS_ANNOTATION, queue_name
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RunPolicy, SchedulingPolicy, TFJob
+from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
 from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor, Workload
 from tfoperator.controller.pods.bodies import owner_reference
 
@@ -68,10 +68,9 @@ def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
         for containers in ("containers", "initContainers"):
             if pod.get(containers):
                 pod[containers] = [_without_doubles(one) for one in pod[containers]]
-        size = 1 if spec.replicas is None else spec.replicas
         one = {
             "name": kind.lower(),
-            "count": size,
+            "count": spec.desired,
             "template": {"metadata": kept, "spec": pod},
             "topologyRequest": _topology(metadata.get("annotations") or {}),
         }
@@ -108,14 +107,10 @@ def _topology(annotations: Mapping[str, str]) -> dict[str, Any]:
 
 def _least_workers(job: TFJob) -> int | None:
     """Return with how few workers an elastic job is content: its `minAvailable` without the other replicas."""
-    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     if not job.spec.enable_dynamic_worker or policy.min_available is None:
         return None
-    sizes = {
-        kind: 1 if spec.replicas is None else spec.replicas
-        for kind, spec in job.spec.tf_replica_specs.items()
-        if spec is not None
-    }
+    sizes = {kind: spec.desired for kind, spec in job.spec.tf_replica_specs.items() if spec is not None}
     workers = sizes.pop(ReplicaType.WORKER, 0)
     least = max(policy.min_available - sum(sizes.values()), 1)
     return least if least < workers else None
@@ -222,7 +217,7 @@ def admitted_job(job: TFJob, found: Mapping[str, Placement], default_ps_image: s
             _ask_for_a_place(metadata["annotations"], pod)
         pod["tolerations"] = _joined(pod.get("tolerations") or (), place.tolerations)
         # Never more than asked for: a job that was made smaller goes on with what it needs until it is admitted anew.
-        size = min(place.count, 1 if spec.replicas is None else spec.replicas)
+        size = min(place.count, spec.desired)
         raw = msgspec.Raw(msgspec.json.encode(template))
         specs[kind] = msgspec.structs.replace(spec, replicas=size, template=raw)
     return msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs=specs))

@@ -158,10 +158,9 @@ class Observer:
         )
         claimed = self._claimer.claim(job)
         archive = self._archive
-        policy = job.spec.run_policy
         # Jobs without a deadline need no lookup.
-        watched = policy is not None and policy.progress_deadline_seconds is not None
-        ends = policy is not None and policy.active_deadline_seconds is not None
+        watched = job.spec.policy.progress_deadline_seconds is not None
+        ends = job.spec.policy.active_deadline_seconds is not None
         logs = self._witnesses.logs if watched else None
         stacks = self._witnesses.stacks if watched or ends else None
         return Observed(

@@ -31,7 +31,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, re
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.v1.status import find_condition
-from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, RunPolicy, TFJob
+from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
@@ -74,7 +74,7 @@ def time_to_live_left(job: TFJob, now: datetime) -> float | None:
     """
     if MULTIKUEUE_ORIGIN_LABEL in job.metadata.labels:
         return None
-    ttl = (job.spec.run_policy or RunPolicy()).ttl_seconds_after_finished
+    ttl = job.spec.policy.ttl_seconds_after_finished
     if ttl is None:
         return None
     ended = job.status.completion_time

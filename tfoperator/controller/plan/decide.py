@@ -80,8 +80,7 @@ def plan(observed: Observed, now: datetime, options: PlanOptions) -> Plan:
 
 def is_managed_by_others(job: TFJob) -> bool:
     """Return whether `runPolicy.managedBy` gives the job to another controller."""
-    policy = job.spec.run_policy
-    return policy is not None and bool(policy.managed_by) and policy.managed_by != MANAGED_BY_OPERATOR
+    return (job.spec.policy.managed_by or MANAGED_BY_OPERATOR) != MANAGED_BY_OPERATOR
 
 
 def _without_strangers(observed: Observed) -> Observed:
@@ -204,8 +203,7 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
         # network that they have when they are gone.
         start = whole_second(now)
     known = Situation(observed, now, draft.options, groups, suspended, resumed, start)
-    policy = job.spec.run_policy
-    deadline = None if policy is None else policy.progress_deadline_seconds
+    deadline = job.spec.policy.progress_deadline_seconds
     if deadline is not None and deadline >= 1:
         known.stall = judge_progress(known, deadline)
         if known.stall.ends_as is OnStall.RESTART and not suspended:
@@ -287,6 +285,6 @@ def _plan_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) ->
     report_end(draft, groups, verdict)
     _free_lost_pods(draft)
     clean_up_finished(draft)
-    policy = draft.job.spec.run_policy
-    if policy is not None and policy.ttl_seconds_after_finished is not None:
-        draft.requeue_in(max(policy.ttl_seconds_after_finished, 0))
+    ttl = draft.job.spec.policy.ttl_seconds_after_finished
+    if ttl is not None:
+        draft.requeue_in(max(ttl, 0))

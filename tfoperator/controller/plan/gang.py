@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
-from tfoperator.api.v1.types import ConditionType, ReplicaType, RunPolicy, SchedulingPolicy
+from tfoperator.api.v1.types import ConditionType, ReplicaType, SchedulingPolicy
 from tfoperator.controller.plan.actions import Create, Patch
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
@@ -70,7 +70,7 @@ def plan_pod_group(
     job may not use.
     """
     job, current = draft.job, draft.observed.pod_group
-    policy = (job.spec.run_policy or RunPolicy()).scheduling_policy or SchedulingPolicy()
+    policy = job.spec.policy.scheduling_policy or SchedulingPolicy()
     annotations = draft.options.scheduling.annotations_of(job)
     if _is_leaving(current, groups, gang):
         draft.gang_waits = f"PodGroup {job.metadata.name} is being deleted, and made anew when it is gone"

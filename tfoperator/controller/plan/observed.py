@@ -153,8 +153,7 @@ class PlanOptions(PodOptions, frozen=True, kw_only=True):
 
 def clean_pod_policy(job: TFJob, options: PlanOptions) -> str:
     """Return the job's `cleanPodPolicy`, else the administrator's; empty if neither has one."""
-    policy = job.spec.run_policy
-    return (policy.clean_pod_policy if policy is not None else None) or options.default_clean_pod_policy
+    return job.spec.policy.clean_pod_policy or options.default_clean_pod_policy
 
 
 def with_own_deletions(observed: Observed, now: datetime) -> Observed:

@@ -22,7 +22,7 @@ from itertools import pairwise
 import msgspec
 
 from tfoperator.api.v1.status import TrainingProgress, find_condition
-from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, RunPolicy, TFJob
+from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
 from tfoperator.base.clock import seconds_between, whole_second
 from tfoperator.base.durations import format_duration
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
@@ -204,7 +204,7 @@ def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
 
 def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...], *, look_again: float | None) -> Stall:
     job, taken = known.job, known.observed.stacks_taken
-    policy = job.spec.run_policy or RunPolicy()
+    policy = job.spec.policy
     names = f" Behind: {', '.join(behind)}." if behind else ""
     message = f"TFJob {job.metadata.key} has made no progress for {format_duration(clock.deadline)}: {what}.{names}"
     before = find_condition(job.status.conditions, ConditionType.STALLED)

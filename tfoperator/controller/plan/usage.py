@@ -272,8 +272,7 @@ class _Course:
         """Return since when the job makes no progress: since its last report, or for its deadline."""
         if self.source == "Reports":
             return self._report_time
-        policy = self._known.job.spec.run_policy
-        deadline = 0 if policy is None else policy.progress_deadline_seconds or 0
+        deadline = self._known.job.spec.policy.progress_deadline_seconds or 0
         return self._now - timedelta(seconds=min(max(deadline, 0), 10**9))
 
 

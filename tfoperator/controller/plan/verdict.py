@@ -63,10 +63,8 @@ class Situation(msgspec.Struct):
     @property
     def deadline_left(self) -> float | None:
         """Seconds until `activeDeadlineSeconds` is over; None without a deadline or before the job's start."""
-        policy, start = self.observed.job.spec.run_policy, self.start
-        if policy is None or policy.active_deadline_seconds is None or start is None:
-            return None
-        return max(policy.active_deadline_seconds, 0) - seconds_between(start, self.now)
+        deadline, start = self.job.spec.policy.active_deadline_seconds, self.start
+        return None if deadline is None or start is None else max(deadline, 0) - seconds_between(start, self.now)
 
 
 class Verdict(NamedTuple):
@@ -141,8 +139,7 @@ def absent_leaders(job: TFJob, groups: Sequence[ReplicaGroup]) -> tuple[ReplicaT
 
 def _has_too_many_restarts(known: Situation) -> bool:
     """Return whether there were more restarts than `backoffLimit` allows."""
-    policy = known.job.spec.run_policy
-    limit = None if policy is None else policy.backoff_limit
+    limit = known.job.spec.policy.backoff_limit
     return limit is not None and 0 <= limit < known.restart.number + sum(group.restarts for group in known.groups)
 
 

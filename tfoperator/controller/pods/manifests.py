@@ -33,14 +33,12 @@ _POLICIES = {policy.value: policy for policy in RestartPolicy}
 
 def restarts_together(job: TFJob) -> bool:
     """Return whether all replicas of the job are restarted when one must be (`runPolicy.restartScope`)."""
-    policy = job.spec.run_policy
-    return policy is not None and policy.restart_scope == RestartScope.JOB
+    return job.spec.policy.restart_scope == RestartScope.JOB
 
 
 def restarts_in_place(job: TFJob) -> bool:
     """Return whether kubelets are to start the job's containers again (`runPolicy.restartMode`)."""
-    policy = job.spec.run_policy
-    return policy is not None and policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
+    return job.spec.policy.restart_mode == RestartMode.IN_PLACE and not restarts_together(job)
 
 
 class DesiredReplicas:
