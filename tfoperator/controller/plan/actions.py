@@ -124,7 +124,11 @@ ONLY_LOOKS = (KeepLogs, LookAtLog, TakeStacks)
 
 
 class PhaseName(StrEnum):
-    """The phases of a plan, in the order of their execution."""
+    """The phases of a plan, in the order of their execution.
+
+    A gang scheduler can't handle pods whose PodGroup does not exist, and no process starts before its own name can
+    resolve: PodGroups and services come first.
+    """
 
     LOGS = "logs"
     DELETIONS = "deletions"

@@ -66,6 +66,7 @@ class Draft:
         self.gang_is_stuck = False  # whether a scheduler has found no room, which is worth an event
         self.absent: list[str] = []
         self.tensorboard_status = observed.job.status.tensor_board
+        self._added: defaultdict[PhaseName, list[Action]] = defaultdict(list)  # independent of each other
         # A service before its pod, by their common name.
         self._replicas: defaultdict[str, list[Action]] = defaultdict(list)
         self._awaited = observed.unseen.awaited
@@ -75,14 +76,9 @@ class Draft:
         self._logs: set[str] = set()  # UIDs of pods that stay until their logs are kept
         self._deletions: dict[str, Delete] = {}  # by UID
         self._stops: dict[str, Patch] = {}  # by UID
-        self._pod_group: list[Action] = []
-        self._network: list[Action] = []
-        self._tensorboard: list[Action] = []
         self._events: list[PlannedEvent] = []
         self._requeue: float | None = None
         self._status_first = False  # whether the status must be durable before anything else is done
-        self._looks: list[LookAtLog] = []
-        self._stacks: list[TakeStacks] = []
 
     @property
     def key(self) -> str:
@@ -116,20 +112,12 @@ class Draft:
             else:
                 self._replicas[creation.name] += (_deletion("pods", pod, DeleteReason.RESTART), creation)
 
-    def change_pod_group(self, action: Create | Patch) -> None:
-        """Create or change the job's PodGroup, before any pod is created."""
-        if not self._waits(action, PhaseName.POD_GROUP):
-            self._pod_group.append(action)
-
-    def create_job_service(self, creation: Create) -> None:
-        """Create the one service of all replicas, before any pod is created."""
-        if not self._waits(creation, PhaseName.NETWORK):
-            self._network.append(creation)
-
-    def change_tensorboard(self, action: Action) -> None:
-        """Add an action on the job's TensorBoard, which does not depend on the rest."""
-        if not self._waits(action, PhaseName.TENSORBOARD):
-            self._tensorboard.append(action)
+    def add(self, phase: PhaseName, action: Action) -> None:
+        """Add an action that is independent of the others of its phase: on the PodGroup, the one service of all
+        replicas, or the TensorBoard.
+        """
+        if not self._waits(action, phase):
+            self._added[phase].append(action)
 
     def delete(
         self,
@@ -182,14 +170,16 @@ class Draft:
 
     def look_at_logs(self, pods: Iterable[Pod], newer_than: datetime) -> None:
         """Have the newest lines of these logs looked up, one after the other, up to one that is newer."""
-        self._looks += (
+        self._added[PhaseName.LOOKS] += (
             LookAtLog(kind="pods", name=pod.metadata.name, required=False, pod=pod, newer_than=newer_than)
             for pod in pods
         )
 
     def take_stacks(self, pods: Iterable[Pod]) -> None:
         """Have the stacks of all threads of these pods kept."""
-        self._stacks += (TakeStacks(kind="pods", name=pod.metadata.name, required=False, pod=pod) for pod in pods)
+        self._added[PhaseName.STACKS] += (
+            TakeStacks(kind="pods", name=pod.metadata.name, required=False, pod=pod) for pod in pods
+        )
 
     def delete_job(self) -> None:
         """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.
@@ -260,25 +250,16 @@ class Draft:
 
     def _phases(self) -> tuple[Phase, ...]:
         logs = [pod for pod in self.observed.pods if pod.metadata.uid in self._logs] if self._logs else ()
-        phases = (
-            _independent(PhaseName.LOGS, (KeepLogs(kind="pods", name=pod.metadata.name, pod=pod) for pod in logs)),
-            _independent(PhaseName.DELETIONS, self._deletions.values()),
-            _independent(PhaseName.STOPS, self._stops.values()),
-            # A gang scheduler can't handle pods whose PodGroup does not exist.
-            _independent(PhaseName.POD_GROUP, self._pod_group),
-            # Services first: no process starts before its own name can resolve.
-            _independent(PhaseName.NETWORK, self._network),
-            Phase(
-                PhaseName.REPLICAS,
-                tuple(map(tuple, self._replicas.values())),
-                slow_start=True,
-                needs=_NEEDED_BY_PODS,
-            ),
-            _independent(PhaseName.TENSORBOARD, self._tensorboard),
-            _independent(PhaseName.LOOKS, self._looks),
-            _independent(PhaseName.STACKS, self._stacks),
-        )
-        return tuple(phase for phase in phases if phase.chains)
+        made: dict[PhaseName, Iterable[Action]] = {
+            PhaseName.LOGS: [KeepLogs(kind="pods", name=pod.metadata.name, pod=pod) for pod in logs],
+            PhaseName.DELETIONS: self._deletions.values(),
+            PhaseName.STOPS: self._stops.values(),
+            **self._added,
+        }
+        phases = {name: Phase(name, tuple((action,) for action in actions)) for name, actions in made.items()}
+        replicas = tuple(map(tuple, self._replicas.values()))
+        phases[PhaseName.REPLICAS] = Phase(PhaseName.REPLICAS, replicas, slow_start=True, needs=_NEEDED_BY_PODS)
+        return tuple(phases[name] for name in PhaseName if name in phases and phases[name].chains)
 
 
 def _deletion(
@@ -294,7 +275,3 @@ def _deletion(
         resource_version=meta.resource_version if as_seen else "",
         grace_period_seconds=grace,
     )
-
-
-def _independent(name: PhaseName, actions: Iterable[Action]) -> Phase:
-    return Phase(name, tuple((action,) for action in actions))

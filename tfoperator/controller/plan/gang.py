@@ -27,7 +27,7 @@ import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
 from tfoperator.api.v1.types import ConditionType, ReplicaType, SchedulingPolicy
-from tfoperator.controller.plan.actions import Create, Patch
+from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.waiting import unschedulable_reasons
@@ -86,15 +86,17 @@ def plan_pod_group(
         if gang.is_kubernetes:
             wanted = _with_lasting_fields(wanted, draft, groups, template)
         body = gang.body(job, owner_reference(job), wanted, annotations)
-        draft.change_pod_group(
-            Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY)
+        draft.add(
+            PhaseName.POD_GROUP,
+            Create(kind="podgroups", name=job.metadata.name, body=body, spec_field=_SCHEDULING_POLICY),
         )
     else:
         change = gang.change(job, current, wanted, annotations)
         if change:
             name, uid = current.metadata.name, current.metadata.uid
-            draft.change_pod_group(
-                Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY)
+            draft.add(
+                PhaseName.POD_GROUP,
+                Patch(kind="podgroups", name=name, uid=uid, body=change, spec_field=_SCHEDULING_POLICY),
             )
     admitted = not gang.admits or (current is not None and current.status.phase not in _NOT_ADMITTED_PHASES)
     if not admitted and _lacks_pods(groups):

@@ -9,7 +9,7 @@ from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import Network, ReplicaType
 from tfoperator.base.clock import epoch_seconds
-from tfoperator.controller.plan.actions import Create, DeleteReason, StopReason
+from tfoperator.controller.plan.actions import Create, DeleteReason, PhaseName, StopReason
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
@@ -72,7 +72,7 @@ def _plan_job_service(draft: Draft, groups: Sequence[ReplicaGroup], manifests: R
     there = any(one.metadata.name == name for one in draft.observed.services)
     if not there and any(replica.state not in ENDED_STATES for group in groups for replica in group.replicas):
         body = manifests.job_service()
-        draft.create_job_service(Create(kind="services", name=name, body=body, spec_field="spec.network"))
+        draft.add(PhaseName.NETWORK, Create(kind="services", name=name, body=body, spec_field="spec.network"))
 
 
 def _end_unwanted(draft: Draft, group: ReplicaGroup) -> None:

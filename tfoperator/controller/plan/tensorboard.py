@@ -17,7 +17,7 @@ import msgspec
 from tfoperator.api import names
 from tfoperator.api.queues import queue_name
 from tfoperator.api.v1.status import TensorBoardStatus
-from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch
+from tfoperator.controller.plan.actions import Create, Delete, DeleteReason, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.tensorboard import refused_service_type, tensorboard_deployment, tensorboard_service
@@ -81,12 +81,9 @@ def _remove(
     draft: Draft, kind: _Kind, current: HasMetadata | None, reason: DeleteReason = DeleteReason.NOT_WANTED
 ) -> None:
     if current is not None and current.metadata.deletion_timestamp is None:
-        draft.change_tensorboard(_deletion(kind, current, reason))
-
-
-def _deletion(kind: _Kind, current: HasMetadata, reason: DeleteReason) -> Delete:
-    meta = current.metadata
-    return Delete(kind=kind, name=meta.name, uid=meta.uid, required=False, reason=reason)
+        meta = current.metadata
+        deletion = Delete(kind=kind, name=meta.name, uid=meta.uid, required=False, reason=reason)
+        draft.add(PhaseName.TENSORBOARD, deletion)
 
 
 def _bring(
@@ -103,7 +100,9 @@ def _bring(
     name = names.tensorboard_name(draft.job.metadata.name)
     if current is None:
         if create:
-            draft.change_tensorboard(Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD))
+            draft.add(
+                PhaseName.TENSORBOARD, Create(kind=kind, name=name, required=False, body=body, spec_field=_SPEC_FIELD)
+            )
         return create
     meta, annotations = current.metadata, body["metadata"]["annotations"]
     changes = meta.deletion_timestamp is None and bool(annotations.items() - meta.annotations.items())
@@ -115,7 +114,8 @@ def _bring(
             # Replace all of it: members that the spec no longer has (of a node selector, say) would stay otherwise.
             spec = {"template": {"$patch": "replace", **body["spec"]["template"]}}
         change = {"metadata": {"resourceVersion": meta.resource_version, "annotations": annotations}, "spec": spec}
-        draft.change_tensorboard(
+        draft.add(
+            PhaseName.TENSORBOARD,
             Patch(
                 kind=kind,
                 name=name,
@@ -124,7 +124,7 @@ def _bring(
                 body=change,
                 spec_field=_SPEC_FIELD,
                 strategic=kind == "deployments",
-            )
+            ),
         )
     return changes
 
