@@ -151,7 +151,7 @@ class Repetition:
 
 def seconds_between(earlier: datetime, later: datetime) -> float:
     """Return the seconds from `earlier` to `later`, negative in reverse order. A naive time counts as UTC."""
-    return (_aware(later) - _aware(earlier)).total_seconds()
+    return (utc(later) - utc(earlier)).total_seconds()
 
 
 def epoch_seconds(moment: datetime | None) -> float:
@@ -161,8 +161,9 @@ def epoch_seconds(moment: datetime | None) -> float:
 
 def whole_second(moment: datetime) -> datetime:
     """Return the time as a status records it: UTC, cut to the second, since Kubernetes' times have no fractions."""
-    return _aware(moment).astimezone(UTC).replace(microsecond=0)
+    return utc(moment).astimezone(UTC).replace(microsecond=0)
 
 
-def _aware(moment: datetime) -> datetime:
+def utc(moment: datetime) -> datetime:
+    """Return the time with its zone; a naive time is in UTC."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -19,7 +19,7 @@ from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.executor import PlanExecutor
 from tfoperator.controller.execute.outcome import AlreadyReported, Requeue, requeue_after, requeue_after_errors
 from tfoperator.controller.kinds import RESOURCES
-from tfoperator.controller.kueue.keeper import QueueKeeper, WorkloadHandler
+from tfoperator.controller.kueue.keeper import QueueKeeper
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
@@ -90,7 +90,7 @@ class TFJobController:
         urgent = self._when_leading(min(self._options.urgent_batch_period, period))
         connect(informers, JobHandler(now, soon, self._gone), expectations, soon, urgent)
         if informers.kueue is not None:
-            informers.kueue.workloads.add_handler(WorkloadHandler(now), resync_period=0, name="controller")
+            informers.kueue.queue_jobs(now)
 
     # Lifecycle.
 

@@ -11,13 +11,14 @@ with a list of everything: up to then its caches have missed nothing.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJob
+from tfoperator.base.clock import seconds_between, utc
 
 _CLOCK_DIFFERENCE = 300.0
 """Seconds by which another machine's clock may be ahead."""
@@ -45,8 +46,8 @@ def last_comparison(job: TFJob, now: datetime) -> LastComparison | None:
 
 def record_age(job: TFJob, now: datetime) -> float | None:
     """Return the seconds since the comparison that the job's status records; None if there is none that can be true."""
-    last = _aware(job.status.last_reconcile_time)
-    ago = None if last is None else (now - last).total_seconds()
+    last = job.status.last_reconcile_time
+    ago = None if last is None else seconds_between(last, now)
     return None if ago is None or ago < -_CLOCK_DIFFERENCE else max(ago, 0.0)
 
 
@@ -68,9 +69,5 @@ def _last_change(job: TFJob) -> datetime | None:
     times = [job.metadata.creation_timestamp, status.start_time, status.completion_time]
     for condition in status.conditions:
         times += [condition.last_update_time, condition.last_transition_time]
-    return max((time for time in map(_aware, times) if time is not None), default=None)
-
-
-def _aware(time: datetime | None) -> datetime | None:
-    """Return the time with its zone, as all times that API servers accept have one; older stored ones may not."""
-    return time if time is None or time.tzinfo is not None else time.replace(tzinfo=UTC)
+    # Times that API servers accept have a zone; older stored ones may not.
+    return max((utc(time) for time in times if time is not None), default=None)

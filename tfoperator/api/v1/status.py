@@ -12,6 +12,8 @@ from enum import StrEnum
 
 import msgspec
 
+from tfoperator.base.clock import utc
+
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
 MAX_INDEXES = 100_000
@@ -209,11 +211,6 @@ class JobUsage(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 def seconds_since(moment: datetime | None, now: datetime) -> int:
     """Return the whole seconds from a time in a status (a naive one is UTC) until `now`; 0 if it is later, or None."""
     return 0 if moment is None else max(int((now - utc(moment)).total_seconds()), 0)
-
-
-def utc(moment: datetime) -> datetime:
-    """Return the time with its zone; a naive time is in UTC."""
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):

@@ -28,6 +28,7 @@ from tfoperator.controller.kueue.writes import Verb, Write, let_go
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
+    Callbacks,
     InformerGroup,
     Lister,
     SharedInformerFactory,
@@ -78,26 +79,14 @@ class KueueInformers(msgspec.Struct, frozen=True):
             factory.informer(FLAVORS, decode_flavor),
         )
 
+    def queue_jobs(self, enqueue: Callable[[str], None]) -> None:
+        """Call `enqueue` with the key of the job of each Workload that changes."""
 
-class WorkloadHandler:
-    """Queues the job of each Workload that changes."""
+        def changed(workload: Workload) -> None:
+            if key := job_key(workload):
+                enqueue(key)
 
-    def __init__(self, enqueue: Callable[[str], None]) -> None:
-        self._enqueue = enqueue
-
-    def on_add(self, obj: Workload) -> None:
-        """Queue its job."""
-        if key := job_key(obj):
-            self._enqueue(key)
-
-    def on_update(self, old: Workload, new: Workload) -> None:
-        """Queue its job."""
-        if old.metadata.resource_version != new.metadata.resource_version:
-            self.on_add(new)
-
-    def on_delete(self, obj: Workload) -> None:
-        """Queue its job."""
-        self.on_add(obj)
+        self.workloads.add_handler(Callbacks(changed=changed, gone=changed), resync_period=0, name="controller")
 
 
 class _NoSuchClass(Exception):

@@ -154,7 +154,7 @@ decode_flavor = decoder(Flavor)
 
 
 class Priority(HasMetadata, frozen=True):
-    """A class of priorities: Kueue's own, or one of pods."""
+    """A class of priorities: Kueue's own, or one of pods, by which a scheduler orders those that wait for a node."""
 
     value: int = 0
     global_default: bool = msgspec.field(default=False, name="globalDefault")

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tfoperator.api import names
+from tfoperator.api.names import job_labels
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.kube.errors import (
@@ -77,8 +77,7 @@ class Claims:
     def label(self, job: TFJob, resource: Resource, owned: ObjectMeta) -> None:
         """Give an object of the job the labels by which caches find it."""
         logger.info("labelling %s %s", resource.kind.lower(), owned.key, extra={"job": job.metadata.key})
-        labels = {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
-        change = {"metadata": {"uid": owned.uid, "labels": labels}}
+        change = {"metadata": {"uid": owned.uid, "labels": job_labels(job.metadata.name)}}
         self._client.patch(resource, owned.namespace, owned.name, change, decode_partial)
 
     def _change_owners(

@@ -12,6 +12,7 @@ from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller.kinds import ObjectKind
 from tfoperator.controller.kueue.keeper import KueueInformers
+from tfoperator.controller.kueue.objects import Priority, decode_priority
 from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -37,16 +38,6 @@ from tfoperator.kube.verbs import Decoder
 T = TypeVar("T", bound=HasMetadata)
 
 
-class PriorityClass(HasMetadata, frozen=True, rename="camel"):
-    """A PriorityClass, trimmed: by their values a scheduler orders the pods that wait for a node."""
-
-    value: int = 0
-    global_default: bool = False
-
-
-decode_priority_class = msgspec.json.Decoder(PriorityClass).decode
-
-
 class ControllerInformers(msgspec.Struct, frozen=True):
     """The caches that a controller reads. Objects that jobs own are included only if they carry our label.
 
@@ -62,7 +53,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
     deployments: InformerGroup[Deployment]
     gang: GangScheduler | None = None
     pod_groups: InformerGroup[PodGroup] | None = None
-    priority_classes: InformerGroup[PriorityClass] | None = None
+    priority_classes: InformerGroup[Priority] | None = None
     kueue: KueueInformers | None = None
 
     @classmethod
@@ -74,7 +65,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         if gang is not None:
             pod_groups = _owned_objects(factory, gang.pod_groups, decode_pod_group)
             if not gang.is_kubernetes:
-                priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority_class)
+                priority_classes = factory.informer(PRIORITY_CLASSES, decode_priority)
         return cls(
             jobs=factory.informer(TFJOBS, decode_job_for_cache),
             pods=_owned_objects(factory, PODS, decode_pod),
@@ -105,7 +96,7 @@ class ControllerInformers(msgspec.Struct, frozen=True):
         return queues and all(cache.has_synced for cache in caches if cache is not None)
 
 
-def priorities_of(classes: Sequence[PriorityClass]) -> dict[str, int]:
+def priorities_of(classes: Sequence[Priority]) -> dict[str, int]:
     """Return the priorities by class name; under "" the priority of pods that name no class."""
     found = {one.metadata.name: one.value for one in classes}
     found[""] = next((one.value for one in classes if one.global_default), 0)

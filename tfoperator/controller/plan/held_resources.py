@@ -13,7 +13,8 @@ from functools import lru_cache
 from itertools import pairwise
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
-from tfoperator.api.v1.status import JobUsage, ResourceUsage, UsagePhase, seconds_since, utc
+from tfoperator.api.v1.status import JobUsage, ResourceUsage, UsagePhase, seconds_since
+from tfoperator.base.clock import utc
 from tfoperator.controller.plan.replicas import Replica, ReplicaState
 from tfoperator.controller.pods.resources import requests_of
 from tfoperator.controller.pods.template import PodTemplateError

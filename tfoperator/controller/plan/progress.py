@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from enum import Enum
 
 import msgspec
@@ -79,10 +79,3 @@ def stacks_before_deadline(
     if not any(replica.state is ReplicaState.RUNNING for group in groups for replica in group.replicas):
         return None
     return LastStacks(pods_to_look_into(groups), left)
-
-
-def utc(moment: datetime | None) -> datetime:
-    """Return the time with its zone; a naive time is in UTC, None is the oldest time."""
-    if moment is None:
-        return datetime(1970, 1, 1, tzinfo=UTC)
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

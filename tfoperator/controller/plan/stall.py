@@ -23,9 +23,9 @@ import msgspec
 
 from tfoperator.api.v1.status import TrainingProgress, find_condition
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
-from tfoperator.base.clock import seconds_between, whole_second
+from tfoperator.base.clock import seconds_between, utc, whole_second
 from tfoperator.base.durations import format_duration
-from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into, utc
+from tfoperator.controller.plan.progress import STACKS_TIMEOUT, Stall, StallState, pods_to_look_into
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
@@ -105,7 +105,7 @@ def _clock_start(job: TFJob, groups: Sequence[ReplicaGroup]) -> datetime | None:
 
 
 def _by_reports(known: Situation, clock: _Clock, reported: TrainingProgress) -> Stall:
-    time = utc(reported.last_updated_time)
+    time = utc(reported.last_updated_time or clock.start)
     last = max(utc(clock.start), min(time, utc(clock.now)))
     left = clock.left(last)
     if left > 0:

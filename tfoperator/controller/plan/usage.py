@@ -25,9 +25,9 @@ from itertools import pairwise
 import msgspec
 
 from tfoperator.api.queues import queue_name
-from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since, utc
+from tfoperator.api.v1.status import JobUsage, UsagePhase, seconds_since
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.base.clock import whole_second
+from tfoperator.base.clock import utc, whole_second
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.held_resources import (
     Span,

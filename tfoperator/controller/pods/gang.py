@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api import names
+from tfoperator.api.names import job_labels
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.v1.types import SchedulingPolicy, TFJob
 from tfoperator.controller.pods.template import Template
@@ -154,7 +154,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
             "metadata": {
                 "name": job.metadata.name,
                 "namespace": job.metadata.namespace,
-                "labels": _labels(job),
+                "labels": job_labels(job.metadata.name),
                 "annotations": annotations,
                 "ownerReferences": [owner],
             },
@@ -193,7 +193,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
         metadata = {
             kind: changed
             for kind, changed in (
-                ("labels", _missing(current.metadata.labels, _labels(job))),
+                ("labels", _missing(current.metadata.labels, job_labels(job.metadata.name))),
                 ("annotations", _missing(current.metadata.annotations, annotations)),
             )
             if changed
@@ -221,10 +221,6 @@ def gang_scheduler(name: str) -> GangScheduler | None:
     if name.lower() == "kubernetes":
         return GangScheduler(_DEFAULT_SCHEDULER, KUBERNETES_POD_GROUPS, GangKind.KUBERNETES)
     return GangScheduler(name, COSCHEDULING_POD_GROUPS, GangKind.COSCHEDULING)
-
-
-def _labels(job: TFJob) -> dict[str, str]:
-    return {names.LABEL_OPERATOR_NAME: names.OPERATOR_NAME, names.LABEL_JOB_NAME: job.metadata.name}
 
 
 def _missing(has: dict[str, str], should_have: dict[str, str]) -> dict[str, str]:

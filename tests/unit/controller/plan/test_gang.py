@@ -20,7 +20,8 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import PlanOptions, SchedulingRules
-from tfoperator.controller.observe.informers import PriorityClass, priorities_of
+from tfoperator.controller.kueue.objects import Priority
+from tfoperator.controller.observe.informers import priorities_of
 from tfoperator.controller.plan.actions import Create, Delete, Patch
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
@@ -212,7 +213,7 @@ def test_given_resources_win() -> None:
 
 
 def test_priorities_are_those_of_the_classes_and_the_global_default_is_for_the_rest() -> None:
-    classes = [PriorityClass(ObjectMeta(name="a"), 5), PriorityClass(ObjectMeta(name="b"), 7, True)]
+    classes = [Priority(ObjectMeta(name="a"), 5), Priority(ObjectMeta(name="b"), 7, True)]
     assert priorities_of(classes) == {"a": 5, "b": 7, "": 7}
     assert priorities_of(classes[:1]) == {"a": 5, "": 0}
 
