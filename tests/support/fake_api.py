@@ -28,12 +28,14 @@ from tfoperator.kube.patches import strategic_merge
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
+    ApiClient,
     Change,
     Creation,
     Deletion,
     ListPage,
     Lookup,
     PatchType,
+    Replacement,
     Request,
     WatchEvent,
     WatchEventType,
@@ -100,7 +102,7 @@ class FakeWatch:
         return ([event] for event in self)
 
 
-class FakeApi:
+class FakeApi(ApiClient):
     """The server and its client in one. Thread-safe."""
 
     def __init__(self, now: Callable[[], datetime] | None = None) -> None:
@@ -222,25 +224,79 @@ class FakeApi:
         return answers
 
     def _answer(self, request: Request) -> Answer:
-        where = request.resource, request.namespace
+        looked_up = isinstance(request, Lookup)
+        answer: Answer = (
+            self.make(request, decode_partial).metadata if looked_up else self.make(request, decode_nothing)
+        )
+        return answer
+
+    def make(self, request: Request, decode: Callable[[bytes], Any]) -> Any:
         match request:
             case Creation():
-                self.create(*where, request.body, decode_nothing)
-            case Change(name=name, patch=patch):
-                kind, subresource = request.patch_type, request.subresource
-                self.patch(*where, name, patch, decode_nothing, patch_type=kind, subresource=subresource)
-            case Deletion(name=name):
-                _, _, _, *preconditions = msgspec.structs.asdict(request)
-                self.delete(*where, name, **{key: getattr(request, key) for key in preconditions})
-            case Lookup(name=name):
-                found: Answer = self.get(*where, name, decode_partial).metadata
-                return found
-        return None
+                return _decoded(self._create(request), decode)
+            case Replacement():
+                return _decoded(self._replace(request), decode)
+            case Change():
+                return _decoded(self._change(request), decode)
+            case Deletion():
+                return self._delete(request)
+            case Lookup(resource=resource, namespace=namespace, name=name):
+                self._arrive(Call("get", resource.plural, namespace, name))
+                with self._lock:
+                    return _decoded(self._get(resource, namespace, name), decode)
 
-    def get(self, resource: Resource, namespace: str, name: str, decode: Callable[[bytes], Any]) -> Any:
-        self._arrive(Call("get", resource.plural, namespace, name))
+    def _create(self, request: Creation) -> dict[str, Any]:
+        resource, namespace, obj = request.resource, request.namespace, _to_dict(request.body)
+        meta = obj.setdefault("metadata", {})
+        if not meta.get("name"):
+            meta["name"] = meta["generateName"] + uuid.uuid4().hex[:5]
+        self._arrive(Call("create", resource.plural, namespace, meta["name"], obj))
         with self._lock:
-            return _decoded(self._get(resource, namespace, name), decode)
+            meta["namespace"] = namespace
+            if (resource.plural, namespace, meta["name"]) in self._objects:
+                raise api_error(409, "AlreadyExists", f'{resource.plural} "{meta["name"]}" already exists')
+            return self._store(resource, obj, None)
+
+    def _replace(self, request: Replacement) -> dict[str, Any]:
+        where, obj = (request.resource, request.namespace, request.name), _to_dict(request.body)
+        self._arrive(Call("replace", request.resource.plural, *where[1:], obj, request.subresource))
+        with self._lock:
+            old = self._get(*where)
+            _check(old, version=obj.get("metadata", {}).get("resourceVersion"))
+            new = {**old, "status": obj.get("status")} if request.subresource == "status" else obj
+            new["metadata"] = {**new["metadata"], "namespace": request.namespace, "name": request.name}
+            return self._store(request.resource, new, old)
+
+    def _change(self, request: Change) -> dict[str, Any]:
+        assert request.patch_type is not PatchType.JSON, "the fake speaks merge patches only"
+        where, change = (request.resource, request.namespace, request.name), _to_dict(request.patch)
+        self._arrive(Call("patch", request.resource.plural, *where[1:], change, request.subresource))
+        with self._lock:
+            old = self._get(*where)
+            meta, of_status = change.get("metadata", {}), request.subresource == "status"
+            # Like kube-apiserver, which takes the metadata of a write to `status` from the stored object.
+            _check(old, uid=None if of_status else meta.get("uid"), version=meta.get("resourceVersion"))
+            if of_status:
+                change = {"status": change.get("status", {})}
+            elif "resourceVersion" in meta:
+                change = {**change, "metadata": {**meta, "resourceVersion": old["metadata"]["resourceVersion"]}}
+            strategic = request.patch_type is PatchType.STRATEGIC
+            kind = request.resource.kind
+            new = strategic_merge(old, change, kind) if strategic else apply_merge_patch(old, change)
+            return old if new == old else self._store(request.resource, new, old)
+
+    def _delete(self, request: Deletion) -> None:
+        resource, grace = request.resource, request.grace_period_seconds
+        options = {"uid": request.uid, "grace": grace, "propagation": request.propagation_policy}
+        self._arrive(Call("delete", resource.plural, request.namespace, request.name, options))
+        with self._lock:
+            obj = self._get(resource, request.namespace, request.name)
+            _check(obj, uid=request.uid, version=request.resource_version)
+            if resource.plural in self.graceful and grace != 0:
+                dying = {"metadata": {"deletionTimestamp": _time(self._now())}}
+                self._store(resource, apply_merge_patch(obj, dying), obj)
+            else:
+                self._drop(resource, obj)
 
     def list(
         self,
@@ -261,86 +317,6 @@ class FakeApi:
             if metadata_only:
                 page = [{k: v for k, v in obj.items() if k in ("apiVersion", "kind", "metadata")} for obj in page]
             return ListPage(tuple(_decoded(obj, decode) for obj in page), str(self._version), token)
-
-    def create(self, resource: Resource, namespace: str, body: Any, decode: Callable[[bytes], Any]) -> Any:
-        obj = _to_dict(body)
-        meta = obj.setdefault("metadata", {})
-        if not meta.get("name"):
-            meta["name"] = meta["generateName"] + uuid.uuid4().hex[:5]
-        self._arrive(Call("create", resource.plural, namespace, meta["name"], obj))
-        with self._lock:
-            meta["namespace"] = namespace
-            if (resource.plural, namespace, meta["name"]) in self._objects:
-                raise api_error(409, "AlreadyExists", f'{resource.plural} "{meta["name"]}" already exists')
-            return _decoded(self._store(resource, obj, None), decode)
-
-    def replace(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Any,
-        decode: Callable[[bytes], Any],
-        *,
-        subresource: str = "",
-    ) -> Any:
-        obj = _to_dict(body)
-        self._arrive(Call("replace", resource.plural, namespace, name, obj, subresource))
-        with self._lock:
-            old = self._get(resource, namespace, name)
-            _check(old, version=obj.get("metadata", {}).get("resourceVersion"))
-            new = {**old, "status": obj.get("status")} if subresource == "status" else obj
-            new["metadata"] = {**new["metadata"], "namespace": namespace, "name": name}
-            return _decoded(self._store(resource, new, old), decode)
-
-    def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        patch: Any,
-        decode: Callable[[bytes], Any],
-        *,
-        patch_type: PatchType = PatchType.MERGE,
-        subresource: str = "",
-    ) -> Any:
-        assert patch_type is not PatchType.JSON, "the fake speaks merge patches only"
-        change = _to_dict(patch)
-        self._arrive(Call("patch", resource.plural, namespace, name, change, subresource))
-        with self._lock:
-            old = self._get(resource, namespace, name)
-            meta = change.get("metadata", {})
-            # Like kube-apiserver, which takes the metadata of a write to `status` from the stored object.
-            _check(old, uid=None if subresource == "status" else meta.get("uid"), version=meta.get("resourceVersion"))
-            if subresource == "status":
-                change = {"status": change.get("status", {})}
-            elif "resourceVersion" in meta:
-                change = {**change, "metadata": {**meta, "resourceVersion": old["metadata"]["resourceVersion"]}}
-            strategic = patch_type is PatchType.STRATEGIC
-            new = strategic_merge(old, change, resource.kind) if strategic else apply_merge_patch(old, change)
-            return _decoded(old if new == old else self._store(resource, new, old), decode)
-
-    def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str = "",
-    ) -> None:
-        options = {"uid": uid, "grace": grace_period_seconds, "propagation": propagation_policy}
-        self._arrive(Call("delete", resource.plural, namespace, name, options))
-        with self._lock:
-            obj = self._get(resource, namespace, name)
-            _check(obj, uid=uid, version=resource_version)
-            if resource.plural in self.graceful and grace_period_seconds != 0:
-                dying = {"metadata": {"deletionTimestamp": _time(self._now())}}
-                self._store(resource, apply_merge_patch(obj, dying), obj)
-            else:
-                self._drop(resource, obj)
 
     def watch(
         self,

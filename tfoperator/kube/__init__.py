@@ -1,6 +1,6 @@
 """Talking to an API server: configuration, transport, verbs, watch, errors, rate limit.
 
-`Client(load_config())` is the way in; components that use one depend on the protocol `verbs.ApiClient` instead.
+`Client(load_config())` is the way in; components that use one depend on `verbs.ApiClient` instead.
 """
 
 from tfoperator.kube.client import Client

@@ -1,11 +1,12 @@
 """The verbs of an API server as other packages see them: protocols and values, no I/O.
 
-Components depend on these protocols, so tests hand them a fake and the transport can be replaced.
+Components depend on these, so tests hand them a fake and the transport can be replaced.
 `tfoperator.kube.client.Client` is the implementation over HTTP.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.objects import ObjectMeta, decode_nothing
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -145,21 +146,31 @@ class Change(msgspec.Struct, frozen=True):
     subresource: str = ""
 
 
+class Replacement(msgspec.Struct, frozen=True):
+    """The PUT of an object or of a subresource."""
+
+    resource: Resource
+    namespace: str
+    name: str
+    body: Body
+    subresource: str = ""
+
+
 class Lookup(msgspec.Struct, frozen=True):
-    """The GET of an object's metadata; only as the last request of a chain."""
+    """The GET of an object; in a chain of its metadata alone, and as the last request."""
 
     resource: Resource
     namespace: str
     name: str
 
 
-Request = Creation | Deletion | Change | Lookup
+Request = Creation | Deletion | Change | Replacement | Lookup
 
 Answer = ObjectMeta | None | KubeError
 """The result of a request: the metadata that was looked up, None for a successful write, or the error."""
 
 
-class ApiClient(Protocol):
+class ApiClient(ABC):
     """The verbs on an API server. Thread-safe. Every method may raise `KubeError` (see `errors`).
 
     `namespace` is "" for cluster-scoped resources and, in list and watch, for all namespaces. Objects come
@@ -168,37 +179,29 @@ class ApiClient(Protocol):
     """
 
     @property
+    @abstractmethod
     def parallelism(self) -> int:
         """The maximum number of concurrent chains of requests, over all callers of `send`."""
-        ...
 
+    @abstractmethod
     def send(self, chains: Sequence[Sequence[Request]]) -> list[list[Answer]]:
         """Make the requests of each chain in order up to its first failure; the chains concurrently.
 
         Returns for each chain the results of its requests; raises no KubeError. A chain has at least one request. A
         single chain is sent by the caller's own thread.
         """
-        ...
+
+    @abstractmethod
+    def make(self, request: Request, decode: Decoder[T]) -> T:
+        """Make one request; return the object in the answer."""
 
     def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
         """GET one object."""
-        ...
+        return self.make(Lookup(resource, namespace, name), decode)
 
-    def list(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        options: ListOptions = LIST_ALL,
-        *,
-        metadata_only: bool = False,
-    ) -> ListPage[T]:
-        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
-        ...
-
-    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T]) -> T:
-        """POST an object."""
-        ...
+    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T], *, dry_run: bool = False) -> T:
+        """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
+        return self.make(Creation(resource, namespace, body, dry_run), decode)
 
     def replace(
         self,
@@ -211,7 +214,7 @@ class ApiClient(Protocol):
         subresource: str = "",
     ) -> T:
         """PUT an object or a subresource."""
-        ...
+        return self.make(Replacement(resource, namespace, name, body, subresource), decode)
 
     def patch(
         self,
@@ -225,7 +228,7 @@ class ApiClient(Protocol):
         subresource: str = "",
     ) -> T:
         """PATCH an object or a subresource."""
-        ...
+        return self.make(Change(resource, namespace, name, patch, patch_type, subresource), decode)
 
     def delete(
         self,
@@ -239,8 +242,22 @@ class ApiClient(Protocol):
         propagation_policy: str = "",
     ) -> None:
         """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
-        ...
+        options = uid, resource_version, grace_period_seconds, propagation_policy
+        self.make(Deletion(resource, namespace, name, *options), decode_nothing)
 
+    @abstractmethod
+    def list(
+        self,
+        resource: Resource,
+        namespace: str,
+        decode: Decoder[T],
+        options: ListOptions = LIST_ALL,
+        *,
+        metadata_only: bool = False,
+    ) -> ListPage[T]:
+        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
+
+    @abstractmethod
     def watch(
         self,
         resource: Resource,
@@ -249,8 +266,8 @@ class ApiClient(Protocol):
         options: WatchOptions = WATCH_FROM_NOW,
     ) -> WatchStream[T]:
         """Open a watch on a connection of its own."""
-        ...
 
+    @abstractmethod
     def list_watch(
         self,
         resource: Resource,
@@ -259,4 +276,3 @@ class ApiClient(Protocol):
         selection: Selection = EVERYTHING,
     ) -> ListerWatcher[T]:
         """Return a ListerWatcher for one selection of a resource, for a reflector."""
-        ...

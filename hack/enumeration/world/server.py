@@ -23,6 +23,7 @@ from tfoperator.kube.options import EVERYTHING, LIST_ALL, ListOptions, Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
+    ApiClient,
     Body,
     Change,
     Creation,
@@ -30,7 +31,7 @@ from tfoperator.kube.verbs import (
     Deletion,
     ListPage,
     Lookup,
-    PatchType,
+    Replacement,
     Request,
     WatchStream,
 )
@@ -113,7 +114,7 @@ class SimulatedServer:
         self.registry.create(NAMESPACES, "", {"metadata": {"name": name}}, _OPTIONS)
 
 
-class DirectClient:
+class DirectClient(ApiClient):
     """A `tfoperator.kube.verbs.ApiClient` that calls the server; subclasses override `written` to be told of writes."""
 
     def __init__(self, server: SimulatedServer) -> None:
@@ -145,30 +146,63 @@ class DirectClient:
         return answers
 
     def _answer(self, request: Request) -> Answer:
-        where = request.resource, request.namespace
-        match request:
-            case Creation():
-                self.create(*where, request.body, decode_nothing)
-            case Change(name=name, patch=patch):
-                kind, subresource = request.patch_type, request.subresource
-                self.patch(*where, name, patch, decode_nothing, patch_type=kind, subresource=subresource)
-            case Deletion(name=name):
-                self.delete(
-                    *where,
-                    name,
-                    uid=request.uid,
-                    resource_version=request.resource_version,
-                    grace_period_seconds=request.grace_period_seconds,
-                    propagation_policy=request.propagation_policy,
-                )
-            case Lookup(name=name):
-                found: ObjectMeta = self.get(*where, name, decode_partial).metadata
-                return found
-        return None
+        if isinstance(request, Lookup):
+            found: ObjectMeta = self.make(request, decode_partial).metadata
+            return found
+        return self.make(request, decode_nothing)
 
-    def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
-        """GET one object, as it is now."""
-        return decode(_answered(lambda: self._registry.get(self._type(resource), namespace, name)).data)
+    def make(self, request: Request, decode: Decoder[T]) -> T:
+        """Make a request: a creation also of a binding, or of the eviction of the pod that its metadata names."""
+        if isinstance(request, Creation):
+            return self._create(request, decode)
+        kind, namespace = self._type(request.resource), request.namespace
+        match request:
+            case Lookup(name=name):
+                return decode(_answered(lambda: self._registry.get(kind, namespace, name)).data)
+            case Replacement(name=name, body=body, subresource=subresource):
+                obj = _plain(body)
+                return self._write(
+                    lambda: self._registry.update(
+                        kind, namespace, name, lambda _: obj, _OPTIONS, subresource=subresource
+                    ),
+                    decode,
+                )
+            case Change():
+                return self._write(lambda: self._changed(kind, request), decode)
+            case Deletion(name=name):
+                options = DeleteOptions(
+                    grace_period_seconds=request.grace_period_seconds,
+                    propagation_policy=request.propagation_policy or None,
+                    preconditions=Preconditions(
+                        uid=request.uid or None, resource_version=request.resource_version or None
+                    ),
+                )
+                return self._write(lambda: self._registry.delete(kind, namespace, name, options), decode)
+
+    def _create(self, request: Creation, decode: Decoder[T]) -> T:
+        resource, namespace, obj = request.resource, request.namespace, _plain(request.body)
+        if resource.plural == "bindings":
+            _answered(lambda: bind(self._registry, namespace, "", obj, self._server.clock.now()))
+            return decode(b"{}")
+        if resource.kind == "Eviction":
+            _answered(lambda: evict(self._registry, namespace, obj["metadata"]["name"], obj))
+            return decode(b"{}")
+        return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
+
+    def _changed(self, kind: ResourceType, request: Change) -> Written:
+        patch = request.patch
+        change = patcher(
+            kind, request.patch_type.value, patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
+        )
+        return self._registry.update(
+            kind,
+            request.namespace,
+            request.name,
+            lambda old: change(old.copy()),
+            _OPTIONS,
+            subresource=request.subresource,
+            patch=True,
+        )
 
     def list(
         self,
@@ -184,78 +218,6 @@ class DirectClient:
         selector = parse_selector(kind, options.label_selector, options.field_selector)
         found = [one for one in self._server.store.objects(kind, namespace) if selector.matches(one.obj)]
         return ListPage(tuple(decode(one.data) for one in found), str(self._server.store.revision))
-
-    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T]) -> T:
-        """POST an object, a binding, or the eviction of the pod that its metadata names."""
-        obj = _plain(body)
-        if resource.plural == "bindings":
-            _answered(lambda: bind(self._registry, namespace, "", obj, self._server.clock.now()))
-            return decode(b"{}")
-        if resource.kind == "Eviction":
-            _answered(lambda: evict(self._registry, namespace, obj["metadata"]["name"], obj))
-            return decode(b"{}")
-        return self._write(lambda: self._registry.create(self._type(resource), namespace, obj, _OPTIONS), decode)
-
-    def replace(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Body,
-        decode: Decoder[T],
-        *,
-        subresource: str = "",
-    ) -> T:
-        """PUT an object."""
-        obj = _plain(body)
-        return self._write(
-            lambda: self._registry.update(
-                self._type(resource), namespace, name, lambda _: obj, _OPTIONS, subresource=subresource
-            ),
-            decode,
-        )
-
-    def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        patch: Body | Sequence[Any],
-        decode: Decoder[T],
-        *,
-        patch_type: PatchType = PatchType.MERGE,
-        subresource: str = "",
-    ) -> T:
-        """PATCH an object or its status."""
-        kind = self._type(resource)
-        data = patch if isinstance(patch, bytes) else msgspec.json.encode(patch)
-
-        def write() -> Written:
-            change = patcher(kind, patch_type.value, data)
-            return self._registry.update(
-                kind, namespace, name, lambda old: change(old.copy()), _OPTIONS, subresource=subresource, patch=True
-            )
-
-        return self._write(write, decode)
-
-    def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str = "",
-    ) -> None:
-        """DELETE one object."""
-        options = DeleteOptions(
-            grace_period_seconds=grace_period_seconds,
-            propagation_policy=propagation_policy or None,
-            preconditions=Preconditions(uid=uid or None, resource_version=resource_version or None),
-        )
-        self._write(lambda: self._registry.delete(self._type(resource), namespace, name, options), decode_nothing)
 
     def watch(self, *_: Any, **__: Any) -> WatchStream[Any]:
         """Refuse: caches are fed step by step, and no collection here is too large for a list."""

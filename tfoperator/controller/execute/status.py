@@ -18,6 +18,7 @@ from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.actions import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from tfoperator.kube.verbs import Change
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +45,8 @@ class StatusWriter:
         # UID would not detect the latter: API servers ignore it in a write to `status`.)
         patch["metadata"] = {"resourceVersion": meta.resource_version}
         try:
-            answer = self._client.patch(TFJOBS, meta.namespace, meta.name, patch, decode_tfjob, subresource="status")
+            change = Change(TFJOBS, meta.namespace, meta.name, patch, subresource="status")
+            answer = self._client.make(change, decode_tfjob)
         except NotFoundError as error:
             logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
             self._cache_lag.doubt(meta.uid)

@@ -11,7 +11,7 @@ import msgspec
 
 from tfoperator.kube.options import ListOptions, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Body, Change, Creation, Deletion, Lookup, Request
+from tfoperator.kube.verbs import Body, Change, Creation, Deletion, Lookup, Replacement, Request
 
 JSON = "application/json"
 METADATA_OF_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
@@ -42,7 +42,9 @@ def call_of(request: Request, accept: str = METADATA_OF_ONE) -> Call:
         case Deletion():
             return _delete(request, accept)
         case Change():
-            return _patch(request, accept)
+            return _write("PATCH", request, request.patch, request.patch_type.value, accept)
+        case Replacement():
+            return _write("PUT", request, request.body, JSON, accept)
         case Lookup(resource=resource, namespace=namespace, name=name):
             what = describe("get", resource, namespace, name)
             return Call("GET", object_path(resource, namespace, name), what, accept=accept)
@@ -65,15 +67,17 @@ def _path_of_all(resource: Resource, namespace: str) -> str:
     return resource.path(namespace)
 
 
-def _patch(request: Change, accept: str) -> Call:
+def _write(
+    method: str, request: Change | Replacement, body: Body | Sequence[Any], content_type: str, accept: str
+) -> Call:
     target = (request.resource, request.namespace, request.name, request.subresource)
     return Call(
-        "PATCH",
+        method,
         object_path(*target),
-        describe("patch", *target),
-        encode(request.patch),
+        describe("patch" if method == "PATCH" else "replace", *target),
+        encode(body),
         accept=accept,
-        content_type=request.patch_type.value,
+        content_type=content_type,
         written=kind_of(request.resource, request.subresource),
     )
 

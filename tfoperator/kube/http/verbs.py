@@ -19,10 +19,7 @@ from tfoperator.kube.http.requests import (
     Call,
     call_of,
     describe,
-    encode,
-    kind_of,
     list_query,
-    object_path,
     watch_query,
 )
 from tfoperator.kube.http.session import Session
@@ -34,15 +31,11 @@ from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOp
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,
-    Body,
-    Change,
-    Creation,
+    ApiClient,
     Decoder,
-    Deletion,
     ListerWatcher,
     ListPage,
     Lookup,
-    PatchType,
     Request,
 )
 from tfoperator.kube.watch import HttpWatch
@@ -85,8 +78,8 @@ def _accepted(decode: Decoder[Any]) -> str:
     return METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else JSON
 
 
-class HttpVerbs:
-    """An `tfoperator.kube.verbs.ApiClient` over a session, which it closes. Thread-safe."""
+class HttpVerbs(ApiClient):
+    """An `ApiClient` over a session, which it closes. Thread-safe."""
 
     def __init__(self, session: Session, bounds: WatchBounds, clock: Clock, parallelism: int) -> None:
         if parallelism < 1:
@@ -148,9 +141,9 @@ class HttpVerbs:
                 self._multiplexer = Multiplexer(self._session, self._parallelism)
             return self._multiplexer
 
-    def get(self, resource: Resource, namespace: str, name: str, decode: Decoder[T]) -> T:
-        """GET one object."""
-        return self._decoded(call_of(Lookup(resource, namespace, name), JSON), decode)
+    def make(self, request: Request, decode: Decoder[T]) -> T:
+        """Make one request; return the object in the answer."""
+        return self._decoded(call_of(request, _accepted(decode)), decode)
 
     def list(
         self,
@@ -175,65 +168,6 @@ class HttpVerbs:
             raise MalformedResponse(f"{call.what}: an item can't be decoded: {error}") from error
         meta = page.metadata
         return ListPage(items, meta.resource_version, meta.continue_token, meta.remaining_item_count)
-
-    def create(self, resource: Resource, namespace: str, body: Body, decode: Decoder[T], *, dry_run: bool = False) -> T:
-        """POST an object. With `dry_run` the server checks and completes it, but stores nothing."""
-        return self._decoded(call_of(Creation(resource, namespace, body, dry_run), _accepted(decode)), decode)
-
-    def replace(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Body,
-        decode: Decoder[T],
-        *,
-        subresource: str = "",
-    ) -> T:
-        """PUT an object or a subresource."""
-        path = object_path(resource, namespace, name, subresource)
-        call = Call(
-            "PUT",
-            path,
-            describe("replace", resource, namespace, name, subresource),
-            encode(body),
-            accept=_accepted(decode),
-            written=kind_of(resource, subresource),
-        )
-        return self._decoded(call, decode)
-
-    def patch(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        patch: Body | Sequence[Any],
-        decode: Decoder[T],
-        *,
-        patch_type: PatchType = PatchType.MERGE,
-        subresource: str = "",
-    ) -> T:
-        """PATCH an object or a subresource."""
-        change = Change(resource, namespace, name, patch, patch_type, subresource)
-        return self._decoded(call_of(change, _accepted(decode)), decode)
-
-    def delete(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        *,
-        uid: str = "",
-        resource_version: str = "",
-        grace_period_seconds: int | None = None,
-        propagation_policy: str = "",
-    ) -> None:
-        """DELETE one object; `uid` and `resource_version` are preconditions (409 when they don't hold)."""
-        self._session.call(
-            call_of(
-                Deletion(resource, namespace, name, uid, resource_version, grace_period_seconds, propagation_policy)
-            )
-        )
 
     def watch(
         self,
