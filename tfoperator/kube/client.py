@@ -11,12 +11,11 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.http.requests import Call, describe, object_path, query_string
 from tfoperator.kube.http.session import Session
-from tfoperator.kube.http.transport import MAX_RESPONSE_BYTES, Transport
+from tfoperator.kube.http.transport import Transport
 from tfoperator.kube.http.verbs import HttpVerbs, WatchBounds
 from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.watch import MAX_LINE_BYTES
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
@@ -28,8 +27,6 @@ REQUEST_TIMEOUT = 60.0
 """Seconds without a byte of an answer; an API server itself gives up after 60."""
 WATCH_READ_DEADLINE = 90.0
 """Seconds without event or bookmark: API servers send bookmarks every 60 s, plus up to a quarter."""
-WATCH_GRACE = 30.0
-"""Seconds by which a watch may exceed its timeoutSeconds."""
 
 DEFAULT_PARALLELISM = 16
 """Chains of requests under way at a time."""
@@ -56,9 +53,6 @@ class Client(HttpVerbs):
         user_agent: str = "",
         request_timeout: float = REQUEST_TIMEOUT,
         watch_read_deadline: float = WATCH_READ_DEADLINE,
-        watch_grace: float = WATCH_GRACE,
-        max_response_bytes: int = MAX_RESPONSE_BYTES,
-        max_watch_line_bytes: int = MAX_LINE_BYTES,
         watch_batch_period: float = 0.0,
         parallelism: int = DEFAULT_PARALLELISM,
         clock: Clock | None = None,
@@ -74,19 +68,12 @@ class Client(HttpVerbs):
                 config.tls,
                 proxy_url=config.proxy_url,
                 timeout=request_timeout,
-                max_response_bytes=max_response_bytes,
                 clock=clock,
             ),
             user_agent=user_agent,
             clock=clock,
         )
-        bounds = WatchBounds(
-            read_deadline=watch_read_deadline,
-            grace=watch_grace,
-            max_line_bytes=max_watch_line_bytes,
-            batch_period=watch_batch_period,
-        )
-        super().__init__(session, bounds, clock, parallelism)
+        super().__init__(session, WatchBounds(watch_read_deadline, watch_batch_period), clock, parallelism)
         self._request_timeout = request_timeout
         self.server = config.server
         self.namespace = config.namespace

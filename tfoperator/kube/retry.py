@@ -1,7 +1,8 @@
 """When to retry: a jittered backoff for loops that never give up, and a few attempts of a read-modify-write.
 
 tenacity carries what tries one call several times with pauses. Loops of their own are those that decide anew before
-each try (leases, journals, locks) and those that follow something (watches, logs, preflight).
+each try (leases, journals, locks), those that follow something (watches, logs, preflight), and the requests of a
+session, of which nearly all need one attempt, and no more CPU for it.
 """
 
 from __future__ import annotations

@@ -114,7 +114,6 @@ class HttpWatch(Generic[T]):
         read_deadline: float | None,
         total_deadline: float,
         clock: Clock,
-        max_line_bytes: int = MAX_LINE_BYTES,
         batch_period: float = 0.0,
         begins_with_state: bool = False,
     ) -> None:
@@ -129,7 +128,7 @@ class HttpWatch(Generic[T]):
         self._clock = clock
         began = clock.monotonic()
         self._ends_at = began + total_deadline
-        self._lines = LineSplitter(max_line_bytes)
+        self._lines = LineSplitter(MAX_LINE_BYTES)
         self._batch_period = batch_period
         self._is_initial = begins_with_state
         self._next_read = began

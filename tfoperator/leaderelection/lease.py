@@ -15,9 +15,17 @@ import msgspec
 from tfoperator.kube.resources import LEASES
 from tfoperator.kube.verbs import ApiClient
 
+_NAMES = {
+    "holder": "holderIdentity",
+    "duration_seconds": "leaseDurationSeconds",
+    "acquired": "acquireTime",
+    "renewed": "renewTime",
+    "transitions": "leaseTransitions",
+}
 
-class LeaseRecord(msgspec.Struct, frozen=True):
-    """The lease's holder, the times of its acquisition and renewal, and its duration."""
+
+class LeaseRecord(msgspec.Struct, frozen=True, rename=_NAMES):
+    """The lease's holder, the times of its acquisition and renewal, and its duration, from its `spec`."""
 
     holder: str = ""
     """Empty: none."""
@@ -33,16 +41,6 @@ class Lease(msgspec.Struct, frozen=True):
 
     record: LeaseRecord
     manifest: dict[str, Any]
-
-
-class _Spec(msgspec.Struct, frozen=True, rename="camel"):
-    """`coordination.k8s.io/v1 LeaseSpec` as far as an election needs it."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: datetime | None = None
-    renew_time: datetime | None = None
-    lease_transitions: int | None = None
 
 
 class LeaseLock:
@@ -89,25 +87,14 @@ class LeaseLock:
 
 def _decode(data: bytes) -> Lease:
     manifest = msgspec.json.decode(data, type=dict[str, Any])
-    spec = msgspec.convert(manifest.get("spec") or {}, _Spec)
-    record = LeaseRecord(
-        holder=spec.holder_identity or "",
-        duration_seconds=spec.lease_duration_seconds or 0,
-        acquired=spec.acquire_time,
-        renewed=spec.renew_time,
-        transitions=spec.lease_transitions or 0,
-    )
-    return Lease(record, manifest)
+    spec = msgspec.convert(manifest.get("spec") or {}, dict[str, Any])
+    record = {name: value for name, value in spec.items() if value is not None}
+    return Lease(msgspec.convert(record, LeaseRecord), manifest)
 
 
 def _spec(record: LeaseRecord) -> dict[str, Any]:
-    return {
-        "holderIdentity": record.holder,
-        "leaseDurationSeconds": record.duration_seconds,
-        "acquireTime": _micro_time(record.acquired),
-        "renewTime": _micro_time(record.renewed),
-        "leaseTransitions": record.transitions,
-    }
+    times = {_NAMES[name]: _micro_time(getattr(record, name)) for name in ("acquired", "renewed")}
+    return dict(msgspec.to_builtins(record), **times)
 
 
 def _micro_time(time: datetime | None) -> str | None:

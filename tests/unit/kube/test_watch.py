@@ -17,6 +17,7 @@ from tests.unit.informers.support import ImpatientClock
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches, stalls
 from tfoperator.kube import WatchOptions
+from tfoperator.kube import watch as kube_watch
 from tfoperator.kube.errors import (
     ApiError,
     DeadlineExceeded,
@@ -26,6 +27,7 @@ from tfoperator.kube.errors import (
     TooManyRequestsError,
     TransportError,
 )
+from tfoperator.kube.http import verbs
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEvent, WatchEventType, decoder
@@ -142,13 +144,17 @@ def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
         next(watch)
 
 
-def test_a_line_without_end_is_not_read_for_ever(serve: Serve, client_for: MakeClient) -> None:
+def test_a_line_without_end_is_not_read_for_ever(
+    serve: Serve, client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100_000)
+
     def handler(exchange: Exchange) -> None:
         exchange.begin_chunks()
         while True:  # until the client has had enough
             exchange.chunk(b"x" * 10_000)
 
-    client = client_for(serve(handler).url, max_watch_line_bytes=100_000)
+    client = client_for(serve(handler).url)
     with pytest.raises(MalformedResponse, match="longer than 100000 bytes"):
         list(client.watch(PODS, "", DECODE))
 
@@ -190,8 +196,11 @@ def test_silence_beyond_the_read_deadline_is_an_error(serve: Serve, client_for: 
         next(watch)
 
 
-def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(serve: Serve, client_for: MakeClient) -> None:
-    client = client_for(serve(stalls(event("ADDED"))).url, watch_read_deadline=0.01, watch_grace=0.3)
+def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(
+    serve: Serve, client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(verbs, "WATCH_GRACE", 0.3)
+    client = client_for(serve(stalls(event("ADDED"))).url, watch_read_deadline=0.01)
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
     next(watch)
     began = time.monotonic()
@@ -210,9 +219,7 @@ def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for:
             exchange.chunk(event("BOOKMARK"))
 
     server = serve(handler)
-    watch = iter(
-        client_for(server.url, clock=clock, watch_grace=30).watch(PODS, "", DECODE, WatchOptions(timeout_seconds=300))
-    )
+    watch = iter(client_for(server.url, clock=clock).watch(PODS, "", DECODE, WatchOptions(timeout_seconds=300)))
     next(watch)
     clock.advance(329)
     more.release()

@@ -16,8 +16,6 @@ from collections.abc import Callable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, TypeVar
 
-from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_attempt
-
 import tfoperator
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
@@ -30,7 +28,6 @@ from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import HEADER_SETS, Headers, Transport
 from tfoperator.kube.observer import RequestObserver
-from tfoperator.kube.retry import failure_of
 
 if TYPE_CHECKING:
     from tfoperator.kube.http.exec import Executed
@@ -78,23 +75,6 @@ class Session:
 
     def _begin(self) -> None:
         self._stop = StopSignal()
-        self._reads = self._retrying(lambda error: error.code == 429 or error.code >= 500)
-        self._writes = self._retrying(lambda error: error.code == 429)
-
-    def _retrying(self, safe: Callable[[ApiError], bool]) -> Retrying:
-        def worth_it(error: BaseException) -> bool:
-            if not isinstance(error, ApiError) or error.retry_after is None:
-                return False
-            return error.retry_after <= MAX_RETRY_AFTER and safe(error)
-
-        return Retrying(
-            stop=stop_after_attempt(1 + MAX_RETRIES),
-            wait=_retry_after,
-            retry=retry_if_exception(worth_it),
-            sleep=self._pause,
-            before_sleep=self._tell_retry,
-            reraise=True,
-        )
 
     def close(self) -> None:
         """Make every current and future call raise ClientClosed; end every stream. Idempotent."""
@@ -183,22 +163,21 @@ class Session:
         return self._repeated(call, self._send, failure)
 
     def _repeated(self, call: Call, send: Callable[[Call, str], R | Response], failure: ApiError | None = None) -> R:
-        # Tenacity takes more CPU than the rest of a request's overhead, and only failures need it.
-        if failure is None:
-            try:
-                return self._attempt(call, send)
-            except ApiError as error:
-                failure = error
-        failures = [failure]
-
-        def attempt(call: Call, send: Callable[[Call, str], R | Response]) -> R:
-            if failures:
-                raise failures.pop()
-            return self._attempt(call, send)
-
-        retrying = self._reads if call.method == "GET" else self._writes
-        answer: R = retrying(attempt, call, send)
-        return answer
+        """Return the response to the first attempt that needs no other; `failure` is that of an attempt before."""
+        retries = 0
+        while True:
+            if failure is None:
+                try:
+                    return self._attempt(call, send)
+                except ApiError as error:
+                    failure = error
+            wait = _retry_after(call, failure)
+            if wait is None or retries == MAX_RETRIES:
+                raise failure
+            logger.info("the server asks to come back in %.1f s: %s", wait, failure)
+            self._observer.retry(call.method, self._transport.host, str(failure.code))
+            self._pause(wait)
+            retries, failure = retries + 1, None
 
     def _attempt(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
         try:
@@ -273,11 +252,6 @@ class Session:
         with stream:
             return Response(stream.status, stream.fields, stream.read_all(10.0, _MAX_ERROR_BYTES))
 
-    def _tell_retry(self, state: RetryCallState) -> None:
-        call, error = state.args[0], _failure(state)
-        logger.info("the server asks to come back in %.1f s: %s", error.retry_after, error)
-        self._observer.retry(call.method, self._transport.host, str(error.code))
-
 
 def _headers(always: Headers, accept: str, content_type: str, authorization: str) -> Headers:
     """Return the headers of a request; the last two only if not empty."""
@@ -289,11 +263,8 @@ def _headers(always: Headers, accept: str, content_type: str, authorization: str
     return tuple(headers)
 
 
-def _failure(state: RetryCallState) -> ApiError:
-    error = failure_of(state)
-    assert isinstance(error, ApiError)
-    return error
-
-
-def _retry_after(state: RetryCallState) -> float:
-    return _failure(state).retry_after or 0.0
+def _retry_after(call: Call, failure: ApiError) -> float | None:
+    """Return the seconds until another attempt, if the server asks for one and it is safe."""
+    safe = failure.code == 429 or (failure.code >= 500 and call.method == "GET")
+    wait = failure.retry_after
+    return wait if safe and wait is not None and wait <= MAX_RETRY_AFTER else None

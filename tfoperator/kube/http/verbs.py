@@ -43,16 +43,18 @@ from tfoperator.kube.watch import HttpWatch
 T = TypeVar("T")
 
 
-class WatchBounds(msgspec.Struct, frozen=True, kw_only=True):
+WATCH_GRACE = 30.0
+"""Seconds by which a watch may exceed its timeoutSeconds."""
+
+
+class WatchBounds(msgspec.Struct, frozen=True):
     """How watches are read; all times are in seconds.
 
-    `read_deadline`: time without an event or bookmark. `grace`: time by which a watch may exceed timeoutSeconds. With a
-    `batch_period` a busy watch wakes once per period, for all events received since.
+    `read_deadline`: time without an event or bookmark. With a `batch_period` a busy watch wakes once per period, for
+    all events received since.
     """
 
     read_deadline: float
-    grace: float
-    max_line_bytes: int
     batch_period: float
 
 
@@ -185,9 +187,8 @@ class HttpVerbs(ApiClient):
             decode,
             what=what,
             read_deadline=self._bounds.read_deadline if options.allow_watch_bookmarks else None,
-            total_deadline=options.timeout_seconds + self._bounds.grace,
+            total_deadline=options.timeout_seconds + WATCH_GRACE,
             clock=self._clock,
-            max_line_bytes=self._bounds.max_line_bytes,
             batch_period=self._bounds.batch_period,
             begins_with_state=bool(options.send_initial_events),
         )
