@@ -11,7 +11,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
@@ -90,11 +90,6 @@ class InformerGroup(Together, Generic[T]):
         for informer in self.informers:
             informer.add_handler(handler, resync_period=resync_period, name=name)
 
-    def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        """Call `SharedInformer.add_indexers` of every member."""
-        for informer in self.informers:
-            informer.add_indexers(indexers)
-
     def start(self) -> None:
         """Start every member that has not been started."""
         for informer in self.informers:
@@ -127,7 +122,7 @@ class SharedInformerFactory(Together):
         self._rng = random.Random()
         self._metrics = metrics or InformerMetrics()
         self._lock = threading.Lock()  # guards _groups
-        self._groups: dict[tuple[Resource, Selection], tuple[Decoder[Any], InformerGroup[Any]]] = {}
+        self._groups: dict[tuple[Resource, Selection], InformerGroup[Any]] = {}
 
     def informer(
         self,
@@ -137,23 +132,14 @@ class SharedInformerFactory(Together):
         *,
         indexers: Mapping[str, IndexFunction[T]] | None = None,
     ) -> InformerGroup[T]:
-        """Return the informers of a collection, as one; a new one must be started by `start()`.
+        """Return new informers of a collection, as one; `start()` starts them.
 
-        Asked again for a collection, returns the same group and adds missing indexes. Raises ValueError if the same
-        collection was asked for with another `decode`: its cache holds objects of the first one's type.
+        Raises ValueError if there are informers of this collection: share them.
         """
-        collection = (resource, selection)
+        collection, name = (resource, selection), resource.plural
         with self._lock:
             if collection in self._groups:
-                first_decode, known = self._groups[collection]
-                if first_decode != decode:
-                    raise ValueError(f"the informer of {resource.plural} exists with another decoder: share one")
-                group = cast("InformerGroup[T]", known)
-                for informer in group.informers:
-                    missing = {k: f for k, f in (indexers or {}).items() if not informer.indexer.has_index(k)}
-                    informer.add_indexers(missing)
-                return group
-            name = resource.plural
+                raise ValueError(f"there are informers of these {name}: share them")
             members = [
                 SharedInformer(
                     self._client.list_watch(resource, namespace, decode, selection),
@@ -165,8 +151,7 @@ class SharedInformerFactory(Together):
                 )
                 for namespace in (self._namespaces if resource.namespaced else ("",))
             ]
-            group = InformerGroup(members, name=name, clock=self._clock)
-            self._groups[collection] = (decode, group)
+            group = self._groups[collection] = InformerGroup(members, name=name, clock=self._clock)
             return group
 
     def start(self) -> None:
@@ -178,4 +163,4 @@ class SharedInformerFactory(Together):
     def members(self) -> list[InformerGroup[Any]]:
         """The groups requested so far."""
         with self._lock:
-            return [group for _, group in self._groups.values()]
+            return [*self._groups.values()]

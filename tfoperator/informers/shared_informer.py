@@ -30,7 +30,7 @@ MIN_RESYNC_PERIOD = 1.0
 
 
 class InformerStopped(RuntimeError):
-    """A handler or an index was to be added to an informer that has been stopped."""
+    """A handler was to be added to an informer that has been stopped."""
 
 
 class SharedInformer(Generic[T]):
@@ -97,13 +97,6 @@ class SharedInformer(Generic[T]):
         Empty before the first list. Handlers may still have to hear of it, and the reflector may be ahead.
         """
         return self._version
-
-    def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        """Add indexes, also to a filled cache. Raises IndexConflict if a name is taken, InformerStopped after stop."""
-        with self._state:
-            if self._stopped:
-                raise InformerStopped(f"informer {self.name} has been stopped: no index can be added")
-            self.indexer.add_indexers(indexers)
 
     # --- handlers
 

@@ -41,11 +41,7 @@ def index_orphans(obj: HasMetadata) -> Sequence[str]:
 
 
 class UnknownIndex(LookupError):
-    """No index of that name was added: an error of the caller, not of the data."""
-
-
-class IndexConflict(ValueError):
-    """An index of that name exists with another function."""
+    """There is no index of that name: an error of the caller, not of the data."""
 
 
 class IndexFunctionError(Exception):
@@ -100,10 +96,6 @@ class Indexer(Generic[T]):
             bucket = self._buckets(name).get(value)
             return [*bucket.values()] if bucket else []
 
-    def has_index(self, name: str) -> bool:
-        """Return whether there is an index of this name."""
-        return name in self._functions
-
     # --- writing, for the informer that owns this store
 
     def add(self, obj: T) -> T | None:
@@ -137,18 +129,6 @@ class Indexer(Generic[T]):
             old, self._items = self._items, items
             self._indexes = indexes
             return old
-
-    def add_indexers(self, indexers: Mapping[str, IndexFunction[T]]) -> None:
-        """Add indexes, filled from the existing objects.
-
-        Raises IndexConflict if one of the names is taken (nothing is added then) and IndexFunctionError.
-        """
-        with self._lock:
-            for name in indexers:
-                if name in self._functions:
-                    raise IndexConflict(f"there is an index {name!r} already")
-            self._indexes |= _build_indexes(indexers, self._items)
-            self._functions |= indexers
 
     # --- under the lock
 

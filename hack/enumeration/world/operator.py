@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any, TypeVar
 
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
@@ -17,11 +18,17 @@ from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.list_watch import ListWatch
+from tfoperator.kube.options import EVERYTHING, Selection
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import Decoder
 from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options import Options
 from tfoperator.operator.wiring import plan_options
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import RateLimitingQueue
+
+T = TypeVar("T")
 
 _RETRY_BASE, _RETRY_CAP = 0.005, 120.0  # as in `tfoperator.operator.wiring`
 
@@ -47,6 +54,14 @@ class _Client(DirectClient):
         super().__init__(server)
         self._before = before
         self._after = after
+        self.decoders: dict[tuple[Resource, Selection], Decoder[Any]] = {}
+
+    def list_watch(
+        self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
+    ) -> ListWatch[T]:
+        """As the server's, and note what a cache decodes with."""
+        self.decoders[resource, selection] = decode
+        return super().list_watch(resource, namespace, decode, selection)
 
     def around_write(self, write: Callable[[], Written]) -> Written:
         self._before()
@@ -149,8 +164,8 @@ class SteppedOperator:
             client, self._informers, self._controller, expectations=expectations, clock=clock
         )
         self.feeds = [
-            CacheFeed(server, group, resource, decode, selection, loses=loses)
-            for (resource, selection), (decode, group) in factory._groups.items()
+            CacheFeed(server, group, resource, client.decoders[resource, selection], selection, loses=loses)
+            for (resource, selection), group in factory._groups.items()
         ]
         for feed in self.feeds:
             feed.start(revision_of(feed.kind))

@@ -9,11 +9,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View
 from tfoperator.informers import (
-    CONTROLLER_UID_INDEX,
-    ORPHANS_INDEX,
     SharedInformerFactory,
-    index_by_controller_uid,
-    index_orphans,
 )
 from tfoperator.kube import EVERYTHING, Selection
 from tfoperator.kube.objects import Pod, Service
@@ -56,13 +52,12 @@ def factory(client: Client) -> Iterator[SharedInformerFactory]:
     assert factory.stop(60)
 
 
-def test_one_collection_has_one_informer_however_often_it_is_asked_for(
-    factory: SharedInformerFactory, client: Client
-) -> None:
-    first = factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
-    assert factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x")) is first
-    assert factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=y")) is not first
-    assert factory.informer(SERVICES, DECODE_SERVICE, selection=Selection(label_selector="app=x")) is not first
+def test_one_collection_has_one_informer(factory: SharedInformerFactory, client: Client) -> None:
+    factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
+    with pytest.raises(ValueError, match="these pods: share them"):
+        factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
+    factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=y"))
+    factory.informer(SERVICES, DECODE_SERVICE, selection=Selection(label_selector="app=x"))
     assert sorted(client.servers) == [
         ("pods", "", "app=x", ""),
         ("pods", "", "app=y", ""),
@@ -76,22 +71,6 @@ def test_what_has_no_namespace_is_watched_once_whatever_namespaces_there_are(cli
     factory.informer(NAMESPACES, decoder(View))
     assert sorted(client.servers) == [("namespaces", "", "", ""), ("pods", "a", "", ""), ("pods", "b", "", "")]
     assert factory.stop(60)
-
-
-def test_another_decoder_for_the_same_collection_is_refused(factory: SharedInformerFactory) -> None:
-    factory.informer(PODS, DECODE_POD)
-    with pytest.raises(ValueError, match=r"pods.*another decoder"):
-        factory.informer(PODS, decoder(Service))
-
-
-def test_indexes_asked_for_later_are_added(factory: SharedInformerFactory, client: Client) -> None:
-    factory.informer(PODS, DECODE_POD, indexers={CONTROLLER_UID_INDEX: index_by_controller_uid})
-    client.servers[("pods", "", "", "")].put("a")
-    factory.start()
-    assert factory.wait_for_sync(5)
-    both = {CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans}
-    pods = factory.informer(PODS, DECODE_POD, indexers=both)
-    assert [obj.metadata.name for obj in pods.lister.by_index(ORPHANS_INDEX, "ns")] == ["a"]
 
 
 def test_start_starts_what_has_not_been_started(factory: SharedInformerFactory, client: Client) -> None:

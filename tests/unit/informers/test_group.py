@@ -17,11 +17,15 @@ def servers() -> tuple[Server, Server]:
     return Server(), Server()
 
 
+def marks(obj: Pod) -> list[str]:
+    return [obj.metadata.labels["absent"]] if obj.metadata.name == "broken" else []
+
+
 @pytest.fixture
 def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
-    clock = FakeClock()
+    clock, indexers = FakeClock(), {CONTROLLER_UID_INDEX: index_by_controller_uid, "marks": marks}
     members = [
-        SharedInformer[Pod](server, name=f"pods/{namespace}", clock=clock)
+        SharedInformer[Pod](server, name=f"pods/{namespace}", clock=clock, indexers=indexers)
         for server, namespace in zip(servers, ("n1", "n2"), strict=True)
     ]
     group = InformerGroup(members, name="pods", clock=clock)
@@ -53,7 +57,6 @@ def test_a_group_has_synced_when_its_last_member_has(group: InformerGroup[Pod], 
 
 
 def test_indexes_reach_every_member(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
-    group.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
     for server, namespace in zip(servers, ("n1", "n2"), strict=True):
         server.put("a", owner="u1", namespace=namespace)
     group.start()
@@ -62,11 +65,10 @@ def test_indexes_reach_every_member(group: InformerGroup[Pod], servers: tuple[Se
 
 
 def test_a_failed_member_is_the_groups_failure(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
-    group.add_indexers({"broken": lambda obj: [obj.metadata.labels["absent"]]})
     group.start()
-    servers[1].put("b")
+    servers[1].put("broken")
     eventually(lambda: group.failure)
-    assert "broken" in str(group.failure)
+    assert "marks" in str(group.failure)
     assert not group.has_synced
 
 

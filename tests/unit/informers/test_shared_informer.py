@@ -10,9 +10,9 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.informers.support import Server, View, added, bookmark, deleted, modified, pod
-from tfoperator.informers import CONTROLLER_UID_INDEX, InformerMetrics, index_by_controller_uid
+from tfoperator.informers import InformerMetrics
 from tfoperator.informers.shared_informer import InformerStopped, SharedInformer
-from tfoperator.informers.store import IndexConflict, IndexFunctionError
+from tfoperator.informers.store import IndexFunctionError
 from tfoperator.kube.errors import ConnectionRefused
 from tfoperator.kube.objects import Pod
 
@@ -133,7 +133,7 @@ def test_a_second_start_is_ignored_with_a_warning(make: Make, caplog: pytest.Log
     assert server.watches == 1
 
 
-def test_after_stop_neither_start_nor_handler_nor_index(make: Make, caplog: pytest.LogCaptureFixture) -> None:
+def test_after_stop_neither_start_nor_handler(make: Make, caplog: pytest.LogCaptureFixture) -> None:
     informer = make()
     informer.stop()
     informer.start()
@@ -141,8 +141,6 @@ def test_after_stop_neither_start_nor_handler_nor_index(make: Make, caplog: pyte
     assert not informer.started
     with pytest.raises(InformerStopped, match="pods"):
         informer.add_handler(View())
-    with pytest.raises(InformerStopped, match="pods"):
-        informer.add_indexers({CONTROLLER_UID_INDEX: index_by_controller_uid})
 
 
 def test_wait_for_sync_gives_up_at_its_time_limit_and_when_stopped(
@@ -316,7 +314,7 @@ def test_a_period_below_a_second_is_raised_to_one(
 
 
 def test_a_resync_comes_in_time_though_changes_never_cease(make: Make, server: Server, clock: FakeClock) -> None:
-    informer, view = make(), View()
+    view = View()
     changes = 0
 
     def one_leads_to_another(obj: Pod) -> list[str]:
@@ -329,7 +327,7 @@ def test_a_resync_comes_in_time_though_changes_never_cease(make: Make, server: S
         return []
 
     server.put("quiet")
-    informer.add_indexers({"chain": one_leads_to_another})
+    informer = make(indexers={"chain": one_leads_to_another})
     informer.add_handler(view, resync_period=5)
     informer.start()
     assert informer.wait_for_sync(5)
@@ -423,19 +421,6 @@ def test_a_relist_before_the_start_asks_for_nothing_more(make: Make, server: Ser
 
 
 # --- indexes
-
-
-def test_indexes_can_be_added_before_and_after_the_start(make: Make, server: Server) -> None:
-    server.put("a", owner="u1")
-    informer = make(indexers={"first": index_by_controller_uid})
-    informer.add_indexers({"second": index_by_controller_uid})
-    informer.start()
-    assert informer.wait_for_sync(5)
-    informer.add_indexers({"third": index_by_controller_uid})
-    for name in ("first", "second", "third"):
-        assert [obj.metadata.name for obj in informer.lister.by_index(name, "u1")] == ["a"]
-    with pytest.raises(IndexConflict):
-        informer.add_indexers({"first": index_by_controller_uid})
 
 
 def test_an_index_function_that_fails_ends_the_informer_visibly(

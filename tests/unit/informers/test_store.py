@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.support.threads import run_at_once
 from tests.unit.informers.support import pod
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
-from tfoperator.informers.store import IndexConflict, Indexer, IndexFunctionError, UnknownIndex
+from tfoperator.informers.store import Indexer, IndexFunctionError, UnknownIndex
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
 NAMESPACE_INDEX = "namespace"
@@ -71,13 +71,6 @@ def test_an_update_keeps_an_objects_place_in_its_buckets(indexer: Indexer[Pod]) 
         indexer.add(pod(name, 1, owner="u1"))
     indexer.add(pod("a", 2, owner="u1"))
     assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a", "b", "c"]
-
-
-def test_an_index_name_can_be_taken_only_once_and_then_nothing_is_added() -> None:
-    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace})
-    with pytest.raises(IndexConflict, match="namespace"):
-        indexer.add_indexers({ORPHANS_INDEX: index_orphans, NAMESPACE_INDEX: index_orphans})
-    assert not indexer.has_index(ORPHANS_INDEX)
 
 
 def test_an_index_that_does_not_exist_is_named_in_the_error() -> None:

@@ -12,10 +12,7 @@ from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
-from tfoperator.api.names import MANAGED_SELECTOR
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import Selection
-from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http import Address
@@ -190,9 +187,8 @@ def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable
     def broken(pod: Any) -> list[str]:
         raise ValueError("a bug")
 
-    operator._parts.factory.informer(
-        PODS, decode_pod, Selection(label_selector=MANAGED_SELECTOR), indexers={"broken": broken}
-    )
+    [pods] = operator._parts.informers.pods.informers
+    pods.indexer._functions["broken"] = broken
     submit(api, Worker=1)
     eventually(lambda: operator.failure, what="the failure is noticed")
     assert "a bug" in operator.failure
