@@ -22,7 +22,7 @@ _MIN_COMPACTION = 64  # minimum number of outdated heap entries for rebuilding t
 
 
 class DelayingQueue(Queue[T]):
-    """A `Queue` with `add_after`. Its thread starts with the first delayed item and ends with either shutdown.
+    """A `Queue` with `add_after`. Its thread starts with the first delayed item and ends with the shutdown.
 
     A plain `add` does not cancel a delayed one: the item is then delivered twice, now and later.
     """
@@ -64,15 +64,10 @@ class DelayingQueue(Queue[T]):
         with self._delay_lock:
             return len(self._due)
 
-    def shut_down(self) -> None:
+    def shut_down(self, timeout: float | None = None) -> bool:
         """Call `Queue.shut_down`; delayed items are dropped and the thread is joined."""
         self._stop_delaying()
-        super().shut_down()
-
-    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
-        """Call `Queue.shut_down_with_drain`; delayed items are dropped and the thread is joined."""
-        self._stop_delaying()
-        return super().shut_down_with_drain(timeout)
+        return super().shut_down(timeout)
 
     def _schedule(self, item: T, deadline: float) -> None:
         entry = (deadline, next(self._sequence))

@@ -39,12 +39,11 @@ class Queue(Generic[T]):
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
         self._available = threading.Condition(self._lock)  # an item was pushed, or shutdown began
-        self._idle = threading.Condition(self._lock)  # no item is processing any more, or the drain was cancelled
+        self._idle = threading.Condition(self._lock)  # no item is processing any more
         self._fifo: deque[T] = deque()
         self._dirty: dict[T, float] = {}  # to the time it was added
         self._processing: dict[T, float] = {}  # to the time it was taken
         self._shutting_down = False
-        self._draining = False
         provider = metrics if metrics is not None and name else MetricsProvider()
         self._adds = provider.adds(name)
         self._queue_duration = provider.queue_duration(name)
@@ -108,29 +107,17 @@ class Queue(Generic[T]):
         with self._lock:
             return len(self._fifo)
 
-    def shut_down(self) -> None:
-        """Reject further adds and let workers end once the queued items are taken; does not wait. Idempotent.
+    def shut_down(self, timeout: float | None = None) -> bool:
+        """Reject further adds, let workers end once the queued items are taken, and wait for those in processing.
 
-        Releases a `shut_down_with_drain` that is waiting.
-        """
-        with self._lock:
-            self._shutting_down = True
-            self._draining = False
-            self._available.notify_all()
-            self._idle.notify_all()
-
-    def shut_down_with_drain(self, timeout: float | None = None) -> bool:
-        """Reject further adds and wait until nothing is being processed, at most `timeout` seconds.
-
-        Items that no worker has taken don't hold it up. Returns whether nothing was being processed at the end: False
-        after the timeout or when `shut_down` cancelled the wait.
+        Waits at most `timeout` seconds, and not for items that no worker has taken. Returns whether nothing is being
+        processed. Idempotent.
         """
         deadline = None if timeout is None else self._clock.monotonic() + timeout
         with self._lock:
             self._shutting_down = True
-            self._draining = True
             self._available.notify_all()
-            while self._processing and self._draining:
+            while self._processing:
                 if not self._clock.wait_until(self._idle, deadline):
                     break
             return not self._processing
@@ -177,7 +164,7 @@ class Workers(Generic[T]):
         Shuts the queue down.
         """
         self._stopping.set()
-        finished = self._queue.shut_down_with_drain(timeout)
+        finished = self._queue.shut_down(timeout)
         if finished:
             for thread in self._threads:
                 thread.join()

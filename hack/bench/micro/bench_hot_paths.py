@@ -79,7 +79,7 @@ def test_queue_add_get_done(benchmark: Benchmark) -> None:
         queue.done(queue.get())
 
     benchmark(cycle)
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def _job(ps: int, workers: int) -> TFJob:

@@ -18,7 +18,7 @@ from tfoperator.workqueue import DelayingQueue
 def queue(clock: FakeClock) -> Iterator[DelayingQueue[str]]:
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
     yield queue
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def advance(
@@ -50,16 +50,12 @@ def test_a_queue_that_never_delayed_anything_starts_no_thread() -> None:
     assert threading.active_count() == before
 
 
-@pytest.mark.parametrize("drained", [False, True])
-def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock, drained: bool) -> None:
+def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock) -> None:
     before = set(threading.enumerate())
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
     queue.add_after("foo", 1)
     assert [t.name for t in threading.enumerate() if t not in before] == ["workqueue-delay-jobs"]
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
+    assert queue.shut_down()
     assert set(threading.enumerate()) <= before
     queue.add_after("bar", 0)
     queue.add_after("bar", 1)
@@ -69,7 +65,7 @@ def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock, drai
 
 def test_a_drain_of_a_delaying_queue_waits_for_processing(clock: FakeClock, queue: DelayingQueue[str]) -> None:
     begin(queue, "foo")
-    draining = InThread(queue.shut_down_with_drain)
+    draining = InThread(queue.shut_down)
     clock.wait_for_waiters(1, timed=False)
     assert draining.running
     queue.done("foo")
@@ -112,4 +108,4 @@ def test_a_delivered_item_can_be_garbage_collected(clock: FakeClock) -> None:
         return gone() is None
 
     eventually(collected)
-    queue.shut_down()
+    queue.shut_down(0)

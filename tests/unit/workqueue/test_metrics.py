@@ -68,7 +68,7 @@ def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_rea
     assert (unfinished(), longest()) == (6, 5)
     queue.done("foo")
     assert (unfinished(), longest()) == (1, 1)
-    queue.shut_down()
+    queue.shut_down(0)
     queue.done("bar")
     assert (unfinished(), longest()) == (0, 0)
 
@@ -80,7 +80,7 @@ def test_every_delayed_add_counts_as_a_retry(metrics: RecordingMetrics, clock: F
     queue.add_after("bar", 0)
     queue.add("baz")
     assert metrics.pushed["retries"].total == 3
-    queue.shut_down()
+    queue.shut_down(0)
     queue.add_after("foo", 10)
     assert metrics.pushed["retries"].total == 3
 
@@ -90,7 +90,7 @@ def test_waiting_for_more_to_come_is_no_retry(metrics: RecordingMetrics, clock: 
     queue.add_after("foo", 10, is_retry=False)
     assert queue.delayed == 1
     assert metrics.pushed["retries"].total == 0
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def test_a_queue_without_a_name_reports_nothing(metrics: RecordingMetrics, clock: FakeClock) -> None:

@@ -41,8 +41,7 @@ def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done(queue: 
     queue.done("foo")
 
 
-@pytest.mark.parametrize("drained", [False, True])
-def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drained: bool) -> None:
+def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item() -> None:
     queue: Queue[int] = Queue()
     lock = threading.Lock()
     active: set[int] = set()
@@ -66,10 +65,7 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
     producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
     for producer in producers:
         producer.result()
-    if drained:
-        assert queue.shut_down_with_drain()
-    else:
-        queue.shut_down()
+    assert queue.shut_down()
     queue.add(-1)
     for consumer in consumers:
         consumer.result()
@@ -80,7 +76,7 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item(drain
 def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock) -> None:
     workers = [InThread(queue.get) for _ in range(3)]
     clock.wait_for_waiters(3, timed=False)
-    queue.shut_down()
+    queue.shut_down(0)
     for worker in workers:
         with pytest.raises(ShutDown, match="jobs"):
             worker.result()
@@ -91,7 +87,7 @@ def test_a_drain_waits_until_every_item_in_processing_is_done(queue: Queue[str],
     queue.add("bar")
     queue.get()
     queue.get()
-    draining = InThread(queue.shut_down_with_drain)
+    draining = InThread(queue.shut_down)
     clock.wait_for_waiters(1, timed=False)
     queue.done("foo")
     assert draining.running
@@ -99,17 +95,9 @@ def test_a_drain_waits_until_every_item_in_processing_is_done(queue: Queue[str],
     assert draining.result() is True
 
 
-def test_a_shutdown_calls_a_drain_off(queue: Queue[str], clock: FakeClock) -> None:
-    begin(queue, "foo")
-    drains = [InThread(queue.shut_down_with_drain) for _ in range(2)]
-    clock.wait_for_waiters(2, timed=False)
-    queue.shut_down()
-    assert [draining.result() for draining in drains] == [False, False]
-
-
 def test_a_drain_gives_up_when_its_time_has_passed(queue: Queue[str], clock: FakeClock) -> None:
     begin(queue, "foo")
-    draining = InThread(lambda: queue.shut_down_with_drain(timeout=30))
+    draining = InThread(lambda: queue.shut_down(timeout=30))
     clock.pass_time(29)
     clock.wait_for_waiters(1)
     assert draining.running

@@ -87,12 +87,9 @@ class QueueModel(RuleBasedStateMachine):
                 self.again.remove(item)
                 self.waiting.append(item)
 
-    @rule(drain=st.booleans())
-    def shut_down(self, drain: bool) -> None:
-        if drain:
-            assert self.queue.shut_down_with_drain(timeout=0) is (not self.processing)
-        else:
-            self.queue.shut_down()
+    @rule()
+    def shut_down(self) -> None:
+        assert self.queue.shut_down(timeout=0) is (not self.processing)
         self.stopped = True
         self.delayed.clear()
 
@@ -110,7 +107,7 @@ class QueueModel(RuleBasedStateMachine):
         assert self.queue._shutting_down is self.stopped
 
     def teardown(self) -> None:
-        self.queue.shut_down()
+        self.queue.shut_down(0)
 
 
 TestQueueModel = QueueModel.TestCase

@@ -29,7 +29,7 @@ def test_failures_come_back_later_and_later_until_forgotten() -> None:
     assert metrics.pushed["retries"].total == 3
     queue.forget("foo")
     assert queue.num_requeues("foo") == 0
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def test_forget_leaves_the_items_place_in_the_queue_alone() -> None:
@@ -37,7 +37,7 @@ def test_forget_leaves_the_items_place_in_the_queue_alone() -> None:
     queue.add("foo")
     queue.forget("foo")
     assert drain(queue) == ["foo"]
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def test_a_wait_is_never_shorter_than_the_least_that_was_asked_for_and_still_grows() -> None:
@@ -49,7 +49,7 @@ def test_a_wait_is_never_shorter_than_the_least_that_was_asked_for_and_still_gro
         clock.advance(wait)
         assert queue.get() == "foo"
         queue.done("foo")
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 class Waits(RateLimitingQueue[str]):

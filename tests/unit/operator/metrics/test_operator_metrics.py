@@ -51,7 +51,7 @@ def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
     assert found['workqueue_adds_total{name="tfjobs"}'] == 2
     assert found['workqueue_work_duration_seconds_count{name="tfjobs"}'] == 1
     assert found['workqueue_unfinished_work_seconds{name="tfjobs"}'] == 0
-    queue.shut_down()
+    queue.shut_down(0)
 
 
 def test_the_durations_of_requests_are_a_histogram_that_prometheus_reads() -> None:
