@@ -102,7 +102,7 @@ def test_watches_that_fail_and_tokens_that_expire_do_no_harm(
     start: Start, player: PodPlayer, proxy: ScriptedProxy, space: Space, tmp_path: Path
 ) -> None:
     token = tmp_path / "token"
-    good = load_config(str(space.kubeconfig)).credentials.authorization()
+    good = load_config(str(space.kubeconfig)).credentials.current().authorization
     token.write_text("old")
     # It is renewed just after it was used, and before the second try, which comes soon.
     renewal = partial(token.write_text, good.removeprefix("Bearer "))

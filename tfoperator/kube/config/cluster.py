@@ -32,7 +32,7 @@ class ClusterConfig(msgspec.Struct, frozen=True, kw_only=True):
             raise ConfigError(
                 f"{self.source}: a certificate authority and insecure-skip-tls-verify exclude each other: remove one"
             )
-        anonymous = isinstance(self.credentials, StaticCredentials) and not self.credentials.authorization()
+        anonymous = isinstance(self.credentials, StaticCredentials) and not self.credentials.current().authorization
         if not anonymous and is_plain(self.server) and not is_loopback(urlsplit(self.server).hostname or ""):
             raise ConfigError(
                 f"{self.source or 'ClusterConfig'}: credentials are sent to an https:// server only, and this one is "

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -41,28 +41,11 @@ def bearer(token: str, source: str) -> str:
     return f"Bearer {token}"
 
 
-class Credentials(Protocol):
-    """The credentials a client needs. Thread-safe; each method may block (a file, a plugin) and raise ConfigError."""
-
-    def authorization(self) -> str:
-        """Return the value of the Authorization header, "" for none."""
-        ...
-
-    def held(self) -> IssuedCredential | None:
-        """Return header and certificate from memory; None if they must be fetched first. Never blocks, nor raises."""
-        ...
-
-    def refused(self, authorization: str) -> bool:
-        """Renew after a 401 for this value of the header. Returns whether a new attempt is worthwhile."""
-        ...
-
-    def client_certificate(self) -> ClientCertificate | None:
-        """Return a client certificate issued together with the token, or instead of it."""
-        ...
-
-
 class IssuedCredential(msgspec.Struct, frozen=True):
-    """A credential issued by a plugin or an identity provider, and when it expires (None: valid until refused)."""
+    """A credential, and when it expires (None: valid until refused).
+
+    `authorization` is the value of the header, "" for none; `certificate` was issued with the token, or instead of it.
+    """
 
     authorization: str = ""
     certificate: ClientCertificate | None = None
@@ -76,31 +59,43 @@ class IssuedCredential(msgspec.Struct, frozen=True):
         return f"IssuedCredential(expires={self.expires})"
 
 
-class StaticCredentials:
-    """A header that never changes: a token, a user with a password, or (the default) none."""
+class Credentials(ABC):
+    """The credentials a client needs. Thread-safe."""
+
+    @abstractmethod
+    def current(self) -> IssuedCredential:
+        """Return the credential of the next request. May block (a file, a plugin); raises ConfigError."""
+
+    @abstractmethod
+    def held(self) -> IssuedCredential | None:
+        """Return the same from memory; None if it must be fetched first. Never blocks, nor raises."""
+
+    @abstractmethod
+    def refused(self, authorization: str) -> bool:
+        """Renew after a 401 for this value of the header. Returns whether a new attempt is worthwhile. May block."""
+
+
+class StaticCredentials(Credentials):
+    """A header that never changes: a token, a user with a password, or (the default) none.
+
+    Certificates from the kubeconfig are part of the TLS options.
+    """
 
     def __init__(self, authorization: str = "") -> None:
-        self._authorization = authorization
         self._held = IssuedCredential(authorization)
 
-    def authorization(self) -> str:
-        """Return the fixed header."""
-        return self._authorization
-
-    def held(self) -> IssuedCredential:
+    def current(self) -> IssuedCredential:
         """Return the fixed header."""
         return self._held
 
-    def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the protocol's
+    held = current
+
+    def refused(self, authorization: str) -> bool:  # noqa: ARG002 - the base's
         """Return False: there is no other."""
         return False
 
-    def client_certificate(self) -> ClientCertificate | None:
-        """Return None: certificates from the kubeconfig are part of the TLS options."""
-        return None
 
-
-class TokenFile:
+class TokenFile(Credentials):
     """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
 
     It is read again once a minute and after a 401. If that fails, the last token stays in use.
@@ -110,52 +105,44 @@ class TokenFile:
     def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
         self._path = Path(path)
         self._clock: Clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards _value and _read_at
-        self._value = self._read()
+        self._lock = threading.Lock()  # guards _token and _read_at
+        self._token = self._read()
         self._read_at = self._clock.monotonic()
 
-    def _read(self) -> str:
+    def _read(self) -> IssuedCredential:
         try:
-            return bearer(self._path.read_text("utf-8"), f"token file {self._path}")
+            return IssuedCredential(bearer(self._path.read_text("utf-8"), f"token file {self._path}"))
         except OSError as error:
             raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
         except UnicodeDecodeError:
             raise ConfigError(f"token file {self._path} holds no text") from None
 
-    def authorization(self) -> str:
+    def current(self) -> IssuedCredential:
         """Return the token, at most a minute old."""
-        value, old = self._known()
-        return self._reread(value) if old else value
+        return self.held() or self._reread()
 
     def held(self) -> IssuedCredential | None:
         """Return the token; None if the file must be read again."""
-        value, old = self._known()
-        return None if old else IssuedCredential(value)
-
-    def _known(self) -> tuple[str, bool]:
-        """Return the token read last, and whether the file must be read again."""
         with self._lock:
-            return self._value, self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD
+            old = self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD
+            return None if old else self._token
 
-    def _reread(self, value: str) -> str:
+    def _reread(self) -> IssuedCredential:
+        fresh = None
         try:
-            value = self._read()
+            fresh = self._read()
         except ConfigError as error:
             logger.warning("going on with the last token: %s", error)
         with self._lock:
-            self._value, self._read_at = value, self._clock.monotonic()
-        return value
+            self._token, self._read_at = fresh or self._token, self._clock.monotonic()
+            return self._token
 
     def refused(self, authorization: str) -> bool:
         """Read the file now; return true if it holds another token."""
-        return self._reread(authorization) != authorization
-
-    def client_certificate(self) -> ClientCertificate | None:
-        """Return None."""
-        return None
+        return self._reread().authorization != authorization
 
 
-class IssuedCredentials:
+class IssuedCredentials(Credentials):
     """Credentials from a plugin that runs when they are needed, about to expire, or refused.
 
     One thread runs it; threads without a valid credential wait for its result, even a failure: eight workers
@@ -171,14 +158,6 @@ class IssuedCredentials:
         self._running = False
         self._rounds = 0
         self._failure: ConfigError | None = None
-
-    def authorization(self) -> str:
-        """Return the header that goes with the current credential."""
-        return self._get().authorization
-
-    def client_certificate(self) -> ClientCertificate | None:
-        """Return the current credential's certificate, if it has one."""
-        return self._get().certificate
 
     def held(self) -> IssuedCredential | None:
         """Return the current credential; None if none is valid, or if its renewal is due."""
@@ -197,10 +176,11 @@ class IssuedCredentials:
             old = self._current
             if old is not None and old.authorization == authorization:
                 self._current = None
-        fresh = self._get()
+        fresh = self.current()
         return fresh.authorization != authorization or (old is not None and fresh.certificate != old.certificate)
 
-    def _get(self) -> IssuedCredential:
+    def current(self) -> IssuedCredential:
+        """Return the current credential, issued now if there is none that is valid."""
         with self._changed:
             while True:
                 usable = self._usable()

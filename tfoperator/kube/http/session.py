@@ -20,6 +20,7 @@ import tfoperator
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import IssuedCredential
 from tfoperator.kube.config.tls import ClientCertificate
 from tfoperator.kube.errors import ApiError, ClientClosed, TransportError
 from tfoperator.kube.http.answer import Response, error_of
@@ -96,11 +97,12 @@ class Session:
 
         try:
             self._wait_for_turn(call)
+            credential = self._credentials.current()
             answer = execute(
                 self._transport,
                 call.target,
-                self._header_lines(call, self._credentials.authorization()),
-                certificate=self._credentials.client_certificate(),
+                self._header_lines(call, credential),
+                certificate=credential.certificate,
                 timeout=timeout,
                 max_bytes=max_bytes,
             )
@@ -127,7 +129,7 @@ class Session:
         if held is None:
             return None
         try:
-            exchange = self._transport.begin(*self._request(call, held.authorization, held.certificate))
+            exchange = self._transport.begin(*self._request(call, held))
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
         if exchange is not None:
@@ -157,12 +159,14 @@ class Session:
             if not self._credentials.refused(authorization):
                 raise failure
             try:
-                return self._sent(call, self._credentials.authorization())
+                return self._sent(call, self._credentials.current())
             except ApiError as error:
                 failure = error
         return self._repeated(call, self._send, failure)
 
-    def _repeated(self, call: Call, send: Callable[[Call, str], R | Response], failure: ApiError | None = None) -> R:
+    def _repeated(
+        self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], failure: ApiError | None = None
+    ) -> R:
         """Return the response to the first attempt that needs no other; `failure` is that of an attempt before."""
         retries = 0
         while True:
@@ -179,22 +183,22 @@ class Session:
             self._pause(wait)
             retries, failure = retries + 1, None
 
-    def _attempt(self, call: Call, send: Callable[[Call, str], R | Response]) -> R:
+    def _attempt(self, call: Call, send: Callable[[Call, IssuedCredential], R | Response]) -> R:
         try:
             if call.limited:
                 self._wait_for_turn(call)
-            authorization = self._credentials.authorization()
-            answer = self._timed(call, send, authorization)
-            if answer.status == 401 and self._credentials.refused(authorization):
-                answer = self._timed(call, send, self._credentials.authorization())
+            credential = self._credentials.current()
+            answer = self._timed(call, send, credential)
+            if answer.status == 401 and self._credentials.refused(credential.authorization):
+                answer = self._timed(call, send, self._credentials.current())
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
         return self._accept(call, answer)  # type: ignore[return-value]  # other than R it is a Response with an error
 
-    def _sent(self, call: Call, authorization: str) -> Response:
+    def _sent(self, call: Call, credential: IssuedCredential) -> Response:
         """Return the response to one attempt, which skips the rate limiter."""
         try:
-            answer = self._timed(call, self._send, authorization)
+            answer = self._timed(call, self._send, credential)
         except TransportError as error:
             raise type(error)(f"{call.what}: {error}") from error
         return self._accept(call, answer)
@@ -220,10 +224,12 @@ class Session:
         if self._stop.wait(self._clock, seconds):
             raise ClientClosed("the client was closed while it waited for its turn")
 
-    def _timed(self, call: Call, send: Callable[[Call, str], R | Response], authorization: str) -> R | Response:
+    def _timed(
+        self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], credential: IssuedCredential
+    ) -> R | Response:
         began, status = time.perf_counter(), 0
         try:
-            answer = send(call, authorization)
+            answer = send(call, credential)
             status = answer.status
             return answer
         finally:
@@ -233,20 +239,20 @@ class Session:
         """Report one attempt to the observer; a status of 0 means that there was no response."""
         self._observer.request(call.method, self._transport.host, str(status) if status else "<error>", seconds)
 
-    def _header_lines(self, call: Call, authorization: str) -> Headers:
-        return self._headers(call.accept, "" if call.body is None else call.content_type, authorization)
+    def _header_lines(self, call: Call, credential: IssuedCredential) -> Headers:
+        return self._headers(call.accept, "" if call.body is None else call.content_type, credential.authorization)
 
     def _request(
-        self, call: Call, authorization: str, certificate: ClientCertificate | None
+        self, call: Call, credential: IssuedCredential
     ) -> tuple[str, str, Headers, bytes | None, ClientCertificate | None]:
-        return call.method, call.target, self._header_lines(call, authorization), call.body, certificate
+        return call.method, call.target, self._header_lines(call, credential), call.body, credential.certificate
 
-    def _send(self, call: Call, authorization: str) -> Response:
-        return self._transport.request(*self._request(call, authorization, self._credentials.client_certificate()))
+    def _send(self, call: Call, credential: IssuedCredential) -> Response:
+        return self._transport.request(*self._request(call, credential))
 
-    def _open(self, call: Call, authorization: str) -> ByteStream | Response:
-        headers = self._header_lines(call, authorization)
-        stream = self._transport.open_stream(call.target, headers, self._credentials.client_certificate())
+    def _open(self, call: Call, credential: IssuedCredential) -> ByteStream | Response:
+        headers = self._header_lines(call, credential)
+        stream = self._transport.open_stream(call.target, headers, credential.certificate)
         if 200 <= stream.status < 300:
             return stream
         with stream:

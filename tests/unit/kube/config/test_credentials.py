@@ -21,9 +21,8 @@ def issued(lifetime: timedelta | None = None) -> tuple[FakeClock, Issuer, Issued
 
 def test_static_credentials_never_change() -> None:
     one = StaticCredentials("Bearer t")
-    assert one.authorization() == "Bearer t"
+    assert one.current().authorization == "Bearer t"
     assert not one.refused("Bearer t")
-    assert one.client_certificate() is None
     assert one.held() == IssuedCredential("Bearer t")
 
 
@@ -40,11 +39,11 @@ def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
     token = TokenFile(path, clock=clock)
     path.write_text("two\n")
     clock.advance(59.9)
-    assert token.authorization() == "Bearer one"
+    assert token.current().authorization == "Bearer one"
     clock.advance(0.1)
-    assert token.authorization() == "Bearer two"
+    assert token.current().authorization == "Bearer two"
     path.write_text("three\n")
-    assert token.authorization() == "Bearer two"
+    assert token.current().authorization == "Bearer two"
 
 
 def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
@@ -54,7 +53,7 @@ def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
     assert not token.refused("Bearer one"), "there is no other"
     path.write_text("two")
     assert token.refused("Bearer one")
-    assert token.authorization() == "Bearer two"
+    assert token.current().authorization == "Bearer two"
 
 
 def test_a_token_file_that_vanishes_leaves_the_last_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -63,8 +62,8 @@ def test_a_token_file_that_vanishes_leaves_the_last_token(tmp_path: Path, caplog
     token = TokenFile(path, clock=clock)
     path.unlink()
     clock.advance(61)
-    assert token.authorization() == "Bearer s3cret"
-    assert token.authorization() == "Bearer s3cret"
+    assert token.current().authorization == "Bearer s3cret"
+    assert token.current().authorization == "Bearer s3cret"
     (record,) = caplog.records
     assert str(path) in record.getMessage()
     assert "s3cret" not in caplog.text
@@ -104,56 +103,56 @@ class Issuer:
 def test_what_is_issued_is_used_until_a_minute_before_it_expires() -> None:
     clock, issuer, credentials = issued(timedelta(hours=1))
     assert issuer.issued == 0, "nothing is run before it is needed"
-    assert [credentials.authorization() for _ in range(3)] == ["Bearer 1"] * 3
+    assert [credentials.current().authorization for _ in range(3)] == ["Bearer 1"] * 3
     clock.advance(3600 - 61)
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     clock.advance(1)
-    assert credentials.authorization() == "Bearer 2"
+    assert credentials.current().authorization == "Bearer 2"
 
 
 def test_what_lives_shortly_is_used_for_most_of_its_life() -> None:
     clock, _, credentials = issued(timedelta(seconds=10))
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     clock.advance(8.9)
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     clock.advance(0.2)
-    assert credentials.authorization() == "Bearer 2"
+    assert credentials.current().authorization == "Bearer 2"
 
 
 def test_what_is_refused_is_issued_anew_but_once_for_all_who_were_refused() -> None:
     _, issuer, credentials = issued()
-    credentials.authorization()
+    credentials.current()
     assert credentials.refused("Bearer 1")
     assert credentials.refused("Bearer 1"), "a second thread that had used the old one"
-    assert credentials.authorization() == "Bearer 2"
+    assert credentials.current().authorization == "Bearer 2"
     assert issuer.issued == 2
 
 
 def test_a_failed_renewal_leaves_what_still_holds_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock, issuer, credentials = issued(timedelta(hours=1))
-    credentials.authorization()
+    credentials.current()
     clock.advance(3600 - 50)
     issuer.failing = True
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     assert "the plugin is out of order" in caplog.text
     issuer.failing = False
-    assert credentials.authorization() == "Bearer 1", "not again at once"
+    assert credentials.current().authorization == "Bearer 1", "not again at once"
     clock.advance(10)
-    assert credentials.authorization() == "Bearer 2"
+    assert credentials.current().authorization == "Bearer 2"
 
 
 def test_without_anything_that_holds_a_failure_is_an_error_and_the_next_call_tries_again() -> None:
     clock, issuer, credentials = issued(timedelta(hours=1))
     issuer.failing = True
     with pytest.raises(ConfigError, match="out of order"):
-        credentials.authorization()
+        credentials.current()
     issuer.failing = False
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     clock.advance(3601)
     issuer.failing = True
     with pytest.raises(ConfigError, match="out of order"):
-        credentials.authorization()
+        credentials.current()
 
 
 @pytest.mark.parametrize("failing", [False, True])
@@ -164,7 +163,7 @@ def test_many_threads_wait_for_one_run(failing: bool) -> None:
 
     def ask() -> str:
         try:
-            return credentials.authorization()
+            return credentials.current().authorization
         except ConfigError as error:
             return str(error)
 
@@ -178,16 +177,16 @@ def test_many_threads_wait_for_one_run(failing: bool) -> None:
 
 def test_a_renewal_does_not_hold_up_those_whose_credentials_still_hold() -> None:
     clock, issuer, credentials = issued(timedelta(hours=1))
-    credentials.authorization()
+    credentials.current()
     issuer.entered.clear()
     issuer.gate.clear()
     clock.advance(3600 - 30)
-    renewing = InThread(credentials.authorization)
+    renewing = InThread(credentials.current)
     assert issuer.entered.wait(60)
-    assert credentials.authorization() == "Bearer 1"
+    assert credentials.current().authorization == "Bearer 1"
     issuer.gate.set()
     renewing.result()
-    assert credentials.authorization() == "Bearer 2"
+    assert credentials.current().authorization == "Bearer 2"
 
 
 def test_a_token_file_is_not_read_to_look_at_what_is_at_hand(tmp_path: Path) -> None:
@@ -199,14 +198,14 @@ def test_a_token_file_is_not_read_to_look_at_what_is_at_hand(tmp_path: Path) -> 
     assert token.held() == IssuedCredential("Bearer one")
     clock.advance(2)
     assert token.held() is None
-    assert token.authorization() == "Bearer two"
+    assert token.current().authorization == "Bearer two"
     assert token.held() == IssuedCredential("Bearer two")
 
 
 def test_nothing_is_issued_to_look_at_what_is_at_hand() -> None:
     clock, issuer, credentials = issued(timedelta(hours=1))
     assert credentials.held() is None
-    credentials.authorization()
+    credentials.current()
     held = credentials.held()
     assert held is not None
     assert held.authorization == "Bearer 1"

@@ -39,20 +39,20 @@ def wrapped(path: Path) -> str:
     ],
 )
 def test_who_a_user_is(tmp_path: Path, user: dict[str, str], expected: str) -> None:
-    assert load(tmp_path, kubeconfig(user=user)).credentials.authorization() == expected
+    assert load(tmp_path, kubeconfig(user=user)).credentials.current().authorization == expected
 
 
 def test_a_token_file_goes_before_a_token(tmp_path: Path) -> None:
     write(tmp_path / "token", " from-file\n")
     user = {"token": "t", "tokenFile": str(tmp_path / "token")}
-    assert load(tmp_path, kubeconfig(user=user)).credentials.authorization() == "Bearer from-file"
+    assert load(tmp_path, kubeconfig(user=user)).credentials.current().authorization == "Bearer from-file"
 
 
 def test_a_context_without_a_user_is_anonymous_and_in_the_default_namespace(tmp_path: Path) -> None:
     content = kubeconfig()
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)
-    assert (config.credentials.authorization(), config.namespace) == ("", "default")
+    assert (config.credentials.current().authorization, config.namespace) == ("", "default")
 
 
 def test_impersonation_becomes_headers(tmp_path: Path) -> None:

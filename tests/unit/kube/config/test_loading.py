@@ -67,7 +67,7 @@ def test_several_files_are_merged_and_the_first_that_says_something_wins(tmp_pat
     environ = {"KUBECONFIG": f"{one}:{tmp_path}/missing::{two}"}
     current = load_config(environ=environ)
     assert (current.server, current.namespace) == ("https://one.test", "third")
-    assert current.credentials.authorization() == "Bearer t"
+    assert current.credentials.current().authorization == "Bearer t"
     assert load_config(context="from-one", environ=environ).namespace == "first"
 
 
@@ -79,7 +79,7 @@ def test_paths_are_relative_to_the_file_they_are_written_in(tmp_path: Path, cert
     del content["users"]
     write(tmp_path / "clusters" / "config", content)
     config = load_config(environ={"KUBECONFIG": f"{tmp_path}/clusters/config:{tmp_path}/users/config"})
-    assert config.credentials.authorization() == "Bearer relative"
+    assert config.credentials.current().authorization == "Bearer relative"
     assert config.tls.ca == str(tmp_path / "clusters" / "ca.crt")
 
 
@@ -100,7 +100,7 @@ def test_without_any_configuration_the_error_says_what_to_do(tmp_path: Path) -> 
 def test_a_pod_uses_its_service_account(service_account: Path) -> None:
     config = load_in_cluster_config(environ=IN_POD, service_account=service_account)
     assert (config.server, config.namespace) == ("https://10.96.0.1:443", "training")
-    assert config.credentials.authorization() == "Bearer first"
+    assert config.credentials.current().authorization == "Bearer first"
     config.check()
 
 
@@ -144,7 +144,7 @@ def test_a_server_must_be_a_url(server: str) -> None:
 
 
 def test_a_program_can_not_send_credentials_in_the_clear_either() -> None:
-    assert ClusterConfig(server="http://k8s.test").credentials.authorization() == ""
+    assert ClusterConfig(server="http://k8s.test").credentials.current().authorization == ""
     with pytest.raises(ConfigError, match=r"https:// server only, and this one is http://k8s\.test") as caught:
         ClusterConfig(server="http://k8s.test", credentials=StaticCredentials("Bearer s3cret"))
     assert "s3cret" not in str(caught.value)

@@ -93,18 +93,18 @@ def test_a_plugin_is_run_when_it_is_needed_and_again_when_its_token_expires(plug
     plugin.says(token="one", expirationTimestamp=stamp(clock.now() + timedelta(minutes=14)))
     credentials = load(plugin.user(), clock=clock).credentials
     assert plugin.runs == 0
-    assert [credentials.authorization() for _ in range(3)] == ["Bearer one"] * 3
+    assert [credentials.current().authorization for _ in range(3)] == ["Bearer one"] * 3
     assert plugin.runs == 1
     plugin.says(token="two", expirationTimestamp=stamp(clock.now() + timedelta(minutes=28)))
     clock.advance(13.5 * 60)
-    assert credentials.authorization() == "Bearer two"
+    assert credentials.current().authorization == "Bearer two"
     assert plugin.runs == 2
 
 
 def test_a_plugin_gets_its_arguments_and_environment_and_the_cluster(plugin: Plugin, load: Load) -> None:
     plugin.says(token="t")
     user = plugin.user(args=["get-token", "-i", "c"], env=[{"name": "REGION", "value": "r1"}], provideClusterInfo=True)
-    load(user, cluster={"tls-server-name": "x"}).credentials.authorization()
+    load(user, cluster={"tls-server-name": "x"}).credentials.current()
     assert json.loads((plugin.directory / "seen").read_text()) == [["get-token", "-i", "c"], "r1"]
     info = json.loads((plugin.directory / "info").read_text())
     assert info["apiVersion"] == API_VERSION
@@ -113,7 +113,7 @@ def test_a_plugin_gets_its_arguments_and_environment_and_the_cluster(plugin: Plu
 
 def test_a_relative_command_is_looked_for_next_to_the_kubeconfig(plugin: Plugin, load: Load) -> None:
     plugin.says(token="t")
-    assert load(plugin.user(command="./plugin")).credentials.authorization() == "Bearer t"
+    assert load(plugin.user(command="./plugin")).credentials.current().authorization == "Bearer t"
 
 
 def test_a_refused_token_runs_the_plugin_again(
@@ -192,7 +192,7 @@ def test_a_refused_client_certificate_is_issued_anew_and_old_connections_are_lef
 def test_a_bad_answer_is_explained_without_showing_it(plugin: Plugin, load: Load, answer: Any, message: str) -> None:
     plugin.says_raw(answer)
     with pytest.raises(ConfigError, match=message) as caught:
-        load(plugin.user()).credentials.authorization()
+        load(plugin.user()).credentials.current()
     assert f"user 'u': exec plugin {plugin.path}" in str(caught.value)
     assert "s3cret" not in str(caught.value)
 
@@ -200,17 +200,17 @@ def test_a_bad_answer_is_explained_without_showing_it(plugin: Plugin, load: Load
 def test_a_plugin_that_fails_is_quoted_with_what_it_says_on_stderr(load: Load) -> None:
     user = {"exec": {"apiVersion": API_VERSION, "command": "sh", "args": ["-c", "echo run: login first >&2; exit 3"]}}
     with pytest.raises(ConfigError, match=r"exec plugin sh failed: process returned 3\. run: login first"):
-        load(user).credentials.authorization()
+        load(user).credentials.current()
 
 
 def test_a_plugin_that_is_not_installed_gives_its_hint(load: Load, tmp_path: Path) -> None:
     user = {"exec": {"apiVersion": API_VERSION, "command": "no-such-plugin-here", "installHint": "pip install it\n"}}
     with pytest.raises(ConfigError, match="no-such-plugin-here was not found: pip install it"):
-        load(user).credentials.authorization()
+        load(user).credentials.current()
     (tmp_path / "data").write_text("no program")
     user["exec"]["command"] = str(tmp_path / "data")
     with pytest.raises(ConfigError, match="can't be started: Permission denied"):
-        load(user).credentials.authorization()
+        load(user).credentials.current()
 
 
 def id_token(expires: datetime) -> str:
@@ -234,12 +234,12 @@ def expired_user(issuer: str, **more: str) -> dict[str, Any]:
 def test_an_openid_connect_token_is_used_while_it_holds(load: Load) -> None:
     token = id_token(datetime.now(UTC) + timedelta(hours=1))
     user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
-    assert load(user).credentials.authorization() == f"Bearer {token}"
+    assert load(user).credentials.current().authorization == f"Bearer {token}"
 
 
 def test_an_openid_connect_token_that_can_not_be_refreshed_is_an_error_without_secrets(load: Load) -> None:
     with pytest.raises(ConfigError, match="user 'u': refreshing the OpenID Connect token failed") as caught:
-        load(expired_user("https://127.0.0.1:1")).credentials.authorization()
+        load(expired_user("https://127.0.0.1:1")).credentials.current()
     assert "s3cret" not in str(caught.value)
 
 
@@ -269,7 +269,7 @@ def issuer(serve: Serve, certificates: Certificates) -> Issuer:
 @pytest.mark.parametrize("empty", [(), ("idp-certificate-authority",), ("idp-certificate-authority-data",)])
 def test_nothing_is_sent_to_an_issuer_that_nobody_vouches_for(load: Load, issuer: Issuer, empty: tuple[str]) -> None:
     with pytest.raises(ConfigError, match=r"is not trusted \(.*\): set idp-certificate-authority") as caught:
-        load(expired_user(issuer.url, **dict.fromkeys(empty, ""))).credentials.authorization()
+        load(expired_user(issuer.url, **dict.fromkeys(empty, ""))).credentials.current()
     assert issuer.seen == []
     assert "s3cret" not in str(caught.value)
 
@@ -285,7 +285,7 @@ def test_a_token_is_refreshed_from_an_issuer_whose_authority_is_known(
         own["idp-certificate-authority-data"] = base64.b64encode(certificates.ca.read_bytes()).decode()
     else:
         monkeypatch.setenv("SSL_CERT_FILE", str(certificates.ca))
-    assert load(expired_user(issuer.url, **own)).credentials.authorization() == f"Bearer {issuer.fresh}"
+    assert load(expired_user(issuer.url, **own)).credentials.current().authorization == f"Bearer {issuer.fresh}"
     assert [path for path, _ in issuer.seen] == ["/.well-known/openid-configuration", "/token"]
     assert "refresh_token=s3cret" in issuer.seen[1][1]
 
