@@ -18,6 +18,7 @@ from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import decode_tfjob
 from tfoperator.api.validation import validate
 from tfoperator.kube.errors import UNDECODABLE
+from tfoperator.kube.nesting import reaches
 
 V1_ONLY = LABEL_PREFIX + "v1-only"
 """On a v1alpha2 job: the fields that only v1 has."""
@@ -70,7 +71,7 @@ def take(obj: Mapping[str, Any], annotation: str) -> tuple[dict[str, Any], Prese
         preserved = _decode(annotations[annotation])
     except (*UNDECODABLE, TypeError):
         return dict(obj), _NOTHING_PRESERVED
-    if _too_deep(preserved):
+    if reaches([preserved.spec, preserved.replicas], _MAX_LEVELS):
         return dict(obj), _NOTHING_PRESERVED
     others = {name: value for name, value in annotations.items() if name != annotation}
     rest = {name: value for name, value in metadata.items() if name != "annotations"}
@@ -84,16 +85,6 @@ def check_complete(obj: Mapping[str, Any]) -> None:
     if isinstance(annotations, dict) and annotations.get(V1_ONLY) == OMITTED:
         what = "this job has more fields of v1 than annotations can hold: change it as kubeflow.org/v1"
         raise ConversionError(f"metadata.annotations[{V1_ONLY}]", what)
-
-
-def _too_deep(preserved: Preserved) -> bool:
-    level: list[Any] = [preserved.spec, preserved.replicas]
-    for _ in range(_MAX_LEVELS):
-        inner = (one.values() if isinstance(one, dict) else one for one in level if isinstance(one, dict | list))
-        level = [value for values in inner for value in values]
-        if not level:
-            return False
-    return True
 
 
 def preserve(obj: dict[str, Any], annotation: str, value: Preserved | Mapping[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
-Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
+_Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
 """
 
 from __future__ import annotations
@@ -18,12 +18,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tfoperator.api.conversion.fields import Fields
 from tfoperator.api.conversion.preserved import V1ALPHA1_ONLY, preserve
 from tfoperator.api.conversion.result import Conversion, ConversionError, Note, pod_spec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, DEFAULT_PORT_NAME
 from tfoperator.api.parameter_server import parameter_server_template
-from tfoperator.api.problems import shown
+from tfoperator.api.problems import member, shown
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy
 
 DEFAULT_PS_IMAGE = "tensorflow/tensorflow:1.3.0"
@@ -56,7 +55,7 @@ class _Upgrade:
     def convert(self, obj: Mapping[str, Any]) -> Conversion:
         result = {name: value for name, value in obj.items() if name != "status"}
         result |= {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind}
-        spec = Fields(obj.get("spec"), "spec")
+        spec = _Fields(obj.get("spec"), "spec")
         self._image = spec.take_text("tfImage")
         self._scheduler = spec.take_text("schedulerName")
         self._convert_replicas(spec)
@@ -71,16 +70,14 @@ class _Upgrade:
         preserved = {name: value for name, value in parts.items() if value}
         return Conversion(preserve(result, V1ALPHA1_ONLY, preserved), tuple(self._notes), self._origins)
 
-    def _convert_replicas(self, spec: Fields) -> None:
+    def _convert_replicas(self, spec: _Fields) -> None:
         specs = spec.take("replicaSpecs")
         path = spec.path("replicaSpecs")
         if specs is not None and not isinstance(specs, list):
-            raise ConversionError(
-                path, f"must be a list, but is {'an object' if isinstance(specs, dict) else shown(specs)}"
-            )
+            raise ConversionError(path, f"must be a list, but is {_what(specs)}")
         surplus = []
         for position, item in enumerate(specs or ()):
-            replica = Fields(item, f"{path}[{position}]")
+            replica = _Fields(item, f"{path}[{position}]")
             replica_type = self._replica_type(replica, f"{path}[{position}]")
             if replica_type in self._replicas:
                 surplus.append(item)
@@ -92,7 +89,7 @@ class _Upgrade:
         if surplus:
             self._preserved[spec.spelling("replicaSpecs")] = surplus
 
-    def _replica_type(self, replica: Fields, path: str) -> ReplicaType:
+    def _replica_type(self, replica: _Fields, path: str) -> ReplicaType:
         name = replica.take_text("tfReplicaType")
         if not name:
             self._note(path, "names no tfReplicaType: MASTER is v1alpha1's default")
@@ -106,7 +103,7 @@ class _Upgrade:
             self._note(replica.path("tfReplicaType") if name else path, message)
         return replica_type
 
-    def _convert_replica(self, replica: Fields, replica_type: ReplicaType, path: str) -> _Dict:
+    def _convert_replica(self, replica: _Fields, replica_type: ReplicaType, path: str) -> _Dict:
         result: _Dict = {}
         replicas = replica.take("replicas")
         if replicas is not None:
@@ -155,7 +152,7 @@ class _Upgrade:
             )
         return {**template, "spec": {**pod, "schedulerName": self._scheduler}}
 
-    def _with_port(self, template: Any, replica: Fields, replica_type: ReplicaType) -> Any:
+    def _with_port(self, template: Any, replica: _Fields, replica_type: ReplicaType) -> Any:
         """Return the template with `tfPort` as the port that TF_CONFIG names."""
         port = replica.take("tfPort")
         if port is None:
@@ -181,7 +178,7 @@ class _Upgrade:
         filled = [*containers[:position], {**container, "ports": ports}, *containers[position + 1 :]]
         return {**template, "spec": {**pod, "containers": filled}}
 
-    def _convert_termination_policy(self, spec: Fields) -> None:
+    def _convert_termination_policy(self, spec: _Fields) -> None:
         policy = spec.take("terminationPolicy")
         path = spec.path("terminationPolicy")
         decides = "MASTER" if ReplicaType.MASTER in self._replicas else "WORKER"
@@ -189,9 +186,9 @@ class _Upgrade:
             if decides == "WORKER":
                 self._note("spec", "has no MASTER, by which v1alpha1 decides when the job is over; v1 takes worker 0")
             return
-        fields = Fields(policy, path)
+        fields = _Fields(policy, path)
         wanted = fields.take("chief")
-        chief = Fields({} if wanted is None else wanted, fields.path("chief"))
+        chief = _Fields({} if wanted is None else wanted, fields.path("chief"))
         name, index = chief.take_text("replicaName").upper(), chief.take("replicaIndex") or 0
         if (name, index) == (decides, 0) and not fields.rest() and not chief.rest():
             return
@@ -200,7 +197,7 @@ class _Upgrade:
         v1 = "the Master" if decides == "MASTER" else "worker 0"
         self._lost(path, f"names {which}, but in v1 {v1} decides when the job is over")
 
-    def _leave_the_rest(self, spec: Fields) -> None:
+    def _leave_the_rest(self, spec: _Fields) -> None:
         if self._image and not self._image_used:
             self._note(spec.path("tfImage"), "is left out: it is for parameter servers without a template")
         tensorboard = spec.take("tensorBoard")
@@ -233,3 +230,49 @@ def _named_port(ports: list[Any], number: Any) -> tuple[int, list[Any]] | None:
         if isinstance(port, dict) and port.get("containerPort") == number and not port.get("name"):
             return position, [*ports[:position], {**port, **fresh}, *ports[position + 1 :]]
     return len(ports), [*ports, fresh]
+
+
+class _Fields:
+    """An object's members by name, as Go's decoder read them, which ignores case: `tensorboard`, `RuntimeId`.
+
+    Each member is taken once, so that the rest is known and can be reported. Raises ConversionError if `value` is not
+    an object.
+    """
+
+    def __init__(self, value: Any, path: str) -> None:
+        if not isinstance(value, dict):
+            raise ConversionError(path, f"must be an object, but is {_what(value)}")
+        self._path = path
+        self._rest: dict[str, Any] = dict(value)
+        self._spelled: dict[str, str] = {}
+
+    def take(self, name: str) -> Any:
+        """Return a member's value, None when absent. Of several spellings the exact one, else the first, counts."""
+        spelled = name if name in self._rest else next((n for n in self._rest if n.lower() == name.lower()), None)
+        if spelled is None:
+            return None
+        self._spelled[name] = spelled
+        return self._rest.pop(spelled)
+
+    def take_text(self, name: str) -> str:
+        """Return a string member, empty when absent. Raises ConversionError if it is something else."""
+        value = self.take(name)
+        if value is None or isinstance(value, str):
+            return value or ""
+        raise ConversionError(self.path(name), f"must be a string, but is {_what(value)}")
+
+    def path(self, name: str) -> str:
+        """Return the path of a member as the object spells it."""
+        return member(self._path, self._spelled.get(name, name))
+
+    def spelling(self, name: str) -> str:
+        """Return a member's name as the object spells it."""
+        return self._spelled.get(name, name)
+
+    def rest(self) -> Mapping[str, Any]:
+        """Return the members that have not been taken."""
+        return self._rest
+
+
+def _what(value: Any) -> str:
+    return "a list" if isinstance(value, list) else "an object" if isinstance(value, dict) else shown(value)

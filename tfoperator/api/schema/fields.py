@@ -33,10 +33,16 @@ from tfoperator.api.validation.restart_mode import IN_PLACE_TOGETHER
 from tfoperator.api.validation.thresholds import CONTRADICTION
 
 _SECONDS = {"minimum": 0, "maximum": INT32_MAX}
-_CHANGE_MESSAGE = """'can\\'t be changed from "' + {} + '" to "' + {} + '"'"""
 _IS_MOUNTED = "has(self.volumes) && self.volumes.exists(volume, volume.name == mount.name)"
-_NETWORK = "has({0}.network) ? {0}.network : ''"
-_MANAGED_BY = "has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : ''"
+_NETWORK = "(has({0}.network) ? {0}.network : '')"
+_MANAGED_BY = "(has({0}.runPolicy) && has({0}.runPolicy.managedBy) ? {0}.runPolicy.managedBy : '')"
+
+
+def _unchangeable(value: str, **more: str) -> dict[str, str]:
+    """Return the rule that a value stays as it is: CEL, in which {0} is the object that has it."""
+    old, new = value.format("oldSelf"), value.format("self")
+    told = f"""'can\\'t be changed from "' + {old} + '" to "' + {new} + '"'"""
+    return cel_rule(f"{new} == {old}", "can't be changed", "FieldValueForbidden", told=told, **more)
 
 
 def _enum(values: Any) -> list[str]:
@@ -224,14 +230,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             "The gang scheduler's queue; can't be changed.",
             {
                 "maxLength": 253,
-                "x-kubernetes-validations": [
-                    cel_rule(
-                        "self == oldSelf",
-                        "can't be changed",
-                        "FieldValueForbidden",
-                        told=_CHANGE_MESSAGE.format("oldSelf", "self"),
-                    )
-                ],
+                "x-kubernetes-validations": [_unchangeable("{0}")],
             },
         ),
         "minResources": Field(
@@ -248,20 +247,8 @@ TABLE = Table(
         types.TFJobSpec: {
             "required": ["tfReplicaSpecs"],
             "x-kubernetes-validations": [
-                cel_rule(
-                    f"({_MANAGED_BY.format('self')}) == ({_MANAGED_BY.format('oldSelf')})",
-                    "can't be changed",
-                    "FieldValueForbidden",
-                    told=_CHANGE_MESSAGE.format(*(f"({_MANAGED_BY.format(one)})" for one in ("oldSelf", "self"))),
-                    fieldPath=".runPolicy.managedBy",
-                ),
-                cel_rule(
-                    f"({_NETWORK.format('self')}) == ({_NETWORK.format('oldSelf')})",
-                    "can't be changed",
-                    "FieldValueForbidden",
-                    told=_CHANGE_MESSAGE.format(*(f"({_NETWORK.format(one)})" for one in ("oldSelf", "self"))),
-                    fieldPath=".network",
-                ),
+                _unchangeable(_MANAGED_BY, fieldPath=".runPolicy.managedBy"),
+                _unchangeable(_NETWORK, fieldPath=".network"),
                 cel_rule(
                     "!has(self.minSucceededWorkers) || !has(self.successPolicy) || "
                     f"self.successPolicy != '{types.SuccessPolicy.ALL_WORKERS}'",
