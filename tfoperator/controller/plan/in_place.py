@@ -1,6 +1,6 @@
 """Restarts in place, where `runPolicy.restartMode` is InPlace: a kubelet starts the container `tensorflow` again.
 
-It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.restart_rule`). Nothing has to
+It does so by the pod's policy OnFailure, or by the rule that carries out ExitCode (`pods.additions`). Nothing has to
 be done for such a restart. It is counted and reported as one by recreation is: when the container is seen to have
 ended or, where the kubelet was faster, when its number of restarts is higher than the status says. While it waits, its
 index is not among the started ones, so the loss of its pod is no second restart.

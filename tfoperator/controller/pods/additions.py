@@ -1,4 +1,5 @@
-"""Additions to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress.
+"""Additions to a template: an administrator's accelerators, the job's checkpoint volume, access to report progress, and
+the rule by which a kubelet itself carries out the restart policy ExitCode (Kubernetes 1.35).
 
 *Accelerators.* Drivers and their libraries may lie on the nodes and not in the images. The cluster's administrator
 knows where; users should not have to repeat it in every job.
@@ -19,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.names import ANNOTATION_RESTART_MODE, CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, RestartMode
 from tfoperator.api.progress_names import (
     ANNOTATION_PROGRESS_CA,
     CA_FILE,
@@ -34,12 +35,16 @@ from tfoperator.api.progress_names import (
     token_audience,
 )
 from tfoperator.api.quantity import parse_quantity
+from tfoperator.api.replica_pods import FIRST_RETRYABLE_EXIT_CODE
 from tfoperator.api.templates import template_dict
-from tfoperator.api.v1.types import Checkpoint
+from tfoperator.api.v1.types import Checkpoint, RestartPolicy, TFJob
 from tfoperator.controller.pods.template import PodTemplateError, Template, list_of_objects
 from tfoperator.kube.objects import ObjectMeta
 
 _Objects = Sequence[dict[str, Any]]
+
+_PERMANENT_EXIT_CODES = {"operator": "NotIn", "values": list(range(FIRST_RETRYABLE_EXIT_CODE))}
+_RESTART_RULES: list[dict[str, Any]] = [{"action": "Restart", "exitCodes": _PERMANENT_EXIT_CODES}]
 
 
 class Accelerator(msgspec.Struct, frozen=True, rename="camel"):
@@ -221,3 +226,15 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
     template.change_container(
         volumeMounts=[*mounts, {"name": PROGRESS_VOLUME, "mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}]
     )
+
+
+def add_restart_rule(template: Template, job: TFJob, policy: RestartPolicy) -> None:
+    """Have the training container started again in its pod after each retryable exit code, and after no other.
+
+    Pods of other policies need no rule. Where no restart is allowed at all there is none, for a kubelet would make one
+    before it is told not to.
+    """
+    if policy is not RestartPolicy.EXIT_CODE or job.spec.policy.backoff_limit == 0:
+        return
+    template.change_container(restartPolicy="Never", restartPolicyRules=_RESTART_RULES)
+    template.annotations = template.annotations | {ANNOTATION_RESTART_MODE: str(RestartMode.IN_PLACE)}

@@ -15,12 +15,11 @@ from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation import MAX_REPLICAS
-from tfoperator.controller.pods.additions import add_accelerators, give_access, mount_checkpoint
+from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, pod_restart_policy
 from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
-from tfoperator.controller.pods.restart_rule import add_restart_rule
 from tfoperator.controller.pods.template import PodTemplateError, Template
 
 CHIEF_TYPES = (ReplicaType.CHIEF, ReplicaType.MASTER)
