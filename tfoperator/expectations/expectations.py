@@ -190,11 +190,6 @@ class Expectations:
             for key in self._cache.keys_of(owner_uid):
                 self._cache.discard(key)
 
-    def __len__(self) -> int:
-        """Return the number of keys held, satisfied ones that have not expired included."""
-        with self._lock:
-            return len(self._cache)
-
     def _renewed(self, key: ExpectationKey) -> _Outstanding:
         outstanding = self._cache.get(key)
         # A fulfilled record may hold a negative count, which must not offset the new expectations.

@@ -99,7 +99,7 @@ class Reflector(Generic[T]):
         self._rng = rng or random.Random()
         self._metrics = metrics or ReflectorMetrics()
         self._backoff = FailureBackoff(clock=self._clock, rng=self._rng)
-        self._last_version = ""
+        self._last_version = ""  # up to which the iterating thread has read everything; empty before the first list
         self._version_unavailable = False
         self._server_pages_from_cache = False
         self._stop = StopSignal()
@@ -107,11 +107,6 @@ class Reflector(Generic[T]):
         self._watch_lock = threading.Lock()
         self._watch: MeasuredWatch[T] | None = None
         self._relist_wanted = False
-
-    @property
-    def last_sync_resource_version(self) -> str:
-        """The version up to which the iterating thread has read everything; empty before the first list."""
-        return self._last_version
 
     def stop(self) -> None:
         """End the iteration soon: close the watch's socket, cut waits short. Idempotent, thread-safe, never blocks."""

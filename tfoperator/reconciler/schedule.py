@@ -172,10 +172,6 @@ class Schedule:
         for uid in [uid for uid in self._jobs if uid not in known]:
             del self._jobs[uid]
 
-    def __len__(self) -> int:
-        """Return the number of tracked jobs."""
-        return len(self._jobs)
-
     def _interval(self, job: _Job, compared: float | None = None) -> float:
         """Return the seconds from the job's last comparison, or from one at `compared`, to the next one."""
         quiet = (job.compared if compared is None else compared) - job.changed

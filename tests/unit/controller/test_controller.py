@@ -51,8 +51,8 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None
     for name in harness.api.names(PODS):
         harness.api.remove(PODS, "ns", name)
     harness.api.remove(TFJOBS, "ns", "job")
-    eventually(lambda: len(harness.expectations) == 0, what="expectations are forgotten")
-    eventually(lambda: len(harness.controller._ledger.memory) == 0, what="the memory is empty")
+    eventually(lambda: len(harness.expectations._cache) == 0, what="expectations are forgotten")
+    eventually(lambda: len(harness.controller._ledger.memory._entries) == 0, what="the memory is empty")
     eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
     harness.controller.sync_tfjob("ns/job")
     assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
@@ -66,19 +66,19 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
         if call.verb == "create" and call.resource == "pods" and harness.api.names(TFJOBS):
             harness.api.remove(TFJOBS, "ns", "job")
             eventually(lambda: not harness.informers.jobs.lister.list())
-            eventually(lambda: len(harness.controller._ledger.memory) == 0, what="the handler has run")
+            eventually(lambda: len(harness.controller._ledger.memory._entries) == 0, what="the handler has run")
 
     harness.api.react(vanish)
     harness.controller.sync_tfjob("ns/job")
     assert harness.api.count("create", "pods") > 0
-    assert len(harness.expectations) == 0
+    assert len(harness.expectations._cache) == 0
     # And one whose deletion comes between the look into the cache and everything else.
     cached = decode_tfjob(json.dumps(job).encode())
     harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
     harness.controller.sync_tfjob("ns/job")
-    assert len(harness.controller._ledger.memory) == 0
+    assert len(harness.controller._ledger.memory._entries) == 0
     assert harness.expectations.owner_satisfied(uid)
-    assert len(harness.expectations) == 0
+    assert len(harness.expectations._cache) == 0
 
 
 class OneLook:
@@ -144,7 +144,7 @@ def test_a_standby_counts_no_deleted_jobs() -> None:
         harness.catch_up()
         harness.controller.sync_tfjob("earlier/job")
         harness.api.remove(TFJOBS, "earlier", "job")
-        eventually(lambda: len(harness.controller._ledger.memory) == 0, what="the handler has run")
+        eventually(lambda: len(harness.controller._ledger.memory._entries) == 0, what="the handler has run")
         harness.controller.start()
         harness.api.remove(TFJOBS, "later", "job")
         eventually(lambda: "later" in counted, what="a deletion is counted")

@@ -58,7 +58,7 @@ def test_expired_owners_leave_nothing_behind(expectations: Expectations, clock: 
         expectations.expect_creations(ExpectationKey(f"uid-{number}", "Worker", "pods"), 1)
     clock.advance(301)
     expectations.expect_creations(WORKERS, 1)
-    assert len(expectations) == 1
+    assert len(expectations._cache) == 1
     assert set(expectations._cache._keys_of) == {"uid-1"}
 
 
@@ -73,7 +73,7 @@ def test_at_the_bound_the_oldest_key_counts_as_satisfied_and_a_warning_says_so(
     assert satisfied(expectations, WORKERS)
     assert not satisfied(expectations, PS)
     assert not satisfied(expectations, OTHER_JOB)
-    assert len(expectations) == 2
+    assert len(expectations._cache) == 2
     [record] = caplog.records
     assert "3 creations" in record.message
     assert "uid-1/Worker/pods" in record.message

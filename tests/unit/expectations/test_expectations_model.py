@@ -99,7 +99,7 @@ class ExpectationsModel(RuleBasedStateMachine):
         for owner in ("uid-1", "uid-2"):
             mine = [entry for key, entry in self.entries.items() if key.owner_uid == owner]
             assert self.expectations.owner_satisfied(owner) == all(entry.fulfilled for entry in mine)
-        assert len(self.expectations) == len(self.entries)
+        assert len(self.expectations._cache) == len(self.entries)
 
 
 TestExpectationsModel = ExpectationsModel.TestCase

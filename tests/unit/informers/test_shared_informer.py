@@ -100,7 +100,7 @@ def test_the_version_is_the_cache_s_and_not_the_reflector_s(make: Make, server: 
     before = informer.last_sync_resource_version
     with informer._state:  # the cache can't change
         server.put("a")
-        eventually(lambda: informer._reflector.last_sync_resource_version != before)
+        eventually(lambda: informer._reflector._last_version != before)
         assert informer.last_sync_resource_version == before
     caught_up(informer, server)
     informer._fifo.push([[modified(pod("a", 10)), bookmark(12)]])

@@ -100,7 +100,7 @@ def test_it_lists_and_then_follows_the_watch() -> None:
 def test_the_version_follows_events_and_bookmarks() -> None:
     run = Run(lists=[page(version=5)], watches=[[added(pod("a", 6))], [bookmark(9)], [added(pod("b", 12))]])
     assert run.script.watched_versions == ["5", "6", "9"]
-    assert run.reflector.last_sync_resource_version == "12"
+    assert run.reflector._last_version == "12"
 
 
 def test_a_watch_that_ends_cleanly_goes_on_at_once_without_a_list() -> None:
@@ -234,7 +234,7 @@ def test_an_expired_watch_known_only_by_its_reason_is_expired_too() -> None:
 def test_no_error_inside_a_watch_is_fatal(code: int) -> None:
     run = Run(lists=[page(version=5), page(pod("a", 6), version=6)], watches=[[api_error(code)], [bookmark(7)]])
     assert run.reader.names == ["a"]
-    assert run.reflector.last_sync_resource_version == "7"
+    assert run.reflector._last_version == "7"
 
 
 def test_an_exception_nobody_thought_of_is_not_fatal_either() -> None:
@@ -428,7 +428,7 @@ def test_initial_events_are_the_whole_state_and_the_same_watch_goes_on() -> None
     assert call.send_initial_events is True
     assert call.resource_version_match == "NotOlderThan"
     assert call.resource_version == ""
-    assert run.reflector.last_sync_resource_version == "6"
+    assert run.reflector._last_version == "6"
 
 
 def test_changes_among_the_initial_events_are_part_of_the_state() -> None:
@@ -552,7 +552,7 @@ def test_stop_closes_the_open_watch() -> None:
     server = Server()
     reflector = Reflector(server, name="pods", clock=FakeClock())
     with stopped_at_the_end(reflector):
-        eventually(lambda: reflector.last_sync_resource_version and server.open_watches == 1)
+        eventually(lambda: reflector._last_version and server.open_watches == 1)
     assert server.open_watches == 0
 
 

@@ -45,7 +45,7 @@ class World(Harness):
     def change_leader(self) -> None:
         """From now on the reconciler is that of another process, which has listed the job just now."""
         self.reconciler = self.make_reconciler()
-        eventually(lambda: len(self.reconciler._schedule) == 2, what="the reconciler knows the job")
+        eventually(lambda: len(self.reconciler._schedule._jobs) == 2, what="the reconciler knows the job")
 
     def __enter__(self) -> World:
         super().__enter__()
@@ -56,7 +56,7 @@ class World(Harness):
         self, name: str = "job", *, restart_policy: str = "Never", spec: dict[str, Any] | None = None, **what: int
     ) -> None:
         """Submit a job and bring it to Running, with the reconciler knowing of it."""
-        before = len(self.reconciler._schedule)
+        before = len(self.reconciler._schedule._jobs)
         self.api.put(TFJOBS, namespaced(tfjob(name, restart_policy=restart_policy, spec=spec, **what)))
         count = sum(what.values())
         mine = [f"{name}-"]
@@ -66,7 +66,7 @@ class World(Harness):
                 container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
                 self.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
         eventually(lambda: self.condition("Ready", name).get("status") == "True", what=f"{name} is ready")
-        eventually(lambda: len(self.reconciler._schedule) == before + 1, what="the reconciler knows it")
+        eventually(lambda: len(self.reconciler._schedule._jobs) == before + 1, what="the reconciler knows it")
         self.settle()
 
     def finish_job(self) -> None:
@@ -229,7 +229,7 @@ def test_an_idle_hour_without_jobs_costs_a_list_of_them_in_five_minutes(world: W
 def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(closed: str) -> None:
     with World(namespaces=("gone", "ns")) as world:
         world.api.put(TFJOBS, tfjob("stays", Worker=1) | {"metadata": {"name": "stays", "namespace": "gone"}})
-        eventually(lambda: len(world.reconciler._schedule) == 2, what="the reconciler knows it")
+        eventually(lambda: len(world.reconciler._schedule._jobs) == 2, what="the reconciler knows it")
         world.run_job(Worker=2)
 
         def deny(call: Call) -> None:

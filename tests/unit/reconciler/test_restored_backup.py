@@ -35,7 +35,7 @@ class World(Harness):
         for pod in self.server.names(PODS):
             self.server.edit(PODS, "ns", pod, {"status": pod_status("Running")})
         eventually(lambda: self.condition("Ready").get("status") == "True", what="the job is ready")
-        eventually(lambda: len(self.reconciler._schedule) == 2, what="the reconciler knows it")
+        eventually(lambda: len(self.reconciler._schedule._jobs) == 2, what="the reconciler knows it")
         self.settle()
 
     def live_on(self) -> None:

@@ -140,7 +140,7 @@ def test_forgotten_and_unknown_jobs_are_never_due() -> None:
     schedule.changed("c", 0)
     schedule.ended("c")
     assert schedule.take(1000).jobs == frozenset("b")
-    assert len(schedule) == 1
+    assert len(schedule._jobs) == 1
 
 
 @pytest.mark.parametrize(("base", "cap"), [(0, 10), (20, 10), (-1, 10)])

@@ -187,11 +187,6 @@ class JobMemory:
         with self._lock:
             self._entries.pop(uid, None)
 
-    def __len__(self) -> int:
-        """Return the number of jobs that are remembered."""
-        with self._lock:
-            return len(self._entries)
-
     def _of(self, uid: str) -> _Entry:
         """Return what is remembered of a job, under the lock; of a forgotten one an entry that nothing keeps."""
         return self._entries.get(uid) or _Entry()

@@ -104,7 +104,7 @@ def test_what_is_said_about_a_forgotten_job_is_dropped() -> None:
     memory.forget("u")
     memory.compared("u", Comparison(datetime(2026, 1, 1, tzinfo=UTC), write=False))
     assert not memory.first_warning("u", "x")
-    assert len(memory) == 0
+    assert len(memory._entries) == 0
 
 
 def test_an_edited_template_is_named_once() -> None:
@@ -136,7 +136,7 @@ def test_the_age_of_a_status_is_counted_from_its_last_write_by_this_process() ->
     assert memory.recall(job(), 6.5).status_age == 0.5
     memory.forget("u")
     memory.recorded("u", TFJobStatus(), 7.0)
-    assert len(memory) == 0
+    assert len(memory._entries) == 0
 
 
 def worker_template(spec: TFJobSpec, kind: str = "worker") -> msgspec.Raw:
