@@ -4,8 +4,8 @@ The design is client-go's (an informer lists once, watches for ever, and hands e
 differences are noted in the code. A reader never calls the API server; a handler never holds up the cache.
 """
 
+from tfoperator.informers.delivery import Callbacks, InformerMetrics
 from tfoperator.informers.factory import InformerGroup, SharedInformerFactory
-from tfoperator.informers.handlers import Callbacks, InformerMetrics
 from tfoperator.informers.store import (
     CONTROLLER_UID_INDEX,
     ORPHANS_INDEX,

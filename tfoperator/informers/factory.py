@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
+from tfoperator.informers.delivery import InformerMetrics, ResourceEventHandler
 from tfoperator.informers.shared_informer import SharedInformer
 from tfoperator.informers.store import IndexFunction, Lister
 from tfoperator.kube.objects import HasMetadata

@@ -14,8 +14,14 @@ from collections.abc import Mapping, Sequence
 from typing import Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers.delivery import Delivery, Fifo, FifoClosed, Notification
-from tfoperator.informers.handlers import InformerMetrics, ResourceEventHandler
+from tfoperator.informers.delivery import (
+    Delivery,
+    Fifo,
+    FifoClosed,
+    InformerMetrics,
+    Notification,
+    ResourceEventHandler,
+)
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.reflector import Listed, News, Reflector, version_after

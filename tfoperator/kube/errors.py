@@ -96,6 +96,11 @@ class ApiError(KubeError):
         """The machine-readable reason, e.g. `AlreadyExists`; empty if the server gave none."""
         return self.status.reason
 
+    @property
+    def causes(self) -> tuple[StatusCause, ...]:
+        """The causes: of a 422 one for each invalid field."""
+        return self.status.details.causes if self.status.details else ()
+
 
 class BadRequestError(ApiError):
     """400."""
@@ -131,11 +136,6 @@ class UnsupportedMediaTypeError(ApiError):
 
 class InvalidError(ApiError):
     """422: the object does not pass validation; `causes` name the fields."""
-
-    @property
-    def causes(self) -> tuple[StatusCause, ...]:
-        """The causes, each with its field."""
-        return self.status.details.causes if self.status.details else ()
 
 
 class TooManyRequestsError(ApiError):
@@ -180,7 +180,7 @@ def namespace_is_ending(error: KubeError) -> bool:
         return False
     details = error.status.details
     if isinstance(error, ForbiddenError):
-        return any(cause.reason == "NamespaceTerminating" for cause in details.causes)
+        return any(cause.reason == "NamespaceTerminating" for cause in error.causes)
     return isinstance(error, NotFoundError) and details.kind == "namespaces"
 
 
@@ -197,13 +197,12 @@ def is_unavailable_version(error: BaseException) -> bool:
     """
     if is_expired(error) or not isinstance(error, ApiError):
         return is_expired(error)
-    causes = error.status.details.causes if error.status.details else ()
-    if any(cause.reason == "ResourceVersionTooLarge" for cause in causes):
+    if any(cause.reason == "ResourceVersionTooLarge" for cause in error.causes):
         return True
     if error.code != 504 and error.reason != "Timeout":
         return False
     message = "Too large resource version"
-    return any(cause.message == message for cause in causes) or message in error.status.message
+    return any(cause.message == message for cause in error.causes) or message in error.status.message
 
 
 def is_outage(error: BaseException) -> bool:

@@ -1,9 +1,8 @@
 """Queues for controllers: deduplicating, delaying, rate-limited, observable. Knows nothing of Kubernetes."""
 
-from tfoperator.workqueue.delaying_queue import DelayingQueue
+from tfoperator.workqueue.delaying_queue import DelayingQueue, RateLimitingQueue
 from tfoperator.workqueue.metrics import DURATION_BUCKETS, Counter, Histogram, MetricsProvider
 from tfoperator.workqueue.queue import PROCESSING_ID, Workers
-from tfoperator.workqueue.rate_limiting_queue import RateLimitingQueue
 
 __all__ = [
     "DURATION_BUCKETS",

@@ -61,8 +61,7 @@ def report_suspension(draft: Draft) -> None:
     if gate is not None and not by_user:
         _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
         return
-    _set_false_if_there(draft, ConditionType.ADMITTED, "TFJobSuspended", message)
-    for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
+    for condition in (ConditionType.ADMITTED, ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
         _set_false_if_there(draft, condition, "TFJobSuspended", message)
     conditions.remove(ConditionType.RESTARTING)
     if draft.conditions.held_before and not by_user:
