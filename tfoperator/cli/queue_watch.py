@@ -10,12 +10,13 @@ from contextlib import closing
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.api.v1.types import TFJob
+from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.kube import Selection
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.verbs import ApiClient, WatchEventType
 from tfoperator.sdk import Follower, JobQueue
 from tfoperator.sdk.queues import in_queue, queue_of
-from tfoperator.sdk.workloads import WORKLOADS, Workload, decode_workload
+from tfoperator.sdk.workloads import WORKLOADS
 
 logger = logging.getLogger(__name__)
 

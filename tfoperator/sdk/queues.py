@@ -14,12 +14,13 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.v1.types import TFJob
+from tfoperator.api.workloads import Condition, Workload, decode_workload
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.options import Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, Workload, WorkloadCondition, decode_cluster, decode_workload
+from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, decode_cluster
 
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""
@@ -148,9 +149,10 @@ def _problem(client: ApiClient, cluster: str) -> str:
             continue
         except KubeError:
             return ""
-        active = next((one for one in found.status.conditions if one.type == "Active"), _NO_CONDITION)
-        said = f" ({_one_line(active.message)})" if active.message else ""
-        return f"Kueue can't reach now{said}" if active.status == "False" else ""
+        lost = next((one for one in found.status.conditions if one.type == "Active" and one.status == "False"), None)
+        if lost is None:
+            return ""
+        return "Kueue can't reach now" + (f" ({_one_line(lost.message)})" if lost.message else "")
     return "MultiKueue doesn't know any more"
 
 
@@ -196,7 +198,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
             "frameworks"
         )
         return _without_workload(job, QueueState.UNKNOWN, message)
-    workload = max(workloads, key=lambda one: (not _is_true(one, "Finished"), *_age(one)))
+    workload = max(workloads, key=lambda one: (not one.is_true("Finished"), *_age(one)))
     state, message = _state(workload)
     admission = workload.status.admission
     return JobQueue(
@@ -226,17 +228,17 @@ def _age(workload: Workload) -> tuple[float, str]:
 
 
 def _state(workload: Workload) -> tuple[QueueState, str]:
-    quota, evicted = _condition(workload, "QuotaReserved"), _condition(workload, "Evicted")
+    quota, evicted = workload.condition("QuotaReserved"), workload.condition("Evicted")
     has_quota, is_evicted = quota.status == "True", evicted.status == "True"
-    if _is_true(workload, "Finished"):
-        return QueueState.FINISHED, _condition(workload, "Finished").message
+    if workload.is_true("Finished"):
+        return QueueState.FINISHED, workload.condition("Finished").message
     if has_quota and is_evicted:
         return QueueState.EVICTED, _sentence(evicted)
     if workload.spec.active is False:
         why = f" ({evicted.message})" if is_evicted and evicted.message else ""
         return QueueState.INACTIVE, f"Workload {workload.metadata.name} is not active{why}"
-    if _is_true(workload, "Admitted"):
-        return QueueState.ADMITTED, _condition(workload, "Admitted").message
+    if workload.is_true("Admitted"):
+        return QueueState.ADMITTED, workload.condition("Admitted").message
     if has_quota:
         offered = ", ".join(workload.status.nominated_cluster_names)
         message = _checks(workload) or quota.message
@@ -244,7 +246,7 @@ def _state(workload: Workload) -> tuple[QueueState, str]:
     return QueueState.WAITING, _why_it_waits(workload, quota, evicted)
 
 
-def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: WorkloadCondition) -> str:
+def _why_it_waits(workload: Workload, quota: Condition, evicted: Condition) -> str:
     """Return Kueue's reason about the quota, and why the job is not running any more if it was."""
     said = [quota.message or "Kueue has not looked at it yet"]
     if evicted.status == "True" and evicted.message == quota.message:
@@ -257,7 +259,7 @@ def _why_it_waits(workload: Workload, quota: WorkloadCondition, evicted: Workloa
     return "; ".join(said)
 
 
-def _sentence(condition: WorkloadCondition) -> str:
+def _sentence(condition: Condition) -> str:
     return f"{condition.reason}: {condition.message}" if condition.message else condition.reason
 
 
@@ -268,14 +270,3 @@ def _checks(workload: Workload) -> str:
         f"admission check {check.name} is {check.state}" + (f": {check.message}" if check.message else "")
         for check in waiting
     )
-
-
-def _condition(workload: Workload, kind: str) -> WorkloadCondition:
-    return next((one for one in workload.status.conditions if one.type == kind), _NO_CONDITION)
-
-
-_NO_CONDITION = WorkloadCondition()
-
-
-def _is_true(workload: Workload, kind: str) -> bool:
-    return _condition(workload, kind).status == "True"

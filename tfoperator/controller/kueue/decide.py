@@ -25,7 +25,8 @@ from tfoperator.api.queues import ADOPTED, POD_SET_LABEL, POD_SETS_ANNOTATION, P
 from tfoperator.api.replica_pods import ENDED_PHASES
 from tfoperator.api.v1.status import parse_indexes
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.kueue.objects import Flavor, Workload
+from tfoperator.api.workloads import Workload
+from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
     admitted_job,

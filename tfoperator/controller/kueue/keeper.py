@@ -11,6 +11,7 @@ import msgspec
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
+from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import Facts, decide, occupies
 from tfoperator.controller.kueue.objects import (
@@ -19,10 +20,8 @@ from tfoperator.controller.kueue.objects import (
     WORKLOAD_PRIORITIES,
     WORKLOADS,
     Flavor,
-    Workload,
     decode_flavor,
     decode_priority,
-    decode_workload,
 )
 from tfoperator.controller.kueue.writes import Verb, Write, let_go
 from tfoperator.controller.plan.observed import Observed, QueueGate

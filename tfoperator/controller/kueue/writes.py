@@ -9,7 +9,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.controller.kueue.objects import IN_USE, Condition, ReclaimablePod, Workload
+from tfoperator.api.workloads import Condition, ReclaimablePod, Workload
+from tfoperator.controller.kueue.objects import IN_USE
 
 MAX_MESSAGE = 1024
 """Characters of a condition's message; a Workload's may have 32 KiB."""

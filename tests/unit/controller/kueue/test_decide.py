@@ -15,8 +15,9 @@ from tests.unit.controller.builders import NOW, TEMPLATE, make_job, make_pod, pl
 from tfoperator.api.names import replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
+from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
-from tfoperator.controller.kueue.objects import Flavor, Workload, decode_workload
+from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.writes import Verb
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube import apply_merge_patch
