@@ -13,6 +13,7 @@ import msgspec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.sdk.logs.pod_logs import LogOptions
 from tfoperator.sdk.states import pod_order
 
 
@@ -38,10 +39,7 @@ def add_archived(
     pods: Sequence[Pod],
     texts: Mapping[str, str],
     archived: Iterable[ArchivedPod],
-    *,
-    container: str = "",
-    previous: bool = False,
-    tail_lines: int | None = None,
+    wanted: LogOptions,
 ) -> list[ReplicaLog]:
     """Return one log per replica, in the order of `pod_order`.
 
@@ -62,24 +60,24 @@ def add_archived(
         before = old.pop(replica_name(pod), [])
         if found.text is None:
             mine = [kept[pod.metadata.uid]] if pod.metadata.uid in kept else []
-            found = _find(before if previous else mine, 0, container, tail_lines) or found
+            found = _find(before if wanted.previous else mine, 0, wanted) or found
         logs.append(found)
     for records in old.values():
         last = ReplicaLog(records[-1].as_pod(), None)
-        logs.append(_find(records, 1 if previous else 0, container, tail_lines) or last)
+        logs.append(_find(records, 1 if wanted.previous else 0, wanted) or last)
     return sorted(logs, key=lambda log: pod_order(log.pod))
 
 
-def _find(records: Sequence[ArchivedPod], back: int, container: str, tail_lines: int | None) -> ReplicaLog | None:
+def _find(records: Sequence[ArchivedPod], back: int, wanted: LogOptions) -> ReplicaLog | None:
     """Return the last run but `back` of those pods, of which the oldest comes first."""
     runs = [
         (record, run)
         for record in reversed(records)
-        if (one := _container(record, container)) is not None
+        if (one := _container(record, wanted.container)) is not None
         for run in reversed(one.runs)
     ]
     for record, run in runs[back:]:
-        text = read_archived(record, run, tail_lines=tail_lines)
+        text = read_archived(record, run, tail_lines=wanted.tail_lines)
         if text is not None:
             return ReplicaLog(record.as_pod(), text, record, run)
     return None

@@ -13,7 +13,7 @@ from tfoperator.sdk.errors import JobNotFound
 from tfoperator.sdk.job_access import JobAccess
 from tfoperator.sdk.logs.history import ReplicaLog, add_archived
 from tfoperator.sdk.logs.log_stream import JobLogStream
-from tfoperator.sdk.logs.pod_logs import LogLine, read_logs
+from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions, read_logs
 from tfoperator.sdk.states import ReplicaFilter, pod_order
 
 
@@ -48,35 +48,16 @@ class JobLogReader(JobAccess):
         With `follow` each line is passed to `on_line` as it is written (by default to standard output, after its
         pod's name), until the job has ended; the whole log is returned then.
         """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
         if not follow:
-            logs = self.get_replica_logs(
-                name,
-                namespace,
-                is_master,
-                replica_type,
-                replica_index,
-                container,
-                previous=previous,
-                tail_lines=tail_lines,
-                since_seconds=since_seconds,
-                timestamps=timestamps,
-            )
+            logs = self._logs(name, namespace, which, wanted)
             return {log.pod.metadata.name: log.text for log in logs if log.text is not None}
         if previous:
             raise ValueError("the log of a previous run has ended, so it can't be followed")
         texts: dict[str, list[str]] = {}
         show = on_line or _show
-        with self.stream_job_logs(
-            name,
-            namespace,
-            is_master,
-            replica_type,
-            replica_index,
-            container,
-            tail_lines=tail_lines,
-            since_seconds=since_seconds,
-            timestamps=timestamps,
-        ) as stream:
+        with self._stream(name, namespace, which, wanted) as stream:
             for line in stream:
                 texts.setdefault(line.pod, []).append(line.text + "\n")
                 show(line)
@@ -106,27 +87,8 @@ class JobLogReader(JobAccess):
         archived since then.
         """
         which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
-        try:
-            job = self.get_job(name, namespace)
-        except JobNotFound as error:
-            archived = self._kept_since(self._archived(name, namespace, None, which), since_seconds)
-            if not archived:
-                raise self._gone(error) from None
-            return add_archived((), {}, archived, container=container, previous=previous, tail_lines=tail_lines)
-        pods = self._pods_of(job, which)
-        texts = read_logs(
-            self._client,
-            pods,
-            container=container,
-            previous=previous,
-            tail_lines=tail_lines,
-            since_seconds=since_seconds,
-            timestamps=timestamps,
-        )
-        archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), since_seconds)
-        if not pods and not archived:
-            self._be_here(job)
-        return add_archived(pods, texts, archived, container=container, previous=previous, tail_lines=tail_lines)
+        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
+        return self._logs(name, namespace, which, wanted)
 
     def stream_job_logs(
         self,
@@ -148,21 +110,37 @@ class JobLogReader(JobAccess):
         A `LogLine` has the line as `text`, and its origin: `replica` (`worker-0`), `pod` and `container`.
         `since_seconds` and `timestamps` are as for `get_job_logs`.
         """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        return self._stream(
+            name, namespace, which, LogOptions(container, False, tail_lines, since_seconds, timestamps), on_wait
+        )
+
+    def _logs(self, name: str, namespace: str | None, which: ReplicaFilter, wanted: LogOptions) -> list[ReplicaLog]:
+        try:
+            job = self.get_job(name, namespace)
+        except JobNotFound as error:
+            archived = self._kept_since(self._archived(name, namespace, None, which), wanted.since_seconds)
+            if not archived:
+                raise self._gone(error) from None
+            return add_archived((), {}, archived, wanted)
+        pods = self._pods_of(job, which)
+        texts = read_logs(self._client, pods, wanted)
+        archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), wanted.since_seconds)
+        if not pods and not archived:
+            self._be_here(job)
+        return add_archived(pods, texts, archived, wanted)
+
+    def _stream(
+        self,
+        name: str,
+        namespace: str | None,
+        which: ReplicaFilter,
+        wanted: LogOptions,
+        on_wait: Callable[[str], object] | None = None,
+    ) -> JobLogStream:
         job = self.get_job(name, namespace)
         self._be_here(job)
-        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
-        return JobLogStream(
-            self._client,
-            job,
-            which.matches,
-            single=which.single,
-            container=container,
-            tail_lines=tail_lines,
-            since_seconds=since_seconds,
-            timestamps=timestamps,
-            on_wait=on_wait,
-            clock=self._clock,
-        )
+        return JobLogStream(self._client, job, which, wanted, on_wait=on_wait, clock=self._clock)
 
     def _archived(self, name: str, namespace: str | None, uid: str | None, which: ReplicaFilter) -> list[ArchivedPod]:
         if not self._archive:

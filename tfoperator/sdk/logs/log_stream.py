@@ -21,9 +21,9 @@ from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.sdk.logs.pod_logs import LogLine
+from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running
-from tfoperator.sdk.states import container_status, has_started, pod_order, waiting_reason
+from tfoperator.sdk.states import ReplicaFilter, container_status, has_started, pod_order, waiting_reason
 
 _QUEUE_SIZE = 256  # messages, mostly batches of lines, that the iterating thread has not received yet
 _GRACE = 5.0  # seconds for containers that run after the job's end: parameter servers may run for ever
@@ -49,8 +49,8 @@ class _Done(msgspec.Struct, frozen=True):
 class JobLogStream:
     """The `LogLine`s of a job's pods as they are written; iterate in one thread, once; also a context manager.
 
-    Iteration ends when the job has ended and its logs are read, with `single` when a pod has succeeded, or when
-    `close()` is called (from any thread); it raises KubeError if the server refuses. `select` selects pods.
+    Iteration ends when the job has ended and its logs are read, of a single replica when its pod has succeeded, or when
+    `close()` is called (from any thread); it raises KubeError if the server refuses. `which` selects pods.
     `on_wait` is called in the iterating thread with a description of the awaited state when it changes; "" at the end.
     Lines of one container come in order, each once, despite broken connections.
     """
@@ -59,24 +59,16 @@ class JobLogStream:
         self,
         client: Client,
         job: TFJob,
-        select: Callable[[Pod], bool] = lambda _: True,
+        which: ReplicaFilter,
+        wanted: LogOptions,
         *,
-        single: bool = False,
-        container: str = "",
-        tail_lines: int | None = None,
-        since_seconds: int | None = None,
-        timestamps: bool = False,
         on_wait: Callable[[str], object] | None = None,
         clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._job = job
-        self._select = select
-        self._single = single
-        self._container = container
-        self._tail = tail_lines
-        self._since_seconds = since_seconds
-        self._timestamps = timestamps
+        self._which = which
+        self._options = wanted
         self._on_wait = on_wait
         self._clock = clock or SystemClock()
         self._stop = StopSignal()
@@ -153,23 +145,14 @@ class JobLogStream:
         self._tell(self._wanted())
 
     def _begin(self, pod: Pod) -> None:
-        status = container_status(pod, self._container)
+        status = container_status(pod, self._options.container)
         if status is None or not has_started(status):
             return
         run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
         if run in self._begun:
             return
         self._begun.add(run)
-        reader = RunLogReader(
-            self._client,
-            pod,
-            run,
-            self._put,
-            tail_lines=self._tail,
-            since_seconds=self._since_seconds,
-            timestamps=self._timestamps,
-            clock=self._clock,
-        )
+        reader = RunLogReader(self._client, pod, run, self._put, self._options, clock=self._clock)
         self._active[run] = reader
         self._start(f"log-{pod.metadata.name}", reader.read, run)
 
@@ -181,7 +164,7 @@ class JobLogStream:
         if self._active or not self._queue.empty():
             return False
         succeeded = any(replica_phase(pod) == "Succeeded" for pod in self._pods.values())
-        return self._over_at is not None or (self._single and succeeded)
+        return self._over_at is not None or (self._which.single and succeeded)
 
     def _cut_running(self) -> None:
         self._cut = True
@@ -251,7 +234,7 @@ class JobLogStream:
         return job.metadata.uid != self._job.metadata.uid or final_condition(job) is not None
 
     def _is_meant(self, pod: Pod) -> bool:
-        return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._select(pod)
+        return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._which.matches(pod)
 
     def _put(self, item: Pod | _Gone | _JobOver | _Done | list[LogLine]) -> None:
         """Pass a message to the iterating thread; block while its queue is full."""

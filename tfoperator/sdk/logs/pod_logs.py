@@ -18,6 +18,16 @@ logger = logging.getLogger(__name__)
 _PARALLEL_READS = 8
 
 
+class LogOptions(msgspec.Struct, frozen=True):
+    """Which container's log is read, of which run, and which lines of it: see `TFJobClient.get_job_logs`."""
+
+    container: str = ""
+    previous: bool = False
+    tail_lines: int | None = None
+    since_seconds: int | None = None
+    timestamps: bool = False
+
+
 class LogLine(msgspec.Struct, frozen=True):
     """One line of a container's log, without its line end."""
 
@@ -27,33 +37,24 @@ class LogLine(msgspec.Struct, frozen=True):
     text: str
 
 
-def read_logs(
-    client: Client,
-    pods: Sequence[Pod],
-    *,
-    container: str = "",
-    previous: bool = False,
-    tail_lines: int | None = None,
-    since_seconds: int | None = None,
-    timestamps: bool = False,
-) -> dict[str, str]:
+def read_logs(client: Client, pods: Sequence[Pod], wanted: LogOptions) -> dict[str, str]:
     """Return the pods' logs so far, by pod, in their order; pods without such a log are left out."""
 
     def read(pod: Pod) -> str | None:
-        status = container_status(pod, container)
-        if not has_started(status) and not previous:
+        status = container_status(pod, wanted.container)
+        if not has_started(status) and not wanted.previous:
             return None
-        name = status.name if status is not None else container
+        name = status.name if status is not None else wanted.container
         meta = pod.metadata
         try:
             with client.pod_log(
                 meta.namespace,
                 meta.name,
                 name,
-                previous=previous,
-                tail_lines=tail_lines,
-                since_seconds=since_seconds,
-                timestamps=timestamps,
+                previous=wanted.previous,
+                tail_lines=wanted.tail_lines,
+                since_seconds=wanted.since_seconds,
+                timestamps=wanted.timestamps,
             ) as stream:
                 return b"".join(stream).decode(errors="replace")
         except (NotFoundError, BadRequestError) as error:  # deleted, or not started; no previous run

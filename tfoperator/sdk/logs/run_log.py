@@ -15,7 +15,7 @@ from tfoperator.kube.errors import ClientClosed, KubeError, NotFoundError, Serve
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
-from tfoperator.sdk.logs.pod_logs import LogLine
+from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.states import container_status
 
 logger = logging.getLogger(__name__)
@@ -69,23 +69,20 @@ class RunLogReader:
         pod: Pod,
         run: ContainerRun,
         sink: Callable[[list[LogLine]], object],
+        wanted: LogOptions,
         *,
-        tail_lines: int | None,
         clock: Clock,
         settle: float = SETTLE,
-        since_seconds: int | None = None,
-        timestamps: bool = False,
     ) -> None:
         self._client = client
         self._pod = pod
         self._run = run
         self._sink = sink
-        self._tail = tail_lines
-        self._since_seconds = since_seconds
+        self._tail, self._since_seconds = wanted.tail_lines, wanted.since_seconds
         self._clock = clock
         self._settle = settle
         self._stop = StopSignal()
-        self._log = LogReader(self._connect, self._hand_on, keep_times=timestamps)
+        self._log = LogReader(self._connect, self._hand_on, keep_times=wanted.timestamps)
         self._state = _State.RUNNING
         self._opened = False
 

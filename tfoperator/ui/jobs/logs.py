@@ -16,7 +16,7 @@ import msgspec
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
-from tfoperator.sdk.logs import ContainerRun, LogLine, RunLogReader
+from tfoperator.sdk.logs import ContainerRun, LogLine, LogOptions, RunLogReader
 from tfoperator.sdk.states import container_status, has_started
 from tfoperator.ui.jobs.objects import SeenPod
 
@@ -138,7 +138,7 @@ class LogFeed:
         def sink(lines: Sequence[LogLine]) -> None:
             self._put(LogBatch(replica, name, run.pod_uid, run.restarts, [line.text for line in lines]))
 
-        reader = RunLogReader(self._client, pod, run, sink, tail_lines=self._tail, clock=self._clock)
+        reader = RunLogReader(self._client, pod, run, sink, LogOptions(tail_lines=self._tail), clock=self._clock)
         self._open[run] = reader
 
         def read() -> None:

@@ -8,6 +8,7 @@ from tests.unit.logs.archive.samples import pod, record, running
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedPod
 from tfoperator.sdk.logs.history import add_archived
+from tfoperator.sdk.logs.pod_logs import LogOptions
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def kept(root: Path, name: str, *, index: int = 0, previous: bool = False) -> Ar
 
 
 def text(pods: list[Pod], texts: dict[str, str], archived: list[ArchivedPod], *, previous: bool = False) -> list[str]:
-    logs = add_archived(pods, texts, archived, previous=previous)
+    logs = add_archived(pods, texts, archived, LogOptions(previous=previous))
     return [f"{log.replica}: {log.text}{' (archive)' if log.archived else ''}" for log in logs]
 
 

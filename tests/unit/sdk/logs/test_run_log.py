@@ -13,6 +13,7 @@ import pytest
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube import Client, ClusterConfig, KubeError, ObjectMeta, Pod
+from tfoperator.sdk.logs.pod_logs import LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
 
 RUNNING: dict[str, Any] = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
@@ -73,7 +74,7 @@ def read(server: Callable[[Exchange], None], tail: int | None = None) -> list[st
     with ScriptedServer(server) as served, Client(ClusterConfig(server=served.url)) as client:
         run = ContainerRun("u", "tensorflow", 0)
         sink = lambda batch: lines.extend(line.text for line in batch)  # noqa: E731
-        RunLogReader(client, pod, run, sink, tail_lines=tail, clock=SystemClock(), settle=0.1).read()
+        RunLogReader(client, pod, run, sink, LogOptions(tail_lines=tail), clock=SystemClock(), settle=0.1).read()
     return lines
 
 

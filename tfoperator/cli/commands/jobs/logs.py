@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 import typer
@@ -21,7 +21,7 @@ from tfoperator.cli.waiting import timeout_seconds
 
 if TYPE_CHECKING:
     from tfoperator.kube.objects import Pod
-    from tfoperator.sdk import LogLine, ReplicaLog, TFJobClient
+    from tfoperator.sdk import LogLine, ReplicaLog
     from tfoperator.sdk.states import ReplicaFilter
 
 
@@ -50,22 +50,24 @@ def logs(
     """
     if follow and previous:
         raise CliError("a previous run has ended, so it can't be followed: leave out either -f or --previous")
-    wanted = _Wanted(
-        container=container,
-        tail_lines=tail,
-        since_seconds=None if since is None else math.ceil(timeout_seconds(since, "--since")),
-        timestamps=timestamps,
-    )
     selection = selection_of(replica, all_replicas=all_replicas)
+    wanted: dict[str, Any] = {
+        "container": container,
+        "tail_lines": tail,
+        "since_seconds": None if since is None else math.ceil(timeout_seconds(since, "--since")),
+        "timestamps": timestamps,
+        **msgspec.structs.asdict(selection),
+    }
     printer = _Printer(output, with_prefix=not selection.single)
     with client_of(name, cluster, archive_dir) as (client, name):
         if follow:
-            _follow(client, name, selection, wanted, printer)
+            with StatusLine() as status, client.stream_job_logs(name, on_wait=status.update, **wanted) as stream:
+                for line in stream:
+                    printer.line(line)
             return
         try:
             with StatusLine("reading logs"):
-                which = msgspec.structs.asdict(selection)
-                found = client.get_replica_logs(name, previous=previous, **msgspec.structs.asdict(wanted), **which)
+                found = client.get_replica_logs(name, previous=previous, **wanted)
         except OSError as error:
             problem = f"the log archive {archive_dir} can't be read: {error.strerror or error}"
             raise CliError(problem, exit_code=EXIT_FAILED) from None
@@ -77,7 +79,8 @@ def logs(
             note(_origin(log) + ("; its lines have no times" if since or timestamps else ""))
         printer.log(log.pod, log.text)
     if not found:
-        raise CliError(f"TFJob {name} has no such pods (any more)", _advice(name), exit_code=EXIT_FAILED)
+        hint = f"What became of them: tfoperator describe {name}"
+        raise CliError(f"TFJob {name} has no such pods (any more)", hint, exit_code=EXIT_FAILED)
     if all(log.text is None for log in found):
         raise typer.Exit(EXIT_FAILED)
 
@@ -95,25 +98,6 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     if replica_type is None or (number and index is None) or replica.endswith("-"):
         raise CliError(f"--replica {replica}: write it like worker-1 or worker; types are {', '.join(ReplicaType)}")
     return ReplicaFilter(replica_type=replica_type, replica_index=index)
-
-
-class _Wanted(msgspec.Struct, frozen=True):
-    """The selected lines and container: arguments of the SDK's methods."""
-
-    container: str
-    tail_lines: int | None
-    since_seconds: int | None
-    timestamps: bool
-
-
-def _follow(client: TFJobClient, name: str, selection: ReplicaFilter, wanted: _Wanted, printer: _Printer) -> None:
-    arguments = msgspec.structs.asdict(wanted) | msgspec.structs.asdict(selection)
-    with (
-        StatusLine() as progress,
-        client.stream_job_logs(name, on_wait=progress.update, **arguments) as stream,
-    ):
-        for line in stream:
-            printer.line(line)
 
 
 class _Printer:
@@ -173,7 +157,3 @@ def _origin(log: ReplicaLog) -> str:
     lost = f"; its first {container.dropped} bytes were not kept" if container.dropped else ""
     incomplete = f"; not complete: {container.problem}" if container.problem else ""
     return f"{log.replica}: from the archive, pod {pod.pod}, kept at {when}{end}{lost}{incomplete}"
-
-
-def _advice(name: str) -> str:
-    return f"What became of them: tfoperator describe {name}"
