@@ -14,7 +14,7 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import ListPage
-from tfoperator.ui.jobs.usage import POD_METRICS
+from tfoperator.sdk.usage import POD_METRICS
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 

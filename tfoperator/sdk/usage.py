@@ -7,7 +7,9 @@ and the read costs one request.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from datetime import datetime
 
 import msgspec
 
@@ -50,14 +52,27 @@ class PodUsage(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class _ContainerMetrics(msgspec.Struct, frozen=True):
-    usage: dict[str, str | int] = {}
+    usage: dict[str, str | int | float] = {}
 
 
-class _PodMetrics(HasMetadata, frozen=True):
+class PodMetrics(HasMetadata, frozen=True):
+    """A pod's usage as the metrics API has it, at a time."""
+
+    timestamp: datetime | None = None
     containers: tuple[_ContainerMetrics, ...] = ()
 
+    def used(self) -> dict[str, float]:
+        """Return the sum over the containers, by the resource's name; unreadable values are left out."""
+        used: dict[str, float] = {}
+        for container in self.containers:
+            for name, value in container.usage.items():
+                with suppress(ValueError):
+                    used[name] = used.get(name, 0.0) + float(parse_quantity(value))
+        return used
 
-_decode = decoder(_PodMetrics)
+
+decode_pod_metrics = decoder(PodMetrics)
+"""Decodes one pod's metrics. Raises msgspec.DecodeError."""
 
 
 class MeasuredPod(msgspec.Struct, frozen=True):
@@ -75,7 +90,7 @@ def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[Meas
     An empty namespace means all namespaces.
     """
     try:
-        page = client.list(POD_METRICS, namespace, _decode, ListOptions(label_selector=selector))
+        page = client.list(POD_METRICS, namespace, decode_pod_metrics, ListOptions(label_selector=selector))
     except KubeError as error:
         logger.debug("no metrics: %s", error)
         return []
@@ -84,7 +99,7 @@ def measured_pods(client: ApiClient, namespace: str, selector: str) -> list[Meas
             one.metadata.namespace,
             one.metadata.name,
             one.metadata.labels.get(LABEL_JOB_NAME, ""),
-            total(_container_usage(container.usage) for container in one.containers),
+            _pod_usage(one.used()),
         )
         for one in page.items
     ]
@@ -95,14 +110,7 @@ def total(usages: Iterable[PodUsage]) -> PodUsage:
     return sum(usages, PodUsage())
 
 
-def _container_usage(usage: dict[str, str | int]) -> PodUsage:
-    cpu, memory = _number(usage, "cpu"), _number(usage, "memory")
-    gpu, gpu_memory = _number(usage, _GPU), _number(usage, _GPU_MEMORY)
-    return PodUsage(cpu or 0.0, int(memory or 0), gpu, None if gpu_memory is None else int(gpu_memory))
-
-
-def _number(usage: dict[str, str | int], name: str) -> float | None:
-    try:
-        return float(parse_quantity(usage[name])) if name in usage else None
-    except ValueError:
-        return None
+def _pod_usage(used: Mapping[str, float]) -> PodUsage:
+    gpu_memory = used.get(_GPU_MEMORY)
+    memory = None if gpu_memory is None else int(gpu_memory)
+    return PodUsage(used.get("cpu", 0.0), int(used.get("memory", 0)), used.get(_GPU), memory)

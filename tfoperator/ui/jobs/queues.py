@@ -6,7 +6,6 @@ queue there are no requests.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterable
 
 from tfoperator.base.clock import Clock, Repetition, SystemClock
@@ -18,7 +17,7 @@ PERIOD = 5.0
 """Seconds between two reads."""
 
 
-class Queues:
+class Queues(Repetition):
     """The queue states of jobs, by UID. `start()` any number of times, then `stop()`. Thread-safe."""
 
     def __init__(
@@ -33,28 +32,17 @@ class Queues:
         self._client = client
         self._jobs = jobs
         self._tell = tell
-        self._looks = Repetition(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
-        self._lock = threading.Lock()  # guards the fields below
-        self._known: dict[str, JobQueue] = {}
-
-    def start(self) -> None:
-        """Start to read, unless that has started."""
-        self._looks.start()
-
-    def stop(self) -> None:
-        """End the thread; a current request ends with the client. Idempotent."""
-        self._looks.stop()
+        super().__init__(self._look, seconds=PERIOD, clock=clock or SystemClock(), name="ui-queues")
+        self._known: dict[str, JobQueue] = {}  # replaced whole
 
     def get(self, uid: str) -> JobQueue | None:
         """Return a job's queue state; None if it is in no queue, or not read yet."""
-        with self._lock:
-            return self._known.get(uid)
+        return self._known.get(uid)
 
     def _look(self) -> None:
         jobs = {seen.metadata.uid: seen for seen in self._jobs()}
         found = job_queues(self._client, (seen.job for seen in jobs.values()))
-        with self._lock:
-            before, self._known = self._known, found
+        before, self._known = self._known, found
         for uid, seen in jobs.items():
             if before.get(uid) != found.get(uid):
                 self._tell(seen.metadata.key)

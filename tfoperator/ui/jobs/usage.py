@@ -9,20 +9,17 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from datetime import datetime
 
 import msgspec
 from cachetools import LRUCache
 
-from tfoperator.api.quantity import parse_quantity
 from tfoperator.base.clock import Clock, Repetition, SystemClock
-from tfoperator.kube import ForbiddenError, KubeError, ListWatch, NotFoundError, Resource, list_all
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.verbs import ApiClient, decoder
+from tfoperator.kube import ForbiddenError, KubeError, ListWatch, NotFoundError, list_all
+from tfoperator.kube.verbs import ApiClient
+from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
 
 logger = logging.getLogger(__name__)
 
-POD_METRICS = Resource("metrics.k8s.io", "v1beta1", "PodMetrics", "pods")
 PERIOD = 10.0
 """Seconds between two samples; metrics-server itself measures every 15."""
 ABSENT_PERIOD = 60.0
@@ -33,16 +30,6 @@ MAX_PODS = 5000
 """Maximum number of pods: 5,000 with two resources take 60 MB."""
 
 
-class _ContainerMetrics(msgspec.Struct, frozen=True):
-    name: str = ""
-    usage: dict[str, str | int | float] = {}
-
-
-class _PodMetrics(HasMetadata, frozen=True):
-    timestamp: datetime | None = None
-    containers: tuple[_ContainerMetrics, ...] = ()
-
-
 class Sample(msgspec.Struct, frozen=True, array_like=True):
     """A pod's usage at a time (seconds since 1970), by the resource's name."""
 
@@ -50,7 +37,7 @@ class Sample(msgspec.Struct, frozen=True, array_like=True):
     used: dict[str, float]
 
 
-class UsageSamples:
+class UsageSamples(Repetition):
     """A ring of samples per pod. `start()` and `stop()` any number of times; the first stop is final. Thread-safe."""
 
     def __init__(
@@ -65,36 +52,27 @@ class UsageSamples:
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
-        self._clock = clock or SystemClock()
-        self._repetition = Repetition(self._ask, seconds=PERIOD, clock=self._clock, name="ui-usage")
-        self._lock = threading.Lock()  # guards the fields below
+        super().__init__(self._ask, seconds=PERIOD, clock=clock or SystemClock(), name="ui-usage")
+        self._samples_lock = threading.Lock()  # guards the fields below
         self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
         self._problem = ""
         self._rounds = 0
 
-    def start(self) -> None:
-        """Start to sample, unless that has started."""
-        self._repetition.start()
-
-    def stop(self) -> None:
-        """End the thread; a current request ends with the client. Idempotent."""
-        self._repetition.stop()
-
     @property
     def rounds(self) -> int:
         """The number of requests so far: results stay the same until this changes."""
-        with self._lock:
+        with self._samples_lock:
             return self._rounds
 
     @property
     def problem(self) -> str:
         """Why there are no samples, for users; empty if there are."""
-        with self._lock:
+        with self._samples_lock:
             return self._problem
 
     def samples(self, namespace: str, pod: str, since: float = 0.0) -> list[Sample]:
         """Return a pod's samples after a time, the oldest first."""
-        with self._lock:
+        with self._samples_lock:
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
     def _ask(self) -> float:
@@ -102,7 +80,7 @@ class UsageSamples:
         problem = ""
         try:
             for namespace in self._namespaces:
-                self._add(list_all(ListWatch(self._client, POD_METRICS, namespace, _decode)).items)
+                self._add(list_all(ListWatch(self._client, POD_METRICS, namespace, decode_pod_metrics)).items)
         except NotFoundError:
             problem = "There is no metrics API here: in a cluster, metrics-server provides it."
         except ForbiddenError:
@@ -110,32 +88,17 @@ class UsageSamples:
         except KubeError as error:
             problem = f"The metrics API can't be read: {error}"
             logger.debug("usage: %s", error)
-        with self._lock:
+        with self._samples_lock:
             self._problem = problem
             self._rounds += 1
         self._on_round()
         return ABSENT_PERIOD if problem else PERIOD
 
-    def _add(self, pods: Sequence[_PodMetrics]) -> None:
+    def _add(self, pods: Sequence[PodMetrics]) -> None:
         now = self._clock.now().timestamp()
-        with self._lock:
+        with self._samples_lock:
             for pod in pods:
                 at = pod.timestamp.timestamp() if pod.timestamp is not None else now
                 samples = self._samples.setdefault(pod.metadata.key, deque(maxlen=SAMPLES))
                 if not samples or samples[-1].time < at:
-                    samples.append(Sample(at, _sum(pod.containers)))
-
-
-_decode = decoder(_PodMetrics)
-
-
-def _sum(containers: Sequence[_ContainerMetrics]) -> dict[str, float]:
-    """Return the sum over a pod's containers; unreadable values are left out."""
-    used: dict[str, float] = {}
-    for container in containers:
-        for name, value in container.usage.items():
-            try:
-                used[name] = used.get(name, 0.0) + float(parse_quantity(value))
-            except ValueError:
-                continue
-    return used
+                    samples.append(Sample(at, pod.used()))
