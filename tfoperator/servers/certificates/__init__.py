@@ -12,13 +12,14 @@ from tfoperator.servers.certificates.pem import (
     make_certificate,
     split,
 )
-from tfoperator.servers.certificates.tls import server_context
+from tfoperator.servers.certificates.tls import TlsServer, server_context
 
 __all__ = [
     "CertificateError",
     "CertificateFiles",
     "Facts",
     "KeyPair",
+    "TlsServer",
     "check_key",
     "facts",
     "is_issued_by",

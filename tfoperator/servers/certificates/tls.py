@@ -1,4 +1,4 @@
-"""A server's TLS context from PEM in memory: the key is not written to disk if that can be avoided."""
+"""A server's TLS context from PEM in memory, and servers that use one: the key is not written to disk if possible."""
 
 from __future__ import annotations
 
@@ -11,6 +11,25 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfoperator.servers.certificates.pem import CertificateError, KeyPair
+from tfoperator.servers.http import HttpServer
+
+
+class TlsServer(HttpServer):
+    """A server that answers over TLS, once it has a certificate: there are no answers in plain text. Thread-safe."""
+
+    _context: ssl.SSLContext | None = None
+
+    def show(self, certificate: KeyPair) -> None:
+        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
+        self._context = server_context(certificate)
+
+    def context(self) -> ssl.SSLContext | None:
+        """Return the TLS context of the current certificate."""
+        return self._context
+
+    def is_ready(self) -> bool:
+        """Return whether there is a certificate."""
+        return self._context is not None
 
 
 def server_context(certificate: KeyPair) -> ssl.SSLContext:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.servers.certificates import CertificateFiles, KeyPair, make_authority, make_certificate, server_context
+from tfoperator.servers.certificates import CertificateFiles, TlsServer, make_authority, make_certificate
 from tfoperator.servers.endpoints import LIMITS, Endpoint
 from tfoperator.servers.endpoints.access_reviews import AccessReviews, bearer_token
 from tfoperator.servers.http import Address, Answer, Limits, Request
@@ -27,7 +27,7 @@ _REFUSED = {
 }
 
 
-class SecureEndpoint(Endpoint):
+class SecureEndpoint(TlsServer, Endpoint):
     """An endpoint whose clients need TLS, a bearer token, and the right to GET the path. `start()` once, then `stop()`.
 
     With `cert_dir` it serves `tls.crt` and `tls.key` from there, read again when they change, and refuses clients
@@ -49,13 +49,12 @@ class SecureEndpoint(Endpoint):
         self._clock = clock or SystemClock()
         self._client = client
         self._reviews = AccessReviews(client, clock=self._clock)
-        self._context: ssl.SSLContext | None = None
         self._renew_at: datetime | None = None
         self._files: CertificateFiles | None = None
         super().__init__(address, routes, name=name, limits=limits)
         if cert_dir:
             self._files = CertificateFiles(
-                Path(cert_dir), owner=name, on_certificate=self._show, on_expiry=lambda _: None, clock=self._clock
+                Path(cert_dir), owner=name, on_certificate=self.show, on_expiry=lambda _: None, clock=self._clock
             )
         else:
             self._make_certificate()
@@ -64,11 +63,7 @@ class SecureEndpoint(Endpoint):
         """Return the TLS context of the current certificate."""
         if self._renew_at is not None and self._clock.now() >= self._renew_at:
             self._make_certificate()
-        return self._context
-
-    def is_ready(self) -> bool:
-        """Return whether there is a certificate: there are no answers in plain text."""
-        return self._context is not None
+        return super().context()
 
     def start(self) -> None:
         """Start to answer."""
@@ -95,14 +90,11 @@ class SecureEndpoint(Endpoint):
         super().stop()
         self._reviews.close()
 
-    def _show(self, pair: KeyPair) -> None:
-        self._context = server_context(pair)
-
     def _make_certificate(self) -> None:
         now = self._clock.now()
         hosts = {"localhost", "127.0.0.1", socket.gethostname() or "localhost"}
         authority = make_authority("tfoperator metrics", now, OWN_VALIDITY)
-        self._show(make_certificate(authority, hosts, now, OWN_VALIDITY))
+        self.show(make_certificate(authority, hosts, now, OWN_VALIDITY))
         self._renew_at = now + OWN_VALIDITY * 2 / 3
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import ssl
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
@@ -22,8 +21,8 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.informers import Lister
 from tfoperator.kube.objects import Pod, object_key
-from tfoperator.servers.certificates import KeyPair, server_context
-from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
+from tfoperator.servers.certificates import TlsServer
+from tfoperator.servers.http import Answer, Limits, Refusal, Request
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.reports import (
     MAX_BODY,
@@ -60,7 +59,7 @@ _REASONS = {
 TakeReport = Callable[[TFJob, ProgressReport], None]
 
 
-class ProgressEndpoint(HttpServer):
+class ProgressEndpoint(TlsServer):
     """Answers reports at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
 
     def __init__(
@@ -83,22 +82,9 @@ class ProgressEndpoint(HttpServer):
         self._take = take
         self._clock = clock
         self._metrics = metrics
-        self._context: ssl.SSLContext | None = None
         # One thread: it waits for the API server's keys, and all waiting requests wait for the same.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
         super().__init__(host, port, name="progress", limits=limits)
-
-    def show(self, certificate: KeyPair) -> None:
-        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
-        self._context = server_context(certificate)
-
-    def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the current certificate."""
-        return self._context
-
-    def is_ready(self) -> bool:
-        """Return whether there is a certificate: there are no answers in plain text."""
-        return self._context is not None
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""

@@ -8,14 +8,13 @@ only, for the same reason.
 from __future__ import annotations
 
 import asyncio
-import ssl
 import time
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from tfoperator.api.names import CONVERSION_PATH
-from tfoperator.servers.certificates import KeyPair, server_context
-from tfoperator.servers.http import Answer, HttpServer, Limits, Refusal, Request
+from tfoperator.servers.certificates import TlsServer
+from tfoperator.servers.http import Answer, Limits, Refusal, Request
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
 
@@ -34,34 +33,16 @@ _SMALL_BODY = 256 << 10
 _MAX_CONVERSIONS = 4
 
 
-class ReviewServer(HttpServer):
+class ReviewServer(TlsServer):
     """Answers reviews at one address, once it has a certificate. `start()` once, then `stop()`. Thread-safe."""
 
     def __init__(self, host: str, port: int, metrics: WebhookMetrics, limits: Limits = LIMITS) -> None:
         """Listens at once. Port 0 selects a free one. Raises ListenError."""
         self._metrics = metrics
-        self._context: ssl.SSLContext | None = None
         self._pool = ThreadPoolExecutor(_MAX_CONVERSIONS, thread_name_prefix="webhook-conversion")
         # Decoded, a body needs many times its size: several small ones at a time, or one large one.
         self._large = asyncio.Semaphore(1)
         super().__init__(host, port, name="the webhook", limits=limits)
-
-    @property
-    def has_certificate(self) -> bool:
-        """Whether clients can be served."""
-        return self._context is not None
-
-    def show(self, certificate: KeyPair) -> None:
-        """Use this certificate from the next connection on. Raises CertificateError if it is unusable."""
-        self._context = server_context(certificate)
-
-    def context(self) -> ssl.SSLContext | None:
-        """Return the TLS context of the current certificate."""
-        return self._context
-
-    def is_ready(self) -> bool:
-        """Return whether there is a certificate: there are no answers in plain text."""
-        return self.has_certificate
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""

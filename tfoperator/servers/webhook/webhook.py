@@ -79,7 +79,7 @@ class ConversionWebhook:
     @property
     def is_ready(self) -> bool:
         """Whether it has a certificate, so that it can answer requests."""
-        return self._server.has_certificate
+        return self._server.is_ready()
 
     def start(self) -> None:
         """Start to answer, and to maintain the certificate, in the background."""

@@ -268,7 +268,7 @@ def test_where_nobody_is_idle_a_crowd_is_turned_away(monkeypatch: pytest.MonkeyP
 
 def test_without_a_certificate_nobody_is_served() -> None:
     server = ReviewServer("127.0.0.1", 0, WebhookMetrics())
-    assert not server.has_certificate
+    assert not server.is_ready()
     server.start()
     with socket.create_connection(("127.0.0.1", server.port), timeout=60) as one:
         eventually(lambda: is_closed(one), what="the connection is closed")
