@@ -52,7 +52,10 @@ class ResourceEventHandler(Protocol[T_contra]):
 
 
 class Callbacks(Generic[T]):
-    """A `ResourceEventHandler` that calls `changed` for each object added or updated, `gone` for each deleted."""
+    """A `ResourceEventHandler` that calls `changed` for each object added or updated, `gone` for each deleted.
+
+    An update to an object of another UID is a deletion, too.
+    """
 
     def __init__(
         self, *, changed: Callable[[T], object] = lambda _: None, gone: Callable[[T], object] = lambda _: None
@@ -64,8 +67,10 @@ class Callbacks(Generic[T]):
         """Call `changed`."""
         self._changed(obj)
 
-    def on_update(self, old: T, new: T) -> None:  # noqa: ARG002 - the protocol's signature
-        """Call `changed` with the new object."""
+    def on_update(self, old: T, new: T) -> None:
+        """Call `changed` with the new object, after `gone` with another one of its name."""
+        if old.metadata.uid != new.metadata.uid:
+            self._gone(old)
         self._changed(new)
 
     def on_delete(self, obj: T) -> None:

@@ -12,7 +12,7 @@ import logging
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.controller import is_managed_by_others
-from tfoperator.informers import InformerGroup, Lister
+from tfoperator.informers import Callbacks, InformerGroup, Lister
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.logs.archive import LogArchive
 from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
@@ -55,26 +55,8 @@ class EndedLogs:
         self._workers = Workers(self._queue, self._process, _CONCURRENT_PODS, thread_name="ended-logs")
         self._leading = False  # set once, by start()
         self._overflowed = False  # whether pods were left out, which the next look finds
-        pods.add_handler(self, resync_period=0, name="archive")
-
-    # Handler.
-
-    def on_add(self, obj: Pod) -> None:
-        """Queue a new pod, which may have ended before it was observed."""
-        self._offer(obj)
-
-    def on_update(self, old: Pod, new: Pod) -> None:
-        """Queue a changed pod: a container may have ended, or its deletion begun."""
-        if old.metadata.uid != new.metadata.uid:
-            self._archive.forget(old)
-        self._offer(new)
-
-    def on_delete(self, obj: Pod) -> None:
-        """Forget a deleted pod; the rest of its logs is lost."""
-        self._archive.forget(obj)
-        self._queue.forget(obj.metadata.key)
-
-    # Lifecycle.
+        handler = Callbacks(changed=self._offer, gone=self._gone)  # a new pod may have ended before it was observed
+        pods.add_handler(handler, resync_period=0, name="archive")
 
     def start(self) -> None:
         """Start with all existing pods. Call it once the caches are complete, and once only."""
@@ -89,6 +71,11 @@ class EndedLogs:
     def _look(self) -> None:
         for pod in self._pods.list():
             self._offer(pod)
+
+    def _gone(self, pod: Pod) -> None:
+        """Forget a deleted pod; the rest of its logs is lost."""
+        self._archive.forget(pod)
+        self._queue.forget(pod.metadata.key)
 
     def _offer(self, pod: Pod) -> None:
         if not self._leading or not self._archive.wants(pod):

@@ -14,7 +14,7 @@ from tfoperator.api.names import replica_name
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.informers import InformerGroup
+from tfoperator.informers import Callbacks, InformerGroup
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates import KeyPair
@@ -109,7 +109,8 @@ class ProgressServer:
             metrics=self._metrics,
             clock=clock,
         )
-        jobs.add_handler(_JobHandler(self._job_changed, self._job_gone), resync_period=0, name="progress")
+        handler = Callbacks(changed=self._job_changed, gone=self._job_gone)
+        jobs.add_handler(handler, resync_period=0, name="progress")
 
     @property
     def port(self) -> int:
@@ -182,28 +183,6 @@ class ProgressServer:
         self._store.forget(meta.uid)
         self._writer.forget(meta.key)
         self._metrics.ended(meta.namespace, meta.name)
-
-
-class _JobHandler:
-    """Calls `changed` for each added or changed job, `gone` for each deleted one, of any UID."""
-
-    def __init__(self, changed: Callable[[TFJob], None], gone: Callable[[TFJob], None]) -> None:
-        self._changed = changed
-        self._gone = gone
-
-    def on_add(self, obj: TFJob) -> None:
-        """Handle a new job."""
-        self._changed(obj)
-
-    def on_update(self, old: TFJob, new: TFJob) -> None:
-        """Handle a changed job, which may be another one of the same name."""
-        if old.metadata.uid != new.metadata.uid:
-            self._gone(old)
-        self._changed(new)
-
-    def on_delete(self, obj: TFJob) -> None:
-        """Handle a deleted job."""
-        self._gone(obj)
 
 
 class _ReportStore:

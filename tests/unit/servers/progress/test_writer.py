@@ -9,7 +9,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.informers import SharedInformerFactory
+from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.servers.progress import ProgressMetrics
 from tfoperator.servers.progress.writer import ProgressWriter
 
@@ -40,13 +40,7 @@ class JobThatGoesWhileItIsWritten(FakeApi):
         eventually(lambda: self.told, what="the handler hears of the deletion")
         return answer
 
-    def on_add(self, obj: TFJob) -> None:
-        pass
-
-    def on_update(self, old: TFJob, new: TFJob) -> None:
-        pass
-
-    def on_delete(self, obj: TFJob) -> None:
+    def gone(self, obj: TFJob) -> None:
         self.writer.forget(obj.metadata.key)
         self.told = True
 
@@ -61,7 +55,7 @@ def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
             "status": {"usage": {"source": "Pods"}},
         },
     )
-    world.jobs.add_handler(world, resync_period=0, name="progress")
+    world.jobs.add_handler(Callbacks(gone=world.gone), resync_period=0, name="progress")
     world.factory.start()
     world.factory.wait_for_sync(10.0)
     world.writer._write(KEY)
