@@ -14,28 +14,33 @@ import signal
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from datetime import timedelta
 from functools import partial
 from http import HTTPStatus
 from types import FrameType
+from typing import TYPE_CHECKING
 
 import msgspec
-from prometheus_client import disable_created_metrics
+from prometheus_client import CollectorRegistry, disable_created_metrics
 
 import tfoperator
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
 from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
 from tfoperator.operator.signal_queue import next_item
-from tfoperator.operator.webhook import ServedWebhook, make_webhook
 from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses import newest_line_from
 from tfoperator.servers.endpoints import Endpoint
-from tfoperator.servers.http import Answer, ListenError
+from tfoperator.servers.http import Address, Answer, ListenError
+
+if TYPE_CHECKING:
+    from tfoperator.servers.webhook import ConversionWebhook
 
 logger = logging.getLogger(__name__)
 
@@ -111,49 +116,33 @@ def _complain(message: str) -> int:
 
 def _assemble(
     options: Options, environ: Mapping[str, str], cleanup: ExitStack, on_failure: Callable[[str], None]
-) -> tuple[Client, Operator, ServedWebhook | None]:
+) -> tuple[Client, Operator, ConversionWebhook | None]:
     """Make the parts that can fail at the start. Raises KubeError, OptionsError and OSError (ports)."""
     config = load_config(options.kubeconfig or None, options.context or None, environ=environ)
     config.check()
     metrics = OperatorMetrics()
     agent = f"tfoperator/{tfoperator.__version__}"
-    client = Client(
-        config,
-        qps=options.kube_api_qps,
-        burst=options.kube_api_burst,
-        user_agent=agent,
-        watch_batch_period=WATCH_BATCH_PERIOD,
-        parallelism=options.create_parallelism,
-        observer=metrics.client,
+    connect = partial(Client, config, observer=metrics.client)
+    limited = partial(connect, qps=options.kube_api_qps, burst=options.kube_api_burst)
+    client = cleanup.enter_context(
+        limited(user_agent=agent, watch_batch_period=WATCH_BATCH_PERIOD, parallelism=options.create_parallelism)
     )
-    cleanup.callback(client.close)
     namespace = environ.get("POD_NAMESPACE", "") or config.namespace
-    webhook: ServedWebhook | None = None
+    webhook: ConversionWebhook | None = None
     if options.webhook_bind_address is not None:
-        webhook = make_webhook(options, client, metrics.registry, namespace)
+        webhook = _make_webhook(options, options.webhook_bind_address, client, metrics.registry, namespace)
         cleanup.callback(webhook.stop)
     lease_client: Client | None = None
     if options.leader_elect:
-        lease_client = Client(
-            config,
-            user_agent=f"{agent} leader-election",
-            request_timeout=options.leader_elect_renew_deadline / 2,
-            observer=metrics.client,
+        lease_client = cleanup.enter_context(
+            connect(user_agent=f"{agent} leader-election", request_timeout=options.leader_elect_renew_deadline / 2)
         )
-        cleanup.callback(lease_client.close)
         options = msgspec.structs.replace(options, leader_elect_namespace=options.leader_elect_namespace or namespace)
     options = msgspec.structs.replace(options, progress_namespace=options.progress_namespace or namespace)
     log_client: Client | None = None
     if options.archive_dir:
         # A separate client: where requests are limited, the logs of a thousand pods that end must not delay the syncs.
-        log_client = Client(
-            config,
-            qps=options.kube_api_qps,
-            burst=options.kube_api_burst,
-            user_agent=f"{agent} log-archive",
-            observer=metrics.client,
-        )
-        cleanup.callback(log_client.close)
+        log_client = cleanup.enter_context(limited(user_agent=f"{agent} log-archive"))
     try:
         operator = Operator(
             client,
@@ -175,10 +164,9 @@ def _assemble(
     reviewer: Client | None = None
     if options.metrics_secure and options.metrics_bind_address is not None:
         # A separate, impatient client: a scrape waits for its answers, and no sync waits behind them.
-        reviewer = Client(
-            config, user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS, observer=metrics.client
+        reviewer = cleanup.enter_context(
+            connect(user_agent=f"{agent} access-review", request_timeout=ACCESS_REVIEW_SECONDS)
         )
-        cleanup.callback(reviewer.close)
     _serve(options, operator, cleanup, webhook, reviewer)
     if webhook is not None:
         webhook.start()
@@ -189,11 +177,33 @@ def _assemble(
     return client, operator, webhook
 
 
+def _make_webhook(
+    options: Options, address: Address, client: ApiClient, registry: CollectorRegistry, namespace: str
+) -> ConversionWebhook:
+    """Return the webhook of these options; `namespace` is our own. Raises ListenError."""
+    # Imported late: an operator for v1 alone needs no certificates.
+    from tfoperator.operator.metrics.webhook_metrics import PrometheusWebhookMetrics
+    from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
+
+    config = WebhookConfig(
+        host=address.host,
+        port=address.port,
+        namespace=options.webhook_namespace or namespace,
+        service=options.webhook_service,
+        secret=options.webhook_secret,
+        url=options.webhook_url,
+        cert_dir=options.webhook_cert_dir,
+        validity=timedelta(seconds=options.webhook_certificate_validity),
+        shutdown_delay=options.webhook_shutdown_delay,
+    )
+    return ConversionWebhook(client, config, metrics=PrometheusWebhookMetrics(registry))
+
+
 def _serve(
     options: Options,
     operator: Operator,
     cleanup: ExitStack,
-    webhook: ServedWebhook | None = None,
+    webhook: ConversionWebhook | None = None,
     reviewer: Client | None = None,
 ) -> None:
     def healthy() -> Answer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
@@ -23,7 +24,8 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Where the webhook listens, how API servers reach it, and the source of its certificate.
 
     They reach it at `url`, if there is one, else behind the Service. With `cert_dir` the certificate is read from
-    there, and neither a Secret nor the CRD is touched.
+    there, and neither a Secret nor the CRD is touched. `shutdown_delay` are the seconds that it still answers after
+    `drain()`, since API servers don't notice at once.
     """
 
     host: str
@@ -34,6 +36,7 @@ class WebhookConfig(msgspec.Struct, frozen=True, kw_only=True):
     url: str = ""
     cert_dir: str = ""
     validity: timedelta = timedelta(days=90)
+    shutdown_delay: float = 0.0
 
 
 class ConversionWebhook:
@@ -49,6 +52,8 @@ class ConversionWebhook:
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken."""
         clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
+        self._delay = config.shutdown_delay
+        self._stops_at = 0.0
         self._server = ReviewServer(config.host, config.port, metrics)
         self._keeper: CertificateKeeper | CertificateFiles
         if config.cert_dir:
@@ -89,9 +94,11 @@ class ConversionWebhook:
     def drain(self) -> None:
         """Continue to answer before a stop, but close each connection after its next response."""
         self._server.drain()
+        self._stops_at = time.monotonic() + self._delay
 
     def stop(self) -> None:
-        """Answer current requests and end every thread. Idempotent."""
+        """When the delay is over, answer current requests and end every thread. Idempotent."""
+        time.sleep(max(0.0, self._stops_at - time.monotonic()))
         self._keeper.stop()
         self._server.stop()
 
