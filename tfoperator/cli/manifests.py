@@ -88,6 +88,13 @@ def in_namespace(manifest: Manifest, asked: str | None, default: str) -> str:
     return str(named or asked or default)
 
 
+def metadata_text(obj: dict[str, Any], field: str) -> str:
+    """Return a member of the object's metadata; empty if there is no such text."""
+    metadata = obj.get("metadata")
+    value = metadata.get(field) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
+
+
 def title(manifest: Manifest) -> str:
     """Return `TFJob mnist`."""
     metadata = manifest.obj.get("metadata") or {}

@@ -14,7 +14,7 @@ from tfoperator.api.migration import Effort, Finding, cluster_findings, job_find
 from tfoperator.api.migration.jobs import owned
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions
-from tfoperator.cli.manifests import is_tfjob
+from tfoperator.cli.manifests import is_tfjob, metadata_text
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
@@ -70,21 +70,15 @@ def _of_cluster(cluster: ClusterOptions, *, all_namespaces: bool) -> list[_Subje
     pods = None if facts.pods is None else owned(facts.pods)
     subjects = [_Subject("the cluster", "", "", cluster_findings(facts))]
     for obj in facts.jobs:
-        uid = str(_metadata(obj, "uid"))
+        uid = metadata_text(obj, "uid")
         subjects.append(_job(obj, job_findings(obj, None if pods is None else pods.get(uid, []), now)))
     return subjects
 
 
 def _job(obj: dict[str, Any], findings: tuple[Finding, ...], place: str = "") -> _Subject:
-    namespace, name = _metadata(obj, "namespace"), _metadata(obj, "name")
+    namespace, name = metadata_text(obj, "namespace"), metadata_text(obj, "name")
     title = f"TFJob {namespace}/{name}" if namespace else f"TFJob {name}"
     return _Subject(f"{place}: {title}" if place else title, namespace, name, findings)
-
-
-def _metadata(obj: dict[str, Any], field: str) -> str:
-    metadata = obj.get("metadata")
-    value = metadata.get(field) if isinstance(metadata, dict) else None
-    return value if isinstance(value, str) else ""
 
 
 def _actions(subjects: Iterable[_Subject]) -> int:
@@ -107,17 +101,15 @@ def _print(subjects: list[_Subject]) -> None:
 
 
 def _report(subjects: list[_Subject]) -> dict[str, Any]:
-    def listed(findings: tuple[Finding, ...]) -> list[dict[str, str]]:
-        return [
-            {"effort": str(one.effort), "field": one.field, "message": one.message, "todo": one.todo}
-            for one in findings
-        ]
-
     return {
         "actions": _actions(subjects),
-        "cluster": [one for subject in subjects if not subject.name for one in listed(subject.findings)],
+        "cluster": [msgspec.to_builtins(one) for subject in subjects if not subject.name for one in subject.findings],
         "jobs": [
-            {"namespace": subject.namespace, "name": subject.name, "findings": listed(subject.findings)}
+            {
+                "namespace": subject.namespace,
+                "name": subject.name,
+                "findings": msgspec.to_builtins(subject.findings),
+            }
             for subject in subjects
             if subject.name
         ],

@@ -10,9 +10,10 @@ import msgspec
 import typer
 
 from tfoperator.api.conversion import Conversion, check
+from tfoperator.api.conversion.result import Note
 from tfoperator.api.loading import Manifest, ManifestError, load_manifests
 from tfoperator.api.problems import Problem, Severity
-from tfoperator.cli.manifests import conversion_lines, is_tfjob, title
+from tfoperator.cli.manifests import conversion_lines, is_tfjob, metadata_text, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 
@@ -91,10 +92,8 @@ def _lines(finding: _Finding, *, strict: bool) -> Iterator[str]:
         yield f"{manifest.place()}: {title(manifest)} is valid"
 
 
-def _metadata(obj: dict[str, Any], field: str) -> str:
-    metadata = obj.get("metadata")
-    value = metadata.get(field) if isinstance(metadata, dict) else None
-    return value if isinstance(value, str) else ""
+def _plain(manifest: Manifest, said: Problem | Note) -> dict[str, Any]:
+    return {**msgspec.to_builtins(said), "line": manifest.line_of(said.field)}
 
 
 def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: bool) -> dict[str, Any]:
@@ -105,29 +104,13 @@ def _report(findings: list[_Finding], failures: list[ManifestError], *, strict: 
                 "source": finding.manifest.source,
                 "line": finding.manifest.line,
                 "kind": finding.manifest.obj.get("kind"),
-                "namespace": _metadata(finding.manifest.obj, "namespace"),
-                "name": _metadata(finding.manifest.obj, "name"),
+                "namespace": metadata_text(finding.manifest.obj, "namespace"),
+                "name": metadata_text(finding.manifest.obj, "name"),
                 "valid": _is_good(finding, strict=strict),
                 "skipped": finding.problems is None,
-                "problems": [
-                    {
-                        "severity": str(problem.severity),
-                        "field": problem.field,
-                        "message": problem.message,
-                        "line": finding.manifest.line_of(problem.field),
-                    }
-                    for problem in finding.problems or ()
-                ],
+                "problems": [_plain(finding.manifest, problem) for problem in finding.problems or ()],
                 "apiVersion": finding.manifest.obj.get("apiVersion"),
-                "notes": [
-                    {
-                        "field": note.field,
-                        "message": note.message,
-                        "lost": note.lost,
-                        "line": finding.manifest.line_of(note.field),
-                    }
-                    for note in finding.conversion.notes
-                ],
+                "notes": [_plain(finding.manifest, note) for note in finding.conversion.notes],
             }
             for finding in findings
         ],
