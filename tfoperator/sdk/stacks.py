@@ -30,15 +30,10 @@ def take_stacks(client: Client, pods: Sequence[Pod]) -> list[ReplicaStacks]:
     """Return the stacks of the running pods, in their order; block for some seconds if a program does not answer."""
     running = [pod for pod in pods if replica_phase(pod) == "Running" and pod.metadata.deletion_timestamp is None]
     with ThreadPoolExecutor(_PARALLEL_PODS, thread_name_prefix="stacks") as pool:
-        found = pool.map(lambda pod: _of(client, pod), running)
+        found = pool.map(lambda pod: _told(client, pod), running)
         return [
             ReplicaStacks(replica_name(pod), one.text, one.problem) for pod, one in zip(running, found, strict=True)
         ]
-
-
-def _of(client: Client, pod: Pod) -> ReplicaStacks:
-    told = _told(client, pod)
-    return ReplicaStacks(replica_name(pod), told.text, told.problem)
 
 
 def _told(client: Client, pod: Pod) -> PodStacks:

@@ -177,7 +177,7 @@ class UiServer(HttpServer):
             uid = _one(query, "uid") or None
             return await self._call(lambda: archived.runs(archive, namespace, name, uid))
         if path == "/api/archive/log" and archive is not None:
-            wanted = archived.WantedLog.of({key: _one(query, key) for key in query})
+            wanted = {key: _one(query, key) for key in query}
             return await self._call(lambda: archived.log(archive, namespace, name, wanted, MAX_TAIL))
         return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
 

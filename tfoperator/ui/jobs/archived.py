@@ -6,26 +6,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
-
 from tfoperator.api.names import replica_name
 from tfoperator.logs.archive import ArchivedContainer, archived_pods, read_archived
-
-
-class WantedLog(msgspec.Struct, frozen=True):
-    """The run of a log: of a pod by its UID, of a container, the last one or the one before."""
-
-    pod: str
-    container: str
-    previous: bool
-    uid: str | None = None
-
-    @classmethod
-    def of(cls, query: Mapping[str, str]) -> WantedLog:
-        """Return the run that a request names."""
-        return cls(
-            query.get("pod", ""), query.get("container", ""), query.get("previous") == "true", query.get("uid") or None
-        )
 
 
 def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
@@ -46,14 +28,20 @@ def runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None
     return found
 
 
-def log(root: str | os.PathLike[str], namespace: str, job: str, wanted: WantedLog, tail_lines: int) -> dict[str, Any]:
-    """Return the last lines of a run's log; `text` is null if there is none (any more). Raises OSError."""
-    for record in archived_pods(root, namespace, job, wanted.uid):
-        if record.pod_uid != wanted.pod:
+def log(
+    root: str | os.PathLike[str], namespace: str, job: str, wanted: Mapping[str, str], tail_lines: int
+) -> dict[str, Any]:
+    """Return the last lines of a run's log; `text` is null if there is none (any more). Raises OSError.
+
+    `wanted` names the run: `uid` of the job, `pod` (its UID), `container`, and whether the `previous` one.
+    """
+    previous = wanted.get("previous") == "true"
+    for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
+        if record.pod_uid != wanted.get("pod"):
             continue
         for container in record.containers:
-            if container.name == wanted.container:
-                return {"text": read_archived(record, container, previous=wanted.previous, tail_lines=tail_lines)}
+            if container.name == wanted.get("container"):
+                return {"text": read_archived(record, container, previous=previous, tail_lines=tail_lines)}
     return {"text": None}
 
 
