@@ -30,7 +30,8 @@ from tfoperator.local.daemon.state_directory import StateDirectory
 from tfoperator.local.runtime.process.records import Group
 from tfoperator.local.runtime.process.records import read_record as read_process
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, encode_record, read_record
-from tfoperator.operator.options import OptionsError, read_config
+from tfoperator.operator.options.reading import read_config
+from tfoperator.operator.options.settings import OptionsError
 
 COMPONENT = b"""
 name: count

@@ -30,7 +30,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
-from tfoperator.servers.keyring import decode_keyring, encode_keyring, renewed
+from tfoperator.servers.keyring.keyring import decode_keyring, encode_keyring, renewed
 
 pytestmark = pytest.mark.controlplane
 

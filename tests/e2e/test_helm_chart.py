@@ -18,7 +18,7 @@ from hack.chart import CHART, MANIFESTS
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
 from tests.support.kubectl import Kubectl
-from tfoperator.operator.options import parse_options
+from tfoperator.operator.options.reading import parse_options
 
 pytestmark = pytest.mark.controlplane
 

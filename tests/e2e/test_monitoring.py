@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 from tests.support.operated import Operated
 from tests.support.operator_process import free_port
 from tests.support.prometheus import COMPONENT, SELECTOR, Prometheus
-from tfoperator.servers.keyring import new_keyring
+from tfoperator.servers.keyring.keyring import new_keyring
 
 pytestmark = pytest.mark.controlplane
 

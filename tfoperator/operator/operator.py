@@ -22,8 +22,8 @@ from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.leaderelection import LeaderElector, LeaseLock
-from tfoperator.operator.metrics import OperatorMetrics
-from tfoperator.operator.options import Options
+from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.operator.options.settings import Options
 from tfoperator.operator.preflight import await_resources, has_restart_rules, needed_resources
 from tfoperator.operator.wiring import Parts, Reach
 

@@ -29,14 +29,15 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.logging import configure_logging
-from tfoperator.operator.metrics import CONTENT_TYPE, OperatorMetrics
+from tfoperator.operator.metrics.operator_metrics import CONTENT_TYPE, OperatorMetrics
 from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
-from tfoperator.operator.options import Options, OptionsError, parse_options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
+from tfoperator.operator.options.reading import parse_options
+from tfoperator.operator.options.settings import Options, OptionsError
 from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.wiring import Reach
-from tfoperator.operator.witnesses import newest_line_from
-from tfoperator.servers.endpoints import Endpoint
+from tfoperator.operator.witnesses.log_looks import newest_line_from
+from tfoperator.servers.endpoints.endpoint import Endpoint
 from tfoperator.servers.http import Address, Answer, ListenError
 
 if TYPE_CHECKING:

@@ -33,9 +33,10 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, open_place
 from tfoperator.operator.ended_logs import EndedLogs
-from tfoperator.operator.metrics import OperatorMetrics
-from tfoperator.operator.options import Options
-from tfoperator.operator.witnesses import CommandRunner, LogLooker, NewestLineOf, StackTaker
+from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.operator.options.settings import Options
+from tfoperator.operator.witnesses.log_looks import LogLooker, NewestLineOf
+from tfoperator.operator.witnesses.stall_stacks import CommandRunner, StackTaker
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 

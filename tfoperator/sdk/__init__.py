@@ -26,7 +26,9 @@ from tfoperator.sdk.errors import (
 )
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource
-from tfoperator.sdk.logs import JobLogStream, LogLine, ReplicaLog
+from tfoperator.sdk.logs.history import ReplicaLog
+from tfoperator.sdk.logs.log_stream import JobLogStream
+from tfoperator.sdk.logs.pod_logs import LogLine
 from tfoperator.sdk.queues import JobQueue, QueueState, job_queues
 from tfoperator.sdk.reader import DEFAULT_WAIT_TIMEOUT
 from tfoperator.sdk.stacks import ReplicaStacks

@@ -17,9 +17,10 @@ from tfoperator.kube.resources import EVENTS
 from tfoperator.report import Report, make_report
 from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
-from tfoperator.sdk.logs import JobLogReader
+from tfoperator.sdk.logs.log_reader import JobLogReader
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
-from tfoperator.sdk.reports import ClusterLogs, Culprit, job_facts, read_culprit
+from tfoperator.sdk.reports.culprit import Culprit, read_culprit
+from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter
 from tfoperator.sdk.usage import PodUsage, measured_pods

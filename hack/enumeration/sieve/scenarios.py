@@ -9,7 +9,7 @@ from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.kube.objects import decode_partial
 from tfoperator.kube.resources import PODS, SERVICES
-from tfoperator.operator.options import Options
+from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]
 

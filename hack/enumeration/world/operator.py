@@ -23,7 +23,7 @@ from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Decoder
 from tfoperator.local.apiserver.registry.registry import Written
-from tfoperator.operator.options import Options
+from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import plan_options
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import RateLimitingQueue

@@ -24,7 +24,7 @@ from hack.faults.plan.steps import JobShape, Step
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
 from tfoperator.kube.errors import KubeError
-from tfoperator.operator.options import Options
+from tfoperator.operator.options.settings import Options
 
 NAMESPACE = "ns"
 

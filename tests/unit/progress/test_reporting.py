@@ -21,8 +21,9 @@ from tests.support.eventually import eventually
 from tests.unit.kube.conftest import Certificates
 from tfoperator.progress import Progress, flush, report, sender
 from tfoperator.progress.sender import Sender, metric_list
-from tfoperator.servers.certificates import KeyPair, server_context
-from tfoperator.servers.keyring import new_keyring
+from tfoperator.servers.certificates.pem import KeyPair
+from tfoperator.servers.certificates.tls import server_context
+from tfoperator.servers.keyring.keyring import new_keyring
 
 
 class Server:

@@ -1,5 +1,1 @@
 """The operator's health and metrics endpoints, and their access control; `secure_metrics` is imported only if used."""
-
-from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint
-
-__all__ = ["LIMITS", "Endpoint"]

@@ -15,9 +15,11 @@ from pathlib import Path
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.servers.certificates import CertificateFiles, TlsServer, make_authority, make_certificate
-from tfoperator.servers.endpoints import LIMITS, Endpoint
+from tfoperator.servers.certificates.files import CertificateFiles
+from tfoperator.servers.certificates.pem import make_authority, make_certificate
+from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.endpoints.access_reviews import AccessReviews, bearer_token
+from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint
 from tfoperator.servers.http import Address, Answer, Limits, Request
 
 OWN_VALIDITY = timedelta(days=30)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 
 import msgspec
 
-from tfoperator.servers.certificates import (
+from tfoperator.servers.certificates.pem import (
     CertificateError,
     Facts,
     KeyPair,

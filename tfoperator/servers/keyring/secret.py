@@ -16,7 +16,7 @@ from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundEr
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import SECRETS
 from tfoperator.kube.verbs import ApiClient, decoder
-from tfoperator.servers.certificates import CertificateError
+from tfoperator.servers.certificates.pem import CertificateError
 from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
 
 logger = logging.getLogger(__name__)

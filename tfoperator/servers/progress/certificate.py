@@ -13,8 +13,9 @@ from datetime import timedelta
 
 from tfoperator.base.clock import Clock, Repetition
 from tfoperator.kube.errors import KubeError
-from tfoperator.servers.certificates import CertificateError, KeyPair
-from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret
+from tfoperator.servers.certificates.pem import CertificateError, KeyPair
+from tfoperator.servers.keyring.keyring import Keyring
+from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret
 from tfoperator.servers.progress.metrics import ProgressMetrics
 
 logger = logging.getLogger(__name__)

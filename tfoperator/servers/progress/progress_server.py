@@ -17,8 +17,8 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import Callbacks, InformerGroup
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.servers.certificates import KeyPair
-from tfoperator.servers.keyring import KeyringSecret
+from tfoperator.servers.certificates.pem import KeyPair
+from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.progress.certificate import CertificateRenewal
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics

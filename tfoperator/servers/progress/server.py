@@ -21,7 +21,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock
 from tfoperator.informers import Lister
 from tfoperator.kube.objects import Pod, object_key
-from tfoperator.servers.certificates import TlsServer
+from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.http import Answer, Limits, Refusal, Request
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.reports import (

@@ -20,8 +20,9 @@ from tfoperator.kube.errors import ConflictError, KubeError
 from tfoperator.kube.reflector import Listed, News, Reflector
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS
 from tfoperator.kube.verbs import ApiClient, WatchEventType
-from tfoperator.servers.certificates import CertificateError, KeyPair, split
-from tfoperator.servers.keyring import ForeignSecret, Keyring, KeyringSecret
+from tfoperator.servers.certificates.pem import CertificateError, KeyPair, split
+from tfoperator.servers.keyring.keyring import Keyring
+from tfoperator.servers.keyring.secret import ForeignSecret, KeyringSecret
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.registration import (
     CrdView,

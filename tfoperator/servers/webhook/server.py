@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
 from tfoperator.api.names import CONVERSION_PATH
-from tfoperator.servers.certificates import TlsServer
+from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.http import Answer, Limits, Refusal, Request
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer

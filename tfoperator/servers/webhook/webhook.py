@@ -12,8 +12,8 @@ import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.servers.certificates import CertificateFiles
-from tfoperator.servers.keyring import KeyringSecret
+from tfoperator.servers.certificates.files import CertificateFiles
+from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.webhook.keeper import CertificateKeeper
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.registration import Target

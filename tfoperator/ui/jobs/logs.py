@@ -16,7 +16,8 @@ import msgspec
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
-from tfoperator.sdk.logs import ContainerRun, LogLine, LogOptions, RunLogReader
+from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
+from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
 from tfoperator.sdk.states import container_status, has_started
 from tfoperator.ui.jobs.objects import SeenPod
 

@@ -18,7 +18,8 @@ from tfoperator.launcher import ComponentError
 from tfoperator.launcher.component_file import load_component_file
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.bodies import decode_object
-from tfoperator.operator.options import OptionsError, read_config
+from tfoperator.operator.options.reading import read_config
+from tfoperator.operator.options.settings import OptionsError
 
 
 def multiplied(levels: int, use: str = "[{}]") -> str:

@@ -9,8 +9,9 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
-from tfoperator.servers.certificates import CertificateError, CertificateFiles, KeyPair, check_key
-from tfoperator.servers.keyring import new_keyring
+from tfoperator.servers.certificates.files import CertificateFiles
+from tfoperator.servers.certificates.pem import CertificateError, KeyPair, check_key
+from tfoperator.servers.keyring.keyring import new_keyring
 
 
 def pair() -> KeyPair:

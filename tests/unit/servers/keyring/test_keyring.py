@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tfoperator.servers.certificates import CertificateError, facts, is_issued_by, make_authority, make_certificate
-from tfoperator.servers.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
+from tfoperator.servers.certificates.pem import CertificateError, facts, is_issued_by, make_authority, make_certificate
+from tfoperator.servers.keyring.keyring import Keyring, decode_keyring, encode_keyring, is_due, new_keyring, renewed
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 VALIDITY = timedelta(days=90)

@@ -24,7 +24,7 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
-from tfoperator.servers.certificates import split
+from tfoperator.servers.certificates.pem import split
 from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
 from tfoperator.servers.progress.reports import ProgressReport
 

@@ -13,8 +13,8 @@ from tests.support.fake_api import Call, FakeApi, api_error
 from tfoperator.api.names import CRD_NAME
 from tfoperator.api.schema import crd
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
-from tfoperator.servers.certificates import KeyPair, is_issued_by, split
-from tfoperator.servers.keyring import KeyringSecret
+from tfoperator.servers.certificates.pem import KeyPair, is_issued_by, split
+from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.webhook.keeper import CertificateKeeper
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.registration import Target

@@ -17,8 +17,8 @@ from tests.support.eventually import eventually
 from tests.support.http_mistakes import check_server
 from tests.support.threads import InThread, run_at_once
 from tests.unit.servers.webhook.test_review import older, review
-from tfoperator.servers.certificates import KeyPair
-from tfoperator.servers.keyring import Keyring, new_keyring, renewed
+from tfoperator.servers.certificates.pem import KeyPair
+from tfoperator.servers.keyring.keyring import Keyring, new_keyring, renewed
 from tfoperator.servers.webhook import server as module
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.server import LIMITS, MAX_BODY, ReviewServer

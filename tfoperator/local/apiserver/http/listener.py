@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tfoperator.servers import certificates
+from tfoperator.servers.certificates import pem, tls
 
 logger = logging.getLogger(__name__)
 
@@ -51,9 +51,9 @@ def make_certificate(address: str) -> tuple[bytes, ssl.SSLContext]:
     """
     # The system's time, whatever the server's clock: TLS libraries compare with it.
     now = datetime.now(UTC)
-    authority = certificates.make_authority("tfoperator embedded API server", now, _VALIDITY)
-    pair = certificates.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
-    return authority.certificate, certificates.server_context(pair)
+    authority = pem.make_authority("tfoperator embedded API server", now, _VALIDITY)
+    pair = pem.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
+    return authority.certificate, tls.server_context(pair)
 
 
 @dataclass(eq=False)
