@@ -8,31 +8,33 @@ from collections.abc import Iterable
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.kube.event import Event as JobEvent
 
-__all__ = ["EventFilter", "JobEvent", "events_of"]
+__all__ = ["JobEvent", "concerns", "events_of", "job_named"]
 
-_PARTS = "|".join(replica_type.lower() for replica_type in ReplicaType)
+_PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-\d+(?:-[0-9a-z]+)?")
+_MAX_NAME = 253  # of an object
 
 
-class EventFilter:
-    """Tells whether an event is about a job or a part of it. Parts are identified by name: they may be deleted."""
+def job_named(event: JobEvent) -> str:
+    """Return the name of the job that an event may be about; empty for none.
 
-    def __init__(self, job: TFJob) -> None:
-        self._job = job
-        self._part = re.compile(rf"{re.escape(job.metadata.name)}-(?:{_PARTS})-\d+(?:-[0-9a-z]+)?")
+    Parts of jobs are identified by name: they may be deleted.
+    """
+    about = event.involved_object
+    if about.kind in ("TFJob", "PodGroup"):
+        return about.name
+    part = _PART.fullmatch(about.name) if about.kind in ("Pod", "Service") and len(about.name) <= _MAX_NAME else None
+    return part[1] if part is not None else ""
 
-    def __call__(self, event: JobEvent) -> bool:
-        """Return whether the event is."""
-        meta, about = self._job.metadata, event.involved_object
-        # An earlier job of this name had parts with the same names.
-        if meta.creation_timestamp is not None and event.last_seen < meta.creation_timestamp:
-            return False
-        if about.kind == "TFJob":
-            return about.name == meta.name and about.uid in ("", meta.uid)
-        if about.kind == "PodGroup":
-            return about.name == meta.name
-        return about.kind in ("Pod", "Service") and self._part.fullmatch(about.name) is not None
+
+def concerns(job: TFJob, event: JobEvent) -> bool:
+    """Return whether the event is about the job or a part of it."""
+    meta, about = job.metadata, event.involved_object
+    # An earlier job of this name had parts with the same names.
+    if meta.creation_timestamp is not None and event.last_seen < meta.creation_timestamp:
+        return False
+    return job_named(event) == meta.name and (about.kind != "TFJob" or about.uid in ("", meta.uid))
 
 
 def events_of(job: TFJob, events: Iterable[JobEvent]) -> list[JobEvent]:
     """Return the events about the job or its parts, the oldest first."""
-    return sorted(filter(EventFilter(job), events), key=lambda event: event.last_seen)
+    return sorted((event for event in events if concerns(job, event)), key=lambda event: event.last_seen)

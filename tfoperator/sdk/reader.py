@@ -19,7 +19,7 @@ from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.logs.log_reader import JobLogReader
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
-from tfoperator.sdk.reports.culprit import Culprit, read_culprit
+from tfoperator.sdk.reports.culprit import Culprit, find_culprit
 from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter
@@ -168,7 +168,7 @@ class JobReader(JobLogReader):
             pods = self._pods_of(job, ReplicaFilter())
             meta = job.metadata
             archived = self._archived(meta.name, meta.namespace, meta.uid, ReplicaFilter())
-            return read_culprit(self._client, job, pods, archived)
+            return find_culprit(job, pods, archived, ClusterLogs(self._client))
         except (KubeError, OSError):  # the job's failure matters more
             return None
 

@@ -67,7 +67,7 @@ def _serve(client: Client, **options: Any) -> None:
 
     ended = threading.Event()
     try:
-        server = UiServer(client, on_link=_tell, **options)
+        server = UiServer(client, on_link=say, **options)
     except ListenError as error:
         raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
     with Interruptions(ended.set):
@@ -77,7 +77,3 @@ def _serve(client: Client, **options: Any) -> None:
         finally:
             server.stop()
     note("the page has ended")
-
-
-def _tell(url: str) -> None:
-    say(url)

@@ -67,11 +67,6 @@ def usage_of_jobs(client: TFJobClient, where: str) -> dict[tuple[str, str], PodU
     return {job: total(usages) for job, usages in pods.items()}
 
 
-def queues_of_jobs(client: TFJobClient, found: Sequence[ListedJob]) -> dict[str, JobQueue]:
-    """Return the queue states of jobs in queues, by UID; without such jobs there is no request."""
-    return job_queues(client.api, [one.job for one in found])
-
-
 def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: str, printer: JobPrinter) -> None:
     """Print the existing jobs, and then every change, until interrupted.
 
@@ -89,14 +84,14 @@ def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: 
                     client.get_job(names[0])  # reports that it does not exist
                 known = first or []
                 if printer.shows_queues:
-                    printer.place(known, queues_of_jobs(client, known))
+                    printer.place(known, job_queues(client.api, [one.job for one in known]))
                 printer.rows(known)
                 first = None
             elif first is not None:
                 first.append(change.object)
             else:
                 if printer.shows_queues and change.type is not WatchEventType.DELETED:
-                    printer.place([change.object], queues_of_jobs(client, [change.object]))
+                    printer.place([change.object], job_queues(client.api, [change.object.job]))
                 printer.change(change)
 
 

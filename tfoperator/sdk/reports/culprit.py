@@ -9,11 +9,10 @@ import msgspec
 from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
-from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedPod
 from tfoperator.report import first_failure, suspects
-from tfoperator.sdk.reports.job_report import ClusterLogs, Logs, WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import Logs, WithoutLogs, job_facts
 
 LINES = 20
 """Maximum lines of a log in an error: a traceback and the lines before it."""
@@ -31,13 +30,11 @@ class Culprit(msgspec.Struct, frozen=True):
     last_lines: tuple[str, ...] = ()
 
 
-def read_culprit(client: Client, job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod]) -> Culprit | None:
-    """Return the replica that failed first, with the end of its log; None if none has failed. Raises OSError."""
-    return find_culprit(job, pods, archived, ClusterLogs(client))
-
-
 def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> Culprit | None:
-    """Return the same, reading only the logs of replicas that may have failed first."""
+    """Return the replica that failed first, with the end of its log; None if none has failed. Raises OSError.
+
+    Only the logs of replicas that may have failed first are read.
+    """
     archived = list(archived)
     known = frozenset(suspects(job_facts(job, pods, archived, WithoutLogs()).replicas)[:MAX_SUSPECTS])
     some = [pod for pod in pods if replica_name(pod) in known]

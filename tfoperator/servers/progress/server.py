@@ -93,7 +93,8 @@ class ProgressEndpoint(TlsServer):
     def start(self) -> None:
         """Start to answer, and fetch the cluster's keys."""
         super().start()
-        self._pool.submit(self._verifier.prefetch)
+        # The first report need not wait for them, and repeats a failed fetch.
+        self._pool.submit(self._verifier.refresh)
 
     def stop(self) -> None:
         """Stop listening, answer current requests, and end every thread. Idempotent."""

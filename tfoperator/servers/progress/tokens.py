@@ -158,21 +158,17 @@ class TokenVerifier:
 
     def verify(self, token: str, audience: str) -> PodIdentity:
         """Return the pod of the token. Raises TokenRefused and KeysUnavailable."""
-        self._refresh()
+        self.refresh()
         keys = self._keys
         if keys is None:
             raise KeysUnavailable("the cluster's keys are not known yet")
         return verify(token, keys, audience)
 
-    def prefetch(self) -> None:
-        """Fetch the keys, so that the first report need not wait for them. That report repeats a failed fetch."""
-        self._refresh()
-
     def _may_fetch(self) -> bool:
         with self._lock:
             return not self._fetching and self._clock.monotonic() - self._tried_at >= _SOONEST
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Fetch the keys, unless this was tried recently or another thread does. A failure keeps the old ones."""
         with self._lock:
             now = self._clock.monotonic()

@@ -6,13 +6,12 @@ loop, once for many changes.
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
-from tfoperator.api.v1.types import TFJOBS, ReplicaType
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -25,13 +24,12 @@ from tfoperator.kube import EVERYTHING, PODS, Selection
 from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.sdk.events import events_of
+from tfoperator.sdk.events import events_of, job_named
 from tfoperator.ui.jobs.history import History
 from tfoperator.ui.jobs.objects import SeenJob, SeenPod, decode_job, decode_pod
 from tfoperator.ui.listening import Listeners
 
 _JOB_INDEX = "job"
-_PART = re.compile(rf"(.+)-(?:{'|'.join(kind.lower() for kind in ReplicaType)})-\d+(?:-[0-9a-z]+)?")
 
 
 class Health(InformerMetrics):
@@ -166,7 +164,7 @@ class Board:
 
     def job(self, key: str) -> SeenJob | None:
         """Return a job by `namespace/name`."""
-        return next((found for i in self._jobs.informers if (found := i.indexer.get(key)) is not None), None)
+        return self._jobs.lister.find(key)
 
     def job_of_uid(self, uid: str) -> SeenJob | None:
         """Return a job by its UID."""
@@ -176,11 +174,6 @@ class Board:
         """Return the pods of its replicas."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
-
-    def pod(self, namespace: str, name: str) -> SeenPod | None:
-        """Return a pod by its name."""
-        key = f"{namespace}/{name}"
-        return next((found for i in self._pods.informers if (found := i.indexer.get(key)) is not None), None)
 
     def events(self, job: SeenJob) -> list[Event]:
         """Return the events of the job and its parts, the oldest first."""
@@ -223,9 +216,6 @@ def _key(pod: SeenPod) -> str:
 
 
 def _jobs_of(event: Any) -> Sequence[str]:
-    """Return the job that an event may be about, by the names of jobs' parts."""
-    about = event.involved_object
-    if about.kind in ("TFJob", "PodGroup"):
-        return (f"{about.namespace}/{about.name}",)
-    part = _PART.fullmatch(about.name) if about.kind in ("Pod", "Service") and len(about.name) < 254 else None
-    return (f"{about.namespace}/{part[1]}",) if part is not None else ()
+    """Return the key of the job that an event may be about."""
+    name = job_named(event)
+    return (f"{event.involved_object.namespace}/{name}",) if name else ()

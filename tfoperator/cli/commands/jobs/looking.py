@@ -48,7 +48,8 @@ def get(
         raise CliError("a job is looked up by name in one namespace: leave out either the name or -A")
     if watch and len(wanted) > 1:
         raise CliError("--watch takes one name, or none for all")
-    from tfoperator.cli.views.listing import JobPrinter, find_jobs, queues_of_jobs, usage_of_jobs, watch_jobs
+    from tfoperator.cli.views.listing import JobPrinter, find_jobs, usage_of_jobs, watch_jobs
+    from tfoperator.sdk import job_queues
 
     with client_of(next(iter(wanted), ""), cluster) as (client, name):
         wanted = [name, *wanted[1:]] if wanted else []
@@ -61,7 +62,7 @@ def get(
             return
         found, failures = find_jobs(client, where, wanted, selector)
         is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
-        queues = queues_of_jobs(client, found) if is_table else {}
+        queues = job_queues(client.api, [one.job for one in found]) if is_table else {}
         printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
         if found or not failures:
             printer.whole(found, single=len(wanted) == 1)
@@ -149,9 +150,9 @@ def _watch(client: TFJobClient, name: str, table: TableWriter, output: ReportFor
     from tfoperator.cli.views.jobs import event_summary
     from tfoperator.kube.event import decode_event
     from tfoperator.sdk import Follower
-    from tfoperator.sdk.events import EventFilter
+    from tfoperator.sdk.events import concerns
 
-    concerns = EventFilter(client.get_job(name))
+    job = client.get_job(name)
     first: list[JobEvent] | None = []
 
     def show(found: Sequence[JobEvent]) -> None:
@@ -166,7 +167,7 @@ def _watch(client: TFJobClient, name: str, table: TableWriter, output: ReportFor
             if change.object is None:
                 show(sorted(first or (), key=lambda event: event.last_seen))
                 first = None
-            elif change.type is WatchEventType.DELETED or not concerns(change.object):
+            elif change.type is WatchEventType.DELETED or not concerns(job, change.object):
                 continue
             elif first is not None:
                 first.append(change.object)
