@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -199,10 +200,8 @@ def _remove_containers() -> list[str]:
         api = connect().api
     except RuntimeUnavailable as error:
         raise CliError(f"containers may be left: {error}", exit_code=EXIT_FAILED) from None
-    try:
+    with closing(api):
         return remove_leftovers(api)
-    finally:
-        api.close()
 
 
 def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
@@ -211,19 +210,9 @@ def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
     from tfoperator.kube.client import Client
     from tfoperator.kube.config import load_config
 
-    client = Client(load_config(str(kubeconfig)))
-    try:
-        page = client.list(TFJOBS, "", decode_tfjob)
-    finally:
-        client.close()
-    return [
-        {
-            "namespace": job.metadata.namespace,
-            "name": job.metadata.name,
-            "phase": shown_state(job),
-        }
-        for job in page.items
-    ]
+    with Client(load_config(str(kubeconfig))) as client:
+        jobs = client.list(TFJOBS, "", decode_tfjob).items
+    return [{"namespace": job.metadata.namespace, "name": job.metadata.name, "phase": shown_state(job)} for job in jobs]
 
 
 def _lines(report: dict[str, Any]) -> list[str]:

@@ -170,11 +170,7 @@ def new_line(
         return NewestLine(time, before.stamp if before is not None else None, stopped)
     if before is not None and before.stamp == stamp:
         return NewestLine(before.time, stamp, stopped)
-    time = min(_utc(stamp), _utc(looked))
+    time = min(stamp, looked)
     if before is not None and previous is not None:
-        time = max(time, _utc(previous))
+        time = max(time, previous)
     return NewestLine(time, stamp, stopped)
-
-
-def _utc(moment: datetime) -> datetime:
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
