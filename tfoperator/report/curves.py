@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
+
+from tfoperator.api.v1.status import TrainingProgress
 
 MAX_POINTS = 1000
 """Points of a curve; beyond it, every second one of the older half is dropped."""
@@ -39,13 +40,11 @@ class Curves:
         self._reported: object = None
         self._first: str | None = None  # the replica that spoke first
 
-    def add(self, progress: Mapping[str, Any], now: datetime) -> None:
-        """Add the values of `status.progress`, plain data of any shape, unless they are those of the last call."""
-        replica = str(progress.get("replica") or "")
-        when = str(progress.get("reportTime") or progress.get("lastUpdatedTime") or "")
-        step = progress.get("step")
-        step = step if isinstance(step, int) and not isinstance(step, bool) else -1
-        values = [(one["name"], number_of(one.get("value"))) for one in _metrics(progress)]
+    def add(self, progress: TrainingProgress, now: datetime) -> None:
+        """Add the values of `status.progress`, unless they are those of the last call."""
+        replica, when = progress.replica, progress.report_time or progress.last_updated_time
+        step = -1 if progress.step is None else progress.step
+        values = [(one.name, number_of(one.value)) for one in progress.metrics]
         report = (replica, when, step, values)
         if not values or report == self._reported:
             return
@@ -54,7 +53,7 @@ class Curves:
         suffix = "" if replica == self._first else f" ({replica})"
         for name, value in values:
             if value is not None:
-                self._append(name + suffix, Point(_seconds(when, now), value, step))
+                self._append(name + suffix, Point((when or now).timestamp(), value, step))
 
     def points(self) -> dict[str, list[Point]]:
         """Return the curves by metric, the oldest point first; those of a second replica as `loss (worker-1)`."""
@@ -81,16 +80,3 @@ def number_of(value: object) -> float | None:
     except ValueError:
         return None
     return number if number - number == 0 else None
-
-
-def _metrics(progress: Mapping[str, Any]) -> list[dict[str, Any]]:
-    metrics = progress.get("metrics")
-    found = metrics if isinstance(metrics, list | tuple) else ()
-    return [one for one in found if isinstance(one, dict) and isinstance(one.get("name"), str)]
-
-
-def _seconds(when: str, now: datetime) -> float:
-    try:
-        return datetime.fromisoformat(when).timestamp()
-    except ValueError:
-        return now.timestamp()

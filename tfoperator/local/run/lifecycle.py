@@ -261,7 +261,7 @@ class JobLifecycle:
         uid, progress = seen.metadata.uid, seen.job.status.progress
         self.jobs[uid] = seen
         if progress is not None:
-            self.curves.setdefault(uid, Curves()).add(msgspec.to_builtins(progress), datetime.now(UTC))
+            self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
 
     def _handle(self, message: Message) -> None:
         listener = self._listener

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -26,7 +26,7 @@ from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk.events import events_of, job_named
 from tfoperator.ui.jobs.history import History
-from tfoperator.ui.jobs.objects import SeenJob, SeenPod, decode_job, decode_pod
+from tfoperator.ui.jobs.objects import SeenPod, decode_pod
 from tfoperator.ui.listening import Listeners
 
 _JOB_INDEX = "job"
@@ -123,12 +123,12 @@ class Board:
         self._lock = threading.Lock()  # guards the fields below
         self._started = self._stopped = False
         self._informers = SharedInformerFactory(client, namespaces=namespaces, clock=clock, metrics=self.health)
-        self._jobs = self._informers.informer(TFJOBS, decode_job)
+        self._jobs = self._informers.informer(TFJOBS, decode_tfjob)
         managed = Selection(label_selector=MANAGED_SELECTOR)
         owned = {CONTROLLER_UID_INDEX: index_by_controller_uid}
         self._pods = self._informers.informer(PODS, decode_pod, managed, indexers=owned)
         self._events = self._informers.informer(EVENTS, decode_event, EVERYTHING, indexers={_JOB_INDEX: _jobs_of})
-        self._jobs.add_handler(Callbacks(changed=self._job_changed, gone=lambda seen: self.tell(seen.metadata.key)))
+        self._jobs.add_handler(Callbacks(changed=self._job_changed, gone=lambda job: self.tell(job.metadata.key)))
         self._pods.add_handler(Callbacks(changed=self._pod_changed, gone=self._pod_gone))
         self._events.add_handler(Callbacks(changed=self._event_changed))
 
@@ -158,26 +158,26 @@ class Board:
         """Whether the jobs were listed. Pods and events may be forbidden to the user."""
         return self._jobs.has_synced
 
-    def jobs(self) -> list[SeenJob]:
+    def jobs(self) -> list[TFJob]:
         """Return every job, unordered."""
         return self._jobs.lister.list()
 
-    def job(self, key: str) -> SeenJob | None:
+    def job(self, key: str) -> TFJob | None:
         """Return a job by `namespace/name`."""
         return self._jobs.lister.find(key)
 
-    def job_of_uid(self, uid: str) -> SeenJob | None:
+    def job_of_uid(self, uid: str) -> TFJob | None:
         """Return a job by its UID."""
-        return next((seen for seen in self.jobs() if seen.metadata.uid == uid), None)
+        return next((job for job in self.jobs() if job.metadata.uid == uid), None)
 
-    def pods(self, job: SeenJob) -> list[SeenPod]:
+    def pods(self, job: TFJob) -> list[SeenPod]:
         """Return the pods of its replicas."""
         pods = self._pods.lister.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
         return [pod for pod in pods if LABEL_TENSORBOARD not in pod.metadata.labels]
 
-    def events(self, job: SeenJob) -> list[Event]:
+    def events(self, job: TFJob) -> list[Event]:
         """Return the events of the job and its parts, the oldest first."""
-        return events_of(job.job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
+        return events_of(job, self._events.lister.by_index(_JOB_INDEX, job.metadata.key))
 
     def tell_all(self) -> None:
         """Wake every page: a change that belongs to no job."""
@@ -189,10 +189,10 @@ class Board:
 
     # Called by informers' threads.
 
-    def _job_changed(self, seen: SeenJob) -> None:
-        if seen.progress:
-            self.history.saw_progress(seen.metadata.uid, seen.progress, self._clock.now())
-        self.tell(seen.metadata.key)
+    def _job_changed(self, job: TFJob) -> None:
+        if job.status.progress is not None:
+            self.history.saw_progress(job.metadata.uid, job.status.progress, self._clock.now())
+        self.tell(job.metadata.key)
 
     def _pod_changed(self, pod: SeenPod) -> None:
         owner = pod.metadata.controller

@@ -6,13 +6,12 @@ It is recorded from the first page on, on this machine from the start, within bo
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
 
 import msgspec
 from cachetools import FIFOCache, LRUCache
 
+from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.report import Curves, Point
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, observe
@@ -53,7 +52,7 @@ class History:
             if record is not None:
                 pods[pod_uid] = msgspec.structs.replace(record, gone=now)
 
-    def saw_progress(self, job_uid: str, progress: Mapping[str, Any], now: datetime) -> None:
+    def saw_progress(self, job_uid: str, progress: TrainingProgress, now: datetime) -> None:
         """Record the metrics of a new report."""
         with self._lock:
             self._of(job_uid).curves.add(progress, now)

@@ -1,16 +1,13 @@
-"""The page's views of jobs and pods: those of the operator, with the fields that only users read.
+"""The page's view of pods: the operator's, with the fields that only users read.
 
-They are separate from the operator's, whose caches must stay small.
+It is separate from the operator's, whose caches must stay small.
 """
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.kube.objects import HasMetadata, Pod, PodSpec
+from tfoperator.kube.objects import Pod, PodSpec
 
 
 class ContainerResources(msgspec.Struct, frozen=True, gc=False):
@@ -42,31 +39,3 @@ class SeenPod(Pod, frozen=True, gc=False):
 
 decode_pod = msgspec.json.Decoder(SeenPod).decode
 """Decodes one pod. Raises msgspec.DecodeError."""
-
-
-class SeenJob(HasMetadata, frozen=True, kw_only=True):
-    """A job, and its `status.progress` as plain data: empty without reports."""
-
-    job: TFJob
-    progress: dict[str, Any]
-
-
-class _ProgressStatus(msgspec.Struct, frozen=True):
-    progress: dict[str, Any] | None = None
-
-
-class _WithProgress(msgspec.Struct, frozen=True):
-    status: _ProgressStatus | None = None
-
-
-_decode_progress = msgspec.json.Decoder(_WithProgress).decode
-
-
-def decode_job(data: bytes) -> SeenJob:
-    """Decode a TFJob. Raises msgspec.DecodeError as `decode_tfjob` does."""
-    job = decode_tfjob(data)
-    try:
-        status = _decode_progress(data).status
-    except msgspec.ValidationError:
-        status = None
-    return SeenJob(metadata=job.metadata, job=job, progress=(status.progress if status else None) or {})

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, Repetition, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk import JobQueue, job_queues
-from tfoperator.ui.jobs.objects import SeenJob
 
 PERIOD = 5.0
 """Seconds between two reads."""
@@ -23,7 +23,7 @@ class Queues(Repetition):
     def __init__(
         self,
         client: ApiClient,
-        jobs: Callable[[], Iterable[SeenJob]],
+        jobs: Callable[[], Iterable[TFJob]],
         tell: Callable[[str], object],
         *,
         clock: Clock | None = None,
@@ -40,9 +40,9 @@ class Queues(Repetition):
         return self._known.get(uid)
 
     def _look(self) -> None:
-        jobs = {seen.metadata.uid: seen for seen in self._jobs()}
-        found = job_queues(self._client, (seen.job for seen in jobs.values()))
+        jobs = {job.metadata.uid: job for job in self._jobs()}
+        found = job_queues(self._client, jobs.values())
         before, self._known = self._known, found
-        for uid, seen in jobs.items():
+        for uid, job in jobs.items():
             if before.get(uid) != found.get(uid):
-                self._tell(seen.metadata.key)
+                self._tell(job.metadata.key)

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.names import replica_name
+from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.states import pod_order
 from tfoperator.ui.jobs.board import Board
 from tfoperator.ui.jobs.logs import LogFeed
-from tfoperator.ui.jobs.objects import SeenJob
 from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, replica_rows
@@ -36,11 +36,11 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
         yield _status(board)
         known: set[str] = set()
         complete = False
-        changed = {seen.metadata.key for seen in board.jobs()}
+        changed = {job.metadata.key for job in board.jobs()}
         while not board.closed:
             for keys in _batches(sorted(changed - {""})):
                 found = filter(None, map(board.job, keys))
-                rows = [job_row(seen, queues.get(seen.metadata.uid)) for seen in found]
+                rows = [job_row(job, queues.get(job.metadata.uid)) for job in found]
                 there = {row["key"] for row in rows}
                 gone = [key for key in keys if key not in there and key in known]
                 known = (known | there) - set(gone)
@@ -89,22 +89,22 @@ async def _parts(
     uid = ""
     while not board.closed:
         await put(_status(board))
-        seen = board.job(key)
-        if seen is not None and seen.metadata.uid != uid:
+        job = board.job(key)
+        if job is not None and job.metadata.uid != uid:
             # Another job of this name: the page discards the old one, so equal parts are sent again.
-            uid = seen.metadata.uid
+            uid = job.metadata.uid
             sent.clear()
-        for name, value in _sections(board, queues, seen).items():
+        for name, value in _sections(board, queues, job).items():
             line = encode({name: value})
             if sent.get(name) != line:
                 sent[name] = line
                 await put(line)
             await asyncio.sleep(0)
-        if seen is not None and usage.rounds != rounds:
+        if job is not None and usage.rounds != rounds:
             rounds = usage.rounds
-            await put(encode({"usage": _samples(board, usage, seen, sampled), "problem": usage.problem}))
-        if seen is not None and feed is not None:
-            pods = [(replica_name(pod), pod) for pod in sorted(board.pods(seen), key=pod_order)]
+            await put(encode({"usage": _samples(board, usage, job, sampled), "problem": usage.problem}))
+        if job is not None and feed is not None:
+            pods = [(replica_name(pod), pod) for pod in sorted(board.pods(job), key=pod_order)]
             feed.follow([(name, pod) for name, pod in pods if name in logs])
         while True:
             changed = await next_changes(listener)
@@ -118,25 +118,25 @@ async def _lines(feed: LogFeed, put: Put) -> None:
             await put(encode({"log": msgspec.to_builtins(batch)}))
 
 
-def _sections(board: Board, queues: Queues, seen: SeenJob | None) -> Mapping[str, Any]:
-    if seen is None:
+def _sections(board: Board, queues: Queues, job: TFJob | None) -> Mapping[str, Any]:
+    if job is None:
         return {"job": None} if board.synced else {}
-    uid = seen.metadata.uid
+    uid = job.metadata.uid
     return {
-        "job": job_detail(seen, queues.get(uid), local=board.local),
-        "replicas": replica_rows(seen.job, board.pods(seen), board.history.pods(uid)),
-        "events": event_rows(board.events(seen)),
+        "job": job_detail(job, queues.get(uid), local=board.local),
+        "replicas": replica_rows(job, board.pods(job), board.history.pods(uid)),
+        "events": event_rows(board.events(job)),
         "curves": board.history.metrics(uid),
     }
 
 
-def _samples(board: Board, usage: UsageSamples, seen: SeenJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
+def _samples(board: Board, usage: UsageSamples, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
     """Return, per replica, the samples since the time in `sampled`."""
     found = {}
-    made = seen.metadata.creation_timestamp
+    made = job.metadata.creation_timestamp
     # Samples are stored by the names of pods, which another job of this name may have used, too.
     begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
-    for pod in board.pods(seen):
+    for pod in board.pods(job):
         meta = pod.metadata
         new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
         if new:

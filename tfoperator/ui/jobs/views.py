@@ -24,7 +24,7 @@ from tfoperator.sdk.states import (
     wanted_replicas,
     was_stopped,
 )
-from tfoperator.ui.jobs.objects import SeenJob, SeenPod
+from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 
 MAX_MESSAGE = 4000
@@ -38,9 +38,9 @@ _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, Conditio
 """Conditions that a report explains."""
 
 
-def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
-    """Return a job in the list; `queue` is its queue state, if known."""
-    job, meta, status = seen.job, seen.metadata, seen.job.status
+def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
+    """Return a job in the list, ready to be encoded as JSON; `queue` is its queue state, if known."""
+    meta, status = job.metadata, job.status
     return {
         "key": meta.key,
         "namespace": meta.namespace,
@@ -55,16 +55,15 @@ def job_row(seen: SeenJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "created": _time(meta.creation_timestamp),
         "started": _time(status.start_time),
         "completed": _time(status.completion_time),
-        "progress": seen.progress or None,
+        "progress": status.progress,
     }
 
 
-def job_detail(seen: SeenJob, queue: JobQueue | None = None, *, local: bool = False) -> dict[str, Any]:
+def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False) -> dict[str, Any]:
     """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed."""
-    job = seen.job
     policy = job.spec.run_policy
     scheduling = policy.scheduling_policy if policy is not None else None
-    return job_row(seen, queue) | {
+    return job_row(job, queue) | {
         "generation": job.metadata.generation,
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
         "queueState": "" if queue is None else _short(str(queue)),

@@ -12,9 +12,9 @@ from tests.support.fake_api import FakeApi
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
+from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.sdk import JobQueue, QueueState
 from tfoperator.sdk.workloads import WORKLOADS
-from tfoperator.ui.jobs.objects import SeenJob, decode_job
 from tfoperator.ui.jobs.queues import PERIOD, Queues
 from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
 
@@ -28,8 +28,8 @@ def raw(name: str = "mnist", queue: str = "research", **parts: Any) -> dict[str,
     return made
 
 
-def seen(**parts: Any) -> SeenJob:
-    return decode_job(msgspec.json.encode(raw(**parts)))
+def seen(**parts: Any) -> TFJob:
+    return decode_tfjob(msgspec.json.encode(raw(**parts)))
 
 
 def test_a_job_that_waits_in_a_queue_says_why() -> None:
@@ -44,20 +44,20 @@ def test_a_job_that_waits_in_a_queue_says_why() -> None:
 def test_a_job_of_multikueue_does_not_wait_for_an_operator() -> None:
     made = raw(queue="")
     made["spec"]["runPolicy"] = {"managedBy": MANAGED_BY_MULTIKUEUE}
-    remote = decode_job(msgspec.json.encode(made))
+    remote = decode_tfjob(msgspec.json.encode(made))
     assert "on a cluster that it chooses" in job_row(remote)["message"]
     known = JobQueue("", QueueState.ADMITTED, multikueue=True, cluster="far")
     assert "on cluster far" in job_row(remote, known)["message"]
     made["status"] = {"conditions": [condition("Running", "it runs")]}
-    runs = decode_job(msgspec.json.encode(made))
+    runs = decode_tfjob(msgspec.json.encode(made))
     assert job_row(runs, known)["message"] == "it runs (on cluster far)"
     assert (job_row(runs, known)["ready"], job_row(runs, known)["restarts"]) == ("-", None)
-    assert {row["state"] for row in replica_rows(runs.job, [], {})} == {"Elsewhere"}
+    assert {row["state"] for row in replica_rows(runs, [], {})} == {"Elsewhere"}
 
 
 def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(clock: FakeClock) -> None:
     api, told = FakeApi(), queues_of_threads.SimpleQueue[str]()
-    jobs: list[SeenJob] = [seen(queue="")]
+    jobs: list[TFJob] = [seen(queue="")]
     queues = Queues(api, lambda: jobs, told.put, clock=clock)
     queues.start()
     queues.start()
@@ -65,7 +65,7 @@ def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(c
         clock.wait_for_waiters(1)
         assert api.calls == []
         made = raw("queued")
-        jobs.append(decode_job(msgspec.json.encode(made)))
+        jobs.append(decode_tfjob(msgspec.json.encode(made)))
         body = workload(made, no_quota())
         api.put(WORKLOADS[0], {**body, "metadata": {**body["metadata"], "namespace": "default"}})
         clock.advance(PERIOD)

@@ -8,13 +8,14 @@ import msgspec
 import pytest
 
 from tests.support.stage import Stage, condition, train
+from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.resources import PODS
-from tfoperator.ui.jobs.objects import SeenJob, decode_job, decode_pod
+from tfoperator.ui.jobs.objects import decode_pod
 from tfoperator.ui.jobs.views import MAX_MESSAGE, job_detail, job_row, replica_rows
 
 
-def seen(name: str = "mnist", **parts: Any) -> SeenJob:
-    return decode_job(msgspec.json.encode(Stage().job(name, **parts)))
+def seen(name: str = "mnist", **parts: Any) -> TFJob:
+    return decode_tfjob(msgspec.json.encode(Stage().job(name, **parts)))
 
 
 @pytest.mark.parametrize(
@@ -45,8 +46,10 @@ def test_what_a_job_does_not_report_is_absent() -> None:
     assert detail["queue"] == ""
 
 
-def test_progress_of_any_shape_is_handed_on_or_left_out() -> None:
-    assert job_row(seen(status={"progress": {"percentage": 3}}))["progress"] == {"percentage": 3}
+def test_progress_is_handed_on_or_left_out() -> None:
+    told = {"percentage": 3, "metrics": [{"name": "loss", "value": "1"}]}
+    row = msgspec.json.encode(job_row(seen(status={"progress": told})))
+    assert msgspec.json.decode(row)["progress"] == told
     assert job_row(seen(status={"progress": ["no", "object"]}))["progress"] is None
 
 
@@ -82,6 +85,6 @@ def test_replicas_are_in_the_order_of_people_with_those_that_lack_a_pod() -> Non
     for index in (3, 11):
         stage.remove(PODS, "default", f"mnist-worker-{index}")
     pods = [decode_pod(msgspec.json.encode(pod)) for pod in stage.objects(PODS)]
-    rows = replica_rows(decode_job(msgspec.json.encode(job)).job, pods, {})
+    rows = replica_rows(decode_tfjob(msgspec.json.encode(job)), pods, {})
     assert [row["name"] for row in rows[:4]] == ["worker-0", "worker-1", "worker-2", "worker-4"]
     assert [(row["name"], row["state"]) for row in rows[-2:]] == [("worker-3", "No pod"), ("worker-11", "No pod")]
