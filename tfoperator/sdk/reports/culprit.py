@@ -12,7 +12,7 @@ from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedPod
 from tfoperator.report import first_failure, suspects
-from tfoperator.sdk.reports.job_report import Logs, WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import Logs, job_facts
 
 LINES = 20
 """Maximum lines of a log in an error: a traceback and the lines before it."""
@@ -36,7 +36,7 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     Only the logs of replicas that may have failed first are read.
     """
     archived = list(archived)
-    known = frozenset(suspects(job_facts(job, pods, archived, WithoutLogs()).replicas)[:MAX_SUSPECTS])
+    known = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])
     some = [pod for pod in pods if replica_name(pod) in known]
     old = [record for record in archived if replica_name(record.as_pod()) in known]
     found = first_failure(job_facts(job, some, old, logs).replicas)

@@ -61,18 +61,6 @@ class Logs(Protocol):
         ...
 
 
-class WithoutLogs:
-    """Reads no logs: facts from statuses alone need no request."""
-
-    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:  # noqa: ARG002
-        """See `Logs`."""
-        return ()
-
-    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:  # noqa: ARG002
-        """See `Logs`."""
-        return ()
-
-
 class ClusterLogs:
     """Logs of an API server and of the archive. An unavailable one is empty: its node is gone, or this user
     may not read logs.
@@ -104,10 +92,10 @@ class ClusterLogs:
         return tuple(shown_lines(text[-TAIL_BYTES:]))
 
 
-def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> JobFacts:
+def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs | None) -> JobFacts:
     """Return the facts about the job: two runs of each present pod, and those in the archive.
 
-    One or two logs per pod are read.
+    One or two logs per pod are read; without `logs` none: facts from statuses alone need no request.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -132,7 +120,7 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
 
 
 def _replica(
-    logs: Logs, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
+    logs: Logs | None, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
 ) -> ReplicaFacts:
     before, decisive = _archived_runs(logs, old.get(replica_name(pod), ())), _decisive(pod)
     runs = [*before]
@@ -146,7 +134,7 @@ def _replica(
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
 
 
-def _archived_replica(logs: Logs, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
+def _archived_replica(logs: Logs | None, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
     pod, record = records[-1].as_pod(), records[-1]
     runs = list(_archived_runs(logs, records))
     ended = {"Succeeded": FinalState.SUCCEEDED, "Failed": FinalState.FAILED}.get(record.phase, FinalState.STOPPED)
@@ -197,7 +185,7 @@ def _was_stopped(pod: Pod) -> bool:
     return pod.status.reason == _STOPPED_REASON and not stopped_with_replica(pod)
 
 
-def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
+def _runs(logs: Logs | None, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
     if status is None:
         return
     end = _terminated(status)
@@ -219,7 +207,7 @@ def _runs(logs: Logs, pod: Pod, status: ContainerStatus | None) -> Iterator[RunF
 
 
 def _run(
-    logs: Logs,
+    logs: Logs | None,
     pod: Pod,
     container: str,
     end: ContainerStateTerminated | None,
@@ -234,7 +222,7 @@ def _run(
         reason=pod.status.reason or end.reason if end is not None and not previous else end.reason if end else "",
         ended=end.finished_at if end is not None else None,
         stopped=stopped,
-        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_LINES, previous=previous),
+        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_LINES, previous=previous) if logs else (),
         log=f"kubectl logs {meta.name} -n {meta.namespace}"
         + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
         + (" --previous" if previous else ""),
@@ -251,7 +239,7 @@ def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | 
     return ended > requested or (ended == requested and code in _SIGNALLED)
 
 
-def _archived_runs(logs: Logs, records: Sequence[ArchivedPod], below: float = math.inf) -> Iterator[RunFacts]:
+def _archived_runs(logs: Logs | None, records: Sequence[ArchivedPod], below: float = math.inf) -> Iterator[RunFacts]:
     """Yield the archive's runs of pods, the oldest first, of each pod those with a number `below`."""
     containers = [(record, _archived_container(record)) for record in records]
     found = [(record, one, run) for record, one in containers if one for run in one.runs if run.restarts < below]
@@ -264,7 +252,7 @@ def _archived_runs(logs: Logs, records: Sequence[ArchivedPod], below: float = ma
             stopped=code is None
             or record.reason == _STOPPED_REASON
             or _told_to_go(record.deletion_requested, run.finished, code),
-            tail=logs.of_archive(record, run),
+            tail=logs.of_archive(record, run) if logs else (),
             log=f"{record.folder}/{run.log}",
         )
 

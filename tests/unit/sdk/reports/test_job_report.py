@@ -15,7 +15,7 @@ from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, pod_record
 from tfoperator.report import FinalState, ReplicaFacts
-from tfoperator.sdk.reports.job_report import ClusterLogs, WithoutLogs, job_facts
+from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 JOB = TFJob(
@@ -35,7 +35,7 @@ def archived(code: int | None, after: float, *, deleted: bool = True, reason: st
         containers=(container,),
         deletion_requested=ASKED if deleted else None,
     )
-    [replica] = job_facts(JOB, [], [one], WithoutLogs()).replicas
+    [replica] = job_facts(JOB, [], [one], None).replicas
     return replica
 
 
@@ -63,7 +63,7 @@ def test_the_newest_stacks_of_a_replica_are_named() -> None:
         return msgspec.structs.replace(record(uid=uid, folder=f"/archive/{uid}"), containers=(container,))
 
     def told(*records: ArchivedPod) -> str:
-        [replica] = job_facts(JOB, [], records, WithoutLogs()).replicas
+        [replica] = job_facts(JOB, [], records, None).replicas
         return replica.stacks
 
     assert told(taken("a", ""), taken("b", "")) == ""
@@ -114,11 +114,11 @@ def test_the_container_tensorflow_decides_what_a_replica_has_done(
         "status": {**status, "containerStatuses": containers},
     }
     pod = msgspec.convert(manifest, Pod)
-    [replica] = job_facts(JOB, [pod], [], WithoutLogs()).replicas
+    [replica] = job_facts(JOB, [pod], [], None).replicas
     assert (replica.state, replica.runs[-1].exit_code) == (state, decisive)
     assert replica.runs[-1].stopped is (state is FinalState.STOPPED)
     kept = (ArchivedContainer(name="tensorflow", exit_code=code, log="tensorflow.log"),)
-    [replica] = job_facts(JOB, [], [pod_record(JOB.metadata, pod, ASKED, kept)], WithoutLogs()).replicas
+    [replica] = job_facts(JOB, [], [pod_record(JOB.metadata, pod, ASKED, kept)], None).replicas
     assert status["phase"] == "Running" or replica.state is state
 
 
@@ -145,6 +145,6 @@ def test_runs_of_one_pod_are_told_whether_its_kubelet_has_them_or_the_archive_al
     status = {"phase": "Failed", "containerStatuses": [{"name": "tensorflow", "restartCount": 3, **now}]}
     meta = {"name": record_.pod, "uid": "u", "labels": record_.labels}
     pod = msgspec.convert({"metadata": meta, "status": status}, Pod)
-    [replica] = job_facts(JOB, [] if deleted else [pod], [record_], WithoutLogs()).replicas
+    [replica] = job_facts(JOB, [] if deleted else [pod], [record_], None).replicas
     assert [run.exit_code for run in replica.runs] == [130, 131, 132, 133]
     assert replica.restarts == 3
