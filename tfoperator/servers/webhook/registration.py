@@ -27,29 +27,14 @@ class Target(msgspec.Struct, frozen=True):
     url: str = ""
 
     def client_config(self, bundle: bytes) -> dict[str, Any]:
-        """Return `spec.conversion.webhook.clientConfig`, with null for members to remove."""
+        """Return `spec.conversion.webhook.clientConfig`."""
         service = {"namespace": self.namespace, "name": self.service, "path": CONVERSION_PATH, "port": 443}
-        trusted = base64.b64encode(bundle).decode()
-        if self.url:
-            return {"url": self.url, "service": None, "caBundle": trusted}
-        return {"url": None, "service": service, "caBundle": trusted}
-
-
-class _Service(msgspec.Struct, frozen=True):
-    namespace: str = ""
-    name: str = ""
-    path: str = ""
-    port: int = 443
-
-
-class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
-    url: str | None = None
-    service: _Service | None = None
-    ca_bundle: str | None = None
+        where = {"url": self.url} if self.url else {"service": service}
+        return {**where, "caBundle": base64.b64encode(bundle).decode()}
 
 
 class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
-    client_config: _ClientConfig | None = None
+    client_config: dict[str, Any] = {}
 
 
 class _Conversion(msgspec.Struct, frozen=True):
@@ -83,9 +68,8 @@ def needs_conversion(crd: CrdView) -> bool:
 
 def trusted_by(crd: CrdView) -> bytes:
     """Return the authorities of this CRD's webhook, as one PEM text; empty if there are none."""
-    config = _config(crd)
     try:
-        return base64.b64decode(config.ca_bundle or "", validate=True) if config else b""
+        return base64.b64decode(_config(crd).get("caBundle") or "", validate=True)
     except binascii.Error:
         return b""
 
@@ -94,23 +78,17 @@ def registration_patch(crd: CrdView, target: Target, bundle: bytes) -> dict[str,
     """Return the merge patch that registers the webhook in this version of the CRD; None if it is up to date."""
     if not needs_conversion(crd):
         return None
-    conversion, config = crd.spec.conversion, _config(crd)
-    webhook = conversion is not None and conversion.strategy == "Webhook"
-    if webhook and config is not None and _matches(config, target) and trusted_by(crd) == bundle:
+    conversion, wanted = crd.spec.conversion, target.client_config(bundle)
+    if conversion is not None and conversion.strategy == "Webhook" and _config(crd) == wanted:
         return None
-    changed = {"clientConfig": target.client_config(bundle), "conversionReviewVersions": ["v1"]}
+    # A merge patch: null removes the address of before.
+    changed = {"clientConfig": {"url": None, "service": None, **wanted}, "conversionReviewVersions": ["v1"]}
     return {
         "metadata": {"resourceVersion": crd.metadata.resource_version},
         "spec": {"conversion": {"strategy": "Webhook", "webhook": changed}},
     }
 
 
-def _config(crd: CrdView) -> _ClientConfig | None:
+def _config(crd: CrdView) -> dict[str, Any]:
     webhook = crd.spec.conversion.webhook if crd.spec.conversion else None
-    return webhook.client_config if webhook else None
-
-
-def _matches(config: _ClientConfig, target: Target) -> bool:
-    if target.url:
-        return config.url == target.url and config.service is None
-    return config.url is None and config.service == _Service(target.namespace, target.service, CONVERSION_PATH)
+    return webhook.client_config if webhook else {}
