@@ -11,7 +11,7 @@ import os
 import select
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -67,10 +67,10 @@ class _WholeWrites(io.FileIO):
         return size
 
 
-class FragileStream(io.TextIOBase):
+class FragileStream:
     """A stream that may break. Never raises for it: it reports it once, and discards further output.
 
-    Not thread-safe, like the listener of a run.
+    What it does not define is the stream's. Not thread-safe, like the listener of a run.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -85,22 +85,8 @@ class FragileStream(io.TextIOBase):
         if self.error is not None:
             callback()
 
-    @property
-    def encoding(self) -> str:  # type: ignore[override] # read-only suffices
-        """The encoding of the stream."""
-        return self._stream.encoding
-
-    def fileno(self) -> int:
-        """Return the stream's file descriptor."""
-        return self._stream.fileno()
-
-    def isatty(self) -> bool:
-        """Return whether it is a terminal."""
-        return self._stream.isatty()
-
-    def writable(self) -> bool:
-        """Return True: the writer can't know."""
-        return True
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
         """Write, unless the stream is lost."""
@@ -110,9 +96,6 @@ class FragileStream(io.TextIOBase):
     def flush(self) -> None:
         """Flush, unless the stream is lost."""
         self._attempt(self._stream.flush)
-
-    def close(self) -> None:
-        """Do nothing: the stream is its owner's, who may have closed it when Python finalizes this object."""
 
     def _attempt(self, act: Callable[[], object]) -> None:
         if self.error is None:
