@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 
+from cachetools import LRUCache
+
 from tfoperator.servers.http.limits import Limits
 
 _FLEETING_SECONDS = 1.0
@@ -53,7 +55,7 @@ class Connections:
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self._all: list[Connection] = []
-        self._known: dict[str, None] = {}  # the sources that had an answer, the latest last
+        self._known: LRUCache[str, None] = LRUCache(_MAX_KNOWN)  # the sources that had an answer
 
     def __iter__(self) -> Iterator[Connection]:
         return iter(tuple(self._all))
@@ -75,10 +77,7 @@ class Connections:
 
     def answered(self, connection: Connection) -> None:
         """Take a note that this source asked for what is served here."""
-        self._known.pop(connection.source, None)
         self._known[connection.source] = None
-        if len(self._known) > _MAX_KNOWN:
-            del self._known[next(iter(self._known))]
 
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have one more connection, after ending one that waits for its client.
