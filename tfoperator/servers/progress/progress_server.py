@@ -221,8 +221,3 @@ class _ReportStore:
         with self._lock:
             self._reports.pop(uid, None)
             self._reporting.pop(uid, None)
-
-    def __len__(self) -> int:
-        """Return the number of jobs that have reported."""
-        with self._lock:
-            return len(self._reports)
