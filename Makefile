@@ -70,8 +70,9 @@ tools: $(VENV)/dev.stamp  ## tests of what is in hack/: benchmarks, faults, rele
 contract: $(VENV)/dev.stamp controlplane  ## one suite on the embedded and on the real API server
 	$(PYTEST) tests/contract
 
-enumerate: $(VENV)/dev.stamp  ## a fault at every place of every scenario; goes on where it was interrupted; ENUMERATE="--quick" as in test-all
+enumerate: $(VENV)/dev.stamp  ## a fault at every place of every scenario, and 1000 seeds; goes on where it was interrupted; ENUMERATE="--quick" as in test-all
 	$(BIN)/python -m hack.enumeration --jobs $(JOBS) $(ENUMERATE)
+	$(BIN)/python -m hack.enumeration --seeds $(if $(ENUMERATE),50,1000)
 
 e2e: $(VENV)/dev.stamp controlplane  ## the operator on a real API server and in a cluster with a node; real TensorFlow
 	$(PYTEST) tests/cluster tests/e2e

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import msgspec
 
+from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.runner import ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.sieve.table import bad_points, table
@@ -28,8 +29,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--scenario", default="", help="this one only")
     parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
+    parser.add_argument("--seeds", type=int, default=0, help="so many fault plans, each in two processes, instead")
+    parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
     arguments = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)
+    if arguments.seeds:
+        return 0 if compare(arguments.seeds, print) else 1
+    for seed in range(arguments.play_seeds):
+        print(msgspec.json.encode(play_seed(seed)).decode(), flush=True)
+    if arguments.play_seeds:
+        return 0
     if arguments.point:
         return _again(arguments.scenario, arguments.point)
     scenarios = [find(arguments.scenario)] if arguments.scenario else SCENARIOS

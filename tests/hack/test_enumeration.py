@@ -2,46 +2,47 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import subprocess
 import sys
+import time
+from datetime import timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 
 from hack.enumeration import cli
+from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
 from hack.enumeration.sieve.runner import Results, find, play
 from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.world.clock import START, VirtualClock
 from hack.enumeration.world.fault import Fault, How
 from hack.enumeration.world.world import World
 from tfoperator.controller.ledger import cache_lag
 
 SMALL = find("one worker")
-_PRINT = "from tests.hack.test_enumeration import digests; print(digests())"
+
+SET_ORDER = """
+from types import SimpleNamespace
+from tfoperator.reconciler import schedule
+schedule.heapq = SimpleNamespace(nsmallest=lambda limit, late, key: list(late)[:limit])
+"""
 
 
-def digests() -> str:
-    worlds = [World(find(name)) for name in ("the same name again", "gang of Volcano")]
-    played = [(one.play(), msgspec.json.encode(one.recorder.entries()))[1] for one in worlds]
-    return hashlib.sha256(b"".join(played)).hexdigest()
+@pytest.mark.parametrize("mutation", ["", SET_ORDER])
+def test_a_seed_means_the_same_in_each_process_unless_the_order_of_a_set_decides(mutation: str) -> None:
+    told: list[str] = []
+    program = (sys.executable, "-c", f"{mutation}\nfrom hack.enumeration.cli import main\nmain()")
+    assert compare(4, told.append, program) == (not mutation)
+    assert any(line.endswith("two journals") for line in told) == bool(mutation)
 
 
-def test_a_world_is_the_same_each_time_and_in_each_process() -> None:
-    told = [
-        subprocess.run(
-            [sys.executable, "-c", _PRINT],
-            env={**os.environ, "PYTHONHASHSEED": str(seed)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-        ).stdout.strip()
-        for seed in (1, 2)
-    ]
-    assert told == [digests()] * 2
+def test_a_seed_means_the_same_each_time_unless_a_wall_clock_decides(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert play_seed(2).journal == play_seed(2).journal
+    real = time.time()
+    late = lambda clock: START + timedelta(seconds=clock.monotonic() + 20 * (time.time() - real))  # noqa: E731
+    monkeypatch.setattr(VirtualClock, "now", late)
+    assert play_seed(2).journal != play_seed(2).journal
 
 
 def test_every_scenario_comes_to_its_end_without_a_fault() -> None:

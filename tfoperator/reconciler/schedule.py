@@ -143,7 +143,7 @@ class Schedule:
         late |= {uid for uid in due if self._is_record_too_old(self._jobs[uid], now)}
         limit = int(_RECORDS_PER_SECOND * min(now - self._taken_at, self._base))
         self._taken_at = now
-        records = heapq.nsmallest(limit, late, key=lambda uid: self._jobs[uid].recorded)
+        records = heapq.nsmallest(limit, late, key=lambda uid: (self._jobs[uid].recorded, uid))
         delays = {uid: self._base / 2 * place / limit for place, uid in enumerate(records)}
         return Round(frozenset(due.union(records)), delays)
 

@@ -13,7 +13,13 @@ from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.controller import Collaborators, ControllerInformers, ControllerOptions, TFJobController
+from tfoperator.controller import (
+    Collaborators,
+    ControllerInformers,
+    ControllerMetrics,
+    ControllerOptions,
+    TFJobController,
+)
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -47,7 +53,20 @@ class _Events:
         self.told.append((type, reason, message))
 
 
-class _Client(DirectClient):
+class _Bugs(ControllerMetrics):
+    """Raises what a sync must never fail with, instead of having it tried again."""
+
+    def sync_failed(self, reason: str) -> None:
+        """Note that a sync will be repeated."""
+        if reason not in {one.__name__ for one in _subclasses(KubeError)}:
+            raise RuntimeError(f"a sync failed unexpectedly: {reason}")
+
+
+def _subclasses(error: type[Exception]) -> list[type[Exception]]:
+    return [error, *(below for one in error.__subclasses__() for below in _subclasses(one))]
+
+
+class ToldClient(DirectClient):
     """The operator's own, which tells of each write before and after it."""
 
     def __init__(self, server: SimulatedServer, before: Callable[[], None], after: Callable[[], None]) -> None:
@@ -64,6 +83,7 @@ class _Client(DirectClient):
         return super().list_watch(resource, namespace, decode, selection)
 
     def around_write(self, write: Callable[[], Written]) -> Written:
+        """Carry out a write, and tell of it."""
         self._before()
         try:
             return write()
@@ -135,15 +155,13 @@ class SteppedOperator:
         clock: VirtualClock,
         options: Options,
         *,
-        before_write: Callable[[], None],
-        after_write: Callable[[], None],
+        client: DirectClient,
         loses: Filter,
         revision_of: Callable[[str], int],
     ) -> None:
         """`revision_of` says for each kind which revision the server has reached that lists it."""
         self._clock = clock
         self._server = server
-        client = _Client(server, before_write, after_write)
         self.events = _Events()
         self._queue = _SteppedQueue(
             base=_RETRY_BASE, cap=_RETRY_CAP, bucket=TokenBucket(10.0, 100, clock=clock), clock=clock
@@ -152,7 +170,7 @@ class SteppedOperator:
         plans = plan_options(options)
         self._informers = ControllerInformers.of(factory, plans.gang)
         expectations = Expectations(clock=clock)
-        outside = Collaborators(client, self.events, clock)
+        outside = Collaborators(client, self.events, clock, _Bugs())
         self._controller = TFJobController(
             outside,
             self._informers,

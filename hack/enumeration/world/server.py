@@ -115,7 +115,7 @@ class SimulatedServer:
 
 
 class DirectClient(ApiClient):
-    """A `tfoperator.kube.verbs.ApiClient` that calls the server; subclasses override `written` to be told of writes."""
+    """A `tfoperator.kube.verbs.ApiClient` that calls the server; `around_write` tells subclasses of writes."""
 
     def __init__(self, server: SimulatedServer) -> None:
         self._server = server

@@ -15,7 +15,7 @@ from typing import Any
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.fault import EVERY_KIND, NO_FAULT, Fault, How
 from hack.enumeration.world.journal import DirectRecorder
-from hack.enumeration.world.operator import Crash, SteppedOperator
+from hack.enumeration.world.operator import Crash, SteppedOperator, ToldClient
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
@@ -45,6 +45,9 @@ _QUIET, _QUIET_WRITES = 20.0, 2
 
 _NEXT_STEP = 1e9
 """Seconds: never, for who waits for the next step."""
+
+_STEP_SECONDS = 1e-6
+"""What each thing takes that an operator does: who waits for a moment must see it pass, though floats are rounded."""
 
 _MOST_STEPS = 20_000
 """More than that at one moment, and the operator spins."""
@@ -116,21 +119,49 @@ class World:
         if self._scenario.standby:
             self._start(leads=False)
         for move in self._scenario.moves:
-            self.run_for(max(move.after, _PAUSE) if isinstance(move, Step) else _PAUSE)
+            self.run_for(self.pause_before(move))
             before = self._restart_at
-            told = self.simulator.act(move) if isinstance(move, Step) else self._do(move)
+            told = self.act(move) if isinstance(move, Step) else self._do(move)
             self.said.append(f"{self.clock.monotonic():.1f} s {move}: {told}")
             if before < math.inf:
                 self._restart_at = self.clock.monotonic()
         self._moves_left = False
         if self._restart_at == _NEXT_STEP:
             self._restart_at = self.clock.monotonic()
+        self.end_faults()
         for finished in (False, True):
             if finished:
                 self.simulator.resume_all()
             if found := self._come_to_rest(finished=finished):
                 self.result.violations += found
                 return
+
+    # What worlds with more than one fault do otherwise.
+
+    def pause_before(self, move: Move) -> float:
+        """The seconds before a step."""
+        return max(move.after, _PAUSE) if isinstance(move, Step) else _PAUSE
+
+    def act(self, step: Step) -> str:
+        """Do what a step says; the result, for people."""
+        return self.simulator.act(step)
+
+    def end_faults(self) -> None:
+        """From now on nothing is wrong."""
+
+    def client_of(self, who: list[SteppedOperator]) -> DirectClient:
+        """The client of the next process, which will be the one member of `who`."""
+        return ToldClient(self.server, lambda: self._before_write(who), self._after_write)
+
+    @property
+    def options(self) -> Options:
+        """Those of the next process."""
+        return self._scenario.options
+
+    @property
+    def operator_clock(self) -> VirtualClock:
+        """The clock of operators."""
+        return self.clock
 
     def _do(self, move: Callable[[World], object]) -> object:
         """A step that is impossible is left out, as the simulator does it."""
@@ -204,6 +235,7 @@ class World:
         for operator in tuple(self._operators):
             try:
                 if operator.step():
+                    self.clock.reach(self.clock.monotonic() + _STEP_SECONDS)
                     return True
             except Crash:
                 self._bury(operator)
@@ -216,10 +248,9 @@ class World:
         hooks: list[SteppedOperator] = []
         operator = SteppedOperator(
             self.server,
-            self.clock,
-            self._scenario.options,
-            before_write=lambda: self._before_write(hooks),
-            after_write=self._after_write,
+            self.operator_clock,
+            self.options,
+            client=self.client_of(hooks),
             loses=self._loses,
             revision_of=lambda kind: self._old.get(kind, self._old.get(EVERY_KIND, self.server.store.revision)),
         )
