@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.runner import ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.sieve.table import bad_points, table
+from hack.enumeration.states.explore import Explored, counterexamples, explore, explorers
+from hack.enumeration.states.explore import table as states_table
+from hack.enumeration.states.living import Setting
+from hack.enumeration.states.settings import SETTINGS, find_setting
 from hack.enumeration.world.fault import Fault
 from hack.enumeration.world.world import World
 from hack.faults.telling import line
@@ -31,6 +36,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
     parser.add_argument("--seeds", type=int, default=0, help="so many fault plans, each in two processes, instead")
     parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--states", type=float, default=0, help="explore states for about so many seconds, instead")
+    parser.add_argument("--setting", default="", help="explore the states of this one only")
     arguments = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)
     if arguments.seeds:
@@ -39,6 +46,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(msgspec.json.encode(play_seed(seed)).decode(), flush=True)
     if arguments.play_seeds:
         return 0
+    if arguments.states:
+        settings = [find_setting(arguments.setting)] if arguments.setting else SETTINGS
+        return _explore(settings, arguments.states, arguments.jobs, arguments.results / "states.md")
     if arguments.point:
         return _again(arguments.scenario, arguments.point)
     scenarios = [find(arguments.scenario)] if arguments.scenario else SCENARIOS
@@ -54,6 +64,22 @@ def main(argv: Sequence[str] | None = None) -> int:
         point = msgspec.json.encode(one.fault).decode()
         print(f"  python -m hack.enumeration --scenario '{one.scenario}' --point '{point}'")
     return 1 if bad else 0
+
+
+def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path) -> int:
+    """Explore one after the other, as long as there is time; the table is written after each."""
+    end = time.monotonic() + seconds
+    found: list[Explored] = []
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with explorers(jobs) as pool:
+        for setting in settings:
+            if time.monotonic() < end:
+                found.append(explore(setting, pool, seconds=end - time.monotonic(), say=_say))
+                path.write_text(states_table(found))
+                print("\n".join(counterexamples(found[-1])))
+    print(states_table(found))
+    print(f"{len(settings) - len(found)} of {len(settings)} jobs were not begun")
+    return 1 if any(one.violations or one.differing for one in found) else 0
 
 
 def _say(text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,10 +16,14 @@ from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
 from hack.enumeration.sieve.runner import Results, find, play
 from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
+from hack.enumeration.states.living import Setting
 from hack.enumeration.world.clock import START, VirtualClock
 from hack.enumeration.world.fault import Fault, How
 from hack.enumeration.world.world import World
+from hack.faults.plan.steps import JobShape
 from tfoperator.controller.ledger import cache_lag
+from tfoperator.controller.plan import restart
 
 SMALL = find("one worker")
 
@@ -91,6 +96,22 @@ def test_an_old_list_deceives_an_operator_that_does_not_ask_and_is_told_with_its
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
     assert told in capsys.readouterr().out
+
+
+def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_path_to_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    calm = Setting("calm", JobShape("job-0", {"PS": 1, "Worker": 1}, "ExitCode"), 0)
+    with ThreadPoolExecutor(1) as pool:
+        found = explore(calm, pool, seconds=600, say=lambda _: None)
+    assert (found.states, found.longest, found.left, counterexamples(found)) == (10, 4, 0, [])
+    setting = Setting("one", JobShape("job-0", {"Worker": 1}, "ExitCode"), 1)
+    path = ("job-0-worker-0 runs", "job-0-worker-0 fails with 137")
+    assert play_path(setting, path) == []
+    monkeypatch.setattr(restart, "FIRST_RETRYABLE_EXIT_CODE", 200)
+    found.violations = {(*path[:1], move): why for move, why in expand(setting, path[:1]).violations.items()}
+    assert counterexamples(found)[1:-1] == [f"  {move}" for move in path]
+    assert play_path(setting, path) != []
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

@@ -160,13 +160,18 @@ class ClusterSimulator:
             and bool(pod["metadata"].get("deletionTimestamp")) == terminating
         ]
 
-    def _act_on_pod(self, step: Step, job: str) -> str:
-        phases = _ON_PODS[step.act]
+    def candidates(self, act: Act, job: str) -> list[Json]:
+        """The pods of a job that this act can happen to now, in the order in which `Step.pick` chooses."""
+        phases = _ON_PODS[act]
         candidates = self._pods(job, phases) if phases else self._ending(job)
-        if step.act not in _ON_ENDED_PROGRAMS:
+        if act not in _ON_ENDED_PROGRAMS:
             candidates = [pod for pod in candidates if program_end(pod) is None]
-        if step.act is Act.RESTART_IN_PLACE:
+        if act is Act.RESTART_IN_PLACE:
             candidates = [pod for pod in candidates if pod["spec"].get("restartPolicy") != "Never"]
+        return candidates
+
+    def _act_on_pod(self, step: Step, job: str) -> str:
+        candidates = self.candidates(step.act, job)
         if not candidates:
             return "no such pod"
         pod = candidates[int(step.pick * len(candidates))]

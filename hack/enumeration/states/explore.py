@@ -1,0 +1,173 @@
+"""Breadth first through all states of a setting, so that what it finds is found on a shortest path.
+
+Each state is kept as the moves that lead to it from the job's creation, and played again from there: nothing of a world
+need be copied. Two paths that come to one state are continued from the first; of the others a share is continued, too,
+and must come to the same states after each move: what an operator remembers, and the state does not show, is not to
+matter.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass, field
+
+from hack.enumeration.states.living import LivingWorld, Setting
+
+CHECKED_SHARE = 5
+"""Of so many paths to a state that is known, one is continued."""
+
+_CHUNK = 16
+_SHOWN = 5
+
+Path = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Expanded:
+    """A state that was tried: where each move leads, and what is wrong. `rest` is seconds."""
+
+    path: Path
+    after: dict[str, bytes]
+    violations: dict[str, tuple[str, ...]]
+    rest: float
+
+
+@dataclass
+class Explored:
+    """All states of a setting; `left` of them were reached and not tried when time was over."""
+
+    setting: Setting
+    states: int = 0
+    moves: int = 0
+    longest: int = 0
+    rest: float = 0.0
+    checked: int = 0
+    left: int = 0
+    seconds: float = 0.0
+    differing: list[Path] = field(default_factory=list)
+    violations: dict[Path, tuple[str, ...]] = field(default_factory=dict)
+
+
+def expand(setting: Setting, path: Path) -> Expanded:
+    """Make every move that there is at the end of a path, and also none, until the world rests."""
+    world = _at(setting, path)
+    after: dict[str, bytes] = {}
+    violations: dict[str, tuple[str, ...]] = {}
+    for move in world.moves():
+        there = _at(setting, path)
+        found = there.do(move)
+        if found:
+            violations[move] = tuple(map(str, found))
+        else:
+            after[move] = there.key()
+    wrong, rest = world.come_to_rest()
+    if wrong:
+        violations[""] = tuple(map(str, wrong))
+    return Expanded(path, after, violations, rest)
+
+
+def _at(setting: Setting, path: Path) -> LivingWorld:
+    world = LivingWorld(setting)
+    for move in path:
+        world.do(move)
+    return world
+
+
+def explore(setting: Setting, pool: Executor, *, seconds: float, say: Callable[[str], None]) -> Explored:
+    """Try all states of a setting, or as many as there is time for; a state at which something is wrong ends there."""
+    began = time.monotonic()
+    found = Explored(setting)
+    known: dict[bytes, Path] = {LivingWorld(setting).key(): ()}
+    after: dict[Path, dict[str, bytes]] = {}
+    others: list[tuple[Path, Path]] = []
+    level: list[Path] = [()]
+    while level and time.monotonic() - began < seconds:
+        found.longest = len(level[0])
+        next_level: list[Path] = []
+        for one in _expanded(setting, level, pool):
+            found.states += 1
+            found.moves += len(one.after) + len(one.violations.keys() - {""})
+            found.rest = max(found.rest, one.rest)
+            after[one.path] = one.after
+            for move, why in one.violations.items():
+                found.violations[(*one.path, move) if move else one.path] = why
+            for move, key in one.after.items():
+                path = (*one.path, move)
+                if key not in known:
+                    known[key] = path
+                    next_level.append(path)
+                elif known[key] != path:
+                    others.append((known[key], path))
+        level = next_level
+        spent = time.monotonic() - began
+        say(f"{setting.name}: {found.states} states, {found.moves} moves after {spent:.0f} s, {len(level)} are next")
+    found.left = len(level)
+    _check_others(found, [pair for pair in others if pair[0] in after][::CHECKED_SHARE], after, pool)
+    found.seconds = time.monotonic() - began
+    return found
+
+
+def _check_others(
+    found: Explored, pairs: Sequence[tuple[Path, Path]], after: dict[Path, dict[str, bytes]], pool: Executor
+) -> None:
+    for (first, _), one in zip(pairs, _expanded(found.setting, [path for _, path in pairs], pool), strict=True):
+        found.checked += 1
+        if one.violations:
+            found.violations |= {(*one.path, move): why for move, why in one.violations.items()}
+        elif one.after != after[first]:
+            found.differing.append(one.path)
+
+
+def _expanded(setting: Setting, paths: Sequence[Path], pool: Executor) -> Iterator[Expanded]:
+    chunks = [paths[at : at + _CHUNK] for at in range(0, len(paths), _CHUNK)]
+    for done in pool.map(_expand_all, [setting] * len(chunks), chunks):
+        yield from done
+
+
+def _expand_all(setting: Setting, paths: Sequence[Path]) -> list[Expanded]:
+    return [expand(setting, path) for path in paths]
+
+
+def explorers(jobs: int) -> ProcessPoolExecutor:
+    """Processes that try states."""
+    return ProcessPoolExecutor(jobs, initializer=_be_quiet)
+
+
+def _be_quiet() -> None:
+    logging.disable(logging.CRITICAL)
+
+
+def table(found: Sequence[Explored]) -> str:
+    """One row for each setting, in Markdown."""
+    titles = ["job", "disturbances", "states", "moves", "longest path", "not tried", "rests within", "merges checked"]
+    rows = [[*titles, "violated", "seconds"], ["---", *["--:"] * (len(titles) + 1)]]
+    for one in found:
+        merges = f"{one.checked}, {len(one.differing)} differ"
+        numbers = (one.setting.disturbances, one.states, one.moves, one.longest, one.left)
+        rest = f"{one.rest:.0f} s"
+        rows.append(
+            [one.setting.name, *map(str, numbers), rest, merges, str(len(one.violations)), f"{one.seconds:.0f}"]
+        )
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def counterexamples(found: Explored) -> list[str]:
+    """The shortest paths to what is wrong, as lines for people, each with a test to paste."""
+    lines: list[str] = []
+    for path, why in sorted(found.violations.items(), key=lambda one: len(one[0]))[:_SHOWN]:
+        lines += [f"{found.setting.name}: {'; '.join(why)}", *(f"  {move}" for move in path)]
+        lines.append(f"  assert play_path(find_setting({found.setting.name!r}), {path!r}) == []")
+    lines += [f"{found.setting.name}: what follows differs from what was known: {path!r}" for path in found.differing]
+    return lines
+
+
+def play_path(setting: Setting, path: Path) -> list[str]:
+    """Make these moves, and then none, until the world rests: what is wrong."""
+    world = LivingWorld(setting)
+    for move in path:
+        if found := world.do(move):
+            return list(map(str, found))
+    return list(map(str, world.come_to_rest()[0]))
