@@ -110,7 +110,7 @@ def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_
         harness.sync(times=3)
         assert len(told()) == number
         assert set(harness.calls()) <= {("patch", "tfjobs")}, "it costs no call but that of the event"
-    assert told()[0].startswith("The pod template of Worker was changed. Pods that are there keep the old one")
+    assert told()[0].startswith("The pods of Worker are to be made otherwise, from another template for example.")
 
 
 def test_a_template_that_is_edited_while_no_pod_runs_needs_no_word(harness: Harness) -> None:

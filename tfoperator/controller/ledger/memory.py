@@ -199,9 +199,18 @@ class JobMemory:
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
-    """Return the replica types that both specs have, with another pod template."""
+    """Return the replica types that both specs have, and whose pods would now be made from something else."""
     both = [kind for kind in now.tf_replica_specs if kind in before.tf_replica_specs]
+    if _made_from(before) != _made_from(now):
+        return tuple(both)
     return tuple(kind for kind in both if _is_edited(before.tf_replica_specs[kind], now.tf_replica_specs[kind]))
+
+
+def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
+    """Return what the pods of all types are made from, beside their templates and how many there are."""
+    mode = spec.run_policy and spec.run_policy.restart_mode
+    told = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
+    return spec.checkpoint, spec.progress, mode, *map(bool, told)
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:

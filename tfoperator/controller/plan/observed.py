@@ -91,11 +91,11 @@ class Observed(msgspec.Struct, frozen=True):
     scheduler. `known_for` is the number of seconds since this process first synced the job. `progress` is the progress
     that the job has reported so far, perhaps newer than its status; None if this operator takes no reports. `log_lines`
     is None if this operator reads no logs. `stacks_taken` is when stacks of the job's threads were last taken, 1970 if
-    never; None if this operator takes none. `edited_templates` names the replica types whose pod template was changed
-    since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota doesn't
-    count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object that
-    seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it.
-    `usage` is the job's as the last plan of this process had it, perhaps newer than the status.
+    never; None if this operator takes none. `edited_templates` names the replica types of which pods are to be made
+    otherwise since the last look. `uncounted_types` are the replica types, as the job spells them, that Kueue's quota
+    doesn't count. `status_age` is the number of seconds since this process wrote the status. `refused` maps each object
+    that seems to be the job's, but could not be adopted or released, to the reason; no decision depends on it. `usage`
+    is the job's as the last plan of this process had it, perhaps newer than the status.
     `gate` is None unless the operator itself drives the job's Workload in Kueue.
     """
 

@@ -191,15 +191,15 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
 
 
 def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
-    """Report once that a pod template was changed while pods made from the old one run."""
+    """Report once that what pods are made from was changed while pods made from the old run."""
     edited = [group for group in groups if group.type in draft.observed.edited_templates]
     types = [group.type for group in edited if _has_any(group, _POD_STATES)]
     if types:
         draft.event(
             "Warning",
             "TemplateChanged",
-            f"The pod template of {', '.join(types)} was changed. Pods that are there keep the old one until they are "
-            "made again; to have all made from the new one, suspend the job and resume it.",
+            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Those there "
+            "are stay as they were until they are made again; to have all made anew, suspend the job and resume it.",
         )
 
 

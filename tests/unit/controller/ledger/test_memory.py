@@ -113,10 +113,10 @@ def test_an_edited_template_is_named_once() -> None:
     def edited(job: TFJob) -> list[str]:
         return list(memory.recall(job, 0.0).edited_templates)
 
-    def with_template(generation: int, template: object) -> TFJob:
+    def with_template(generation: int, template: object, **more: object) -> TFJob:
         manifest = {
             "metadata": {"name": "j", "uid": "u", "generation": generation},
-            "spec": {"tfReplicaSpecs": {"Worker": {"template": template}}},
+            "spec": {"tfReplicaSpecs": {"Worker": {"template": template}}, **more},
         }
         return decode_tfjob(msgspec.json.encode(manifest))
 
@@ -125,6 +125,14 @@ def test_an_edited_template_is_named_once() -> None:
     assert edited(with_template(3, {"a": 3})) == ["Worker"]
     assert edited(with_template(3, {"a": 3})) == []
     assert edited(with_template(4, None)) == ["Worker"]
+    checkpoint = {"mountPath": "/c", "volume": {"emptyDir": {}}}
+    made_from = {"checkpoint": checkpoint, "progress": {}, "runPolicy": {"restartMode": "InPlace"}}
+    made_from |= dict.fromkeys(("clusterArguments", "enableDynamicWorker", "evaluatorInCluster"), True)
+    more: dict[str, object] = {}
+    for generation, (name, value) in enumerate(made_from.items(), 5):
+        more[name] = value
+        assert edited(with_template(generation, None, **more)) == ["Worker"], name
+    assert edited(with_template(11, None, **more, successPolicy="AllWorkers")) == [], "no pod would differ"
 
 
 def test_the_age_of_a_status_is_counted_from_its_last_write_by_this_process() -> None:
