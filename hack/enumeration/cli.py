@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hack.enumeration.seeds import compare, play_seed
-from hack.enumeration.sieve.runner import ROOT, Results, find, fingerprint, run
+from hack.enumeration.sieve.runner import QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.sieve.table import bad_points, table
 from hack.enumeration.states.explore import Explored, counterexamples, explore, explorers
@@ -30,6 +30,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Play points; returns 1 if something was violated or left out."""
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration", description="Plays a fault at every place.")
     parser.add_argument("--quick", action="store_true", help="an even share of the points, of every kind and scenario")
+    parser.add_argument("--old-lists", type=int, default=1, help="one of so many lists of older states")
     parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
     parser.add_argument("--scenario", default="", help="this one only")
     parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
@@ -53,7 +54,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _again(arguments.scenario, arguments.point)
     scenarios = [find(arguments.scenario)] if arguments.scenario else SCENARIOS
     results = Results(arguments.results / "sieve.jsonl", fingerprint())
-    found = run(scenarios, results, jobs=arguments.jobs, quick=arguments.quick, progress=_say)
+    share, old_lists = (QUICK_SHARE, QUICK_OLD_LISTS) if arguments.quick else (1, arguments.old_lists)
+    found = run(scenarios, results, jobs=arguments.jobs, share=share, old_lists=old_lists, progress=_say)
     shown = table(found, results)
     (arguments.results / "sieve.md").write_text(shown)
     print(shown)

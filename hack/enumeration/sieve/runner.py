@@ -19,7 +19,7 @@ from hack.enumeration.world.world import Scenario, World
 
 ROOT = Path(__file__).parents[3]
 
-QUICK_SHARE = {False: 6, True: 50}
+QUICK_SHARE, QUICK_OLD_LISTS = 6, 50
 """A quick run tries one of so many points; of lists of older states, which are most of all, one of more."""
 
 _CHUNK = 20
@@ -65,14 +65,14 @@ def play(scenario: Scenario, fault: Fault) -> Tried:
     return Tried(scenario.name, fault, found, reached, round(time.monotonic() - began, 4))
 
 
-def record(scenario: Scenario, *, quick: bool) -> tuple[There, Tried]:
-    """Play a scenario without a fault, and list its points."""
+def record(scenario: Scenario, *, share: int, old_lists: int) -> tuple[There, Tried]:
+    """Play a scenario without a fault, and list its points: one of `share`, of old lists one of `old_lists`."""
     began = time.monotonic()
     played = World(scenario).play()
     every = points(played)
     old = [fault for fault in every if fault.how is How.OLD_LIST]
     others = [fault for fault in every if fault.how is not How.OLD_LIST]
-    chosen = [*thinned(others, QUICK_SHARE[False]), *thinned(old, QUICK_SHARE[True])] if quick else every
+    chosen = [*thinned(others, share), *thinned(old, old_lists)]
     there = There(scenario.name, len(played.writes), len(played.events), tuple(every), tuple(chosen))
     found = tuple(map(str, played.violations))
     return there, Tried(scenario.name, NO_FAULT, found, True, time.monotonic() - began)
@@ -122,13 +122,14 @@ def run(
     results: Results,
     *,
     jobs: int,
-    quick: bool,
+    share: int = 1,
+    old_lists: int = 1,
     progress: Callable[[str], None],
 ) -> list[There]:
     """Play every point that the results lack; returns what there is."""
     found: list[There] = []
     for scenario in scenarios:
-        there, without_fault = record(scenario, quick=quick)
+        there, without_fault = record(scenario, share=share, old_lists=old_lists)
         found.append(there)
         if (scenario.name, NO_FAULT) not in results.tried:
             results.add([without_fault])
