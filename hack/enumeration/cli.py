@@ -11,6 +11,9 @@ from pathlib import Path
 
 import msgspec
 
+from hack.enumeration.fields.lives import Life
+from hack.enumeration.fields.table import GOOD, change_all
+from hack.enumeration.fields.table import table as fields_table
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.runner import QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.scenarios import SCENARIOS
@@ -39,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--states", type=float, default=0, help="explore states for about so many seconds, instead")
     parser.add_argument("--setting", default="", help="explore the states of this one only")
+    parser.add_argument("--fields", action="store_true", help="change every field in every state, instead")
     arguments = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)
     if arguments.seeds:
@@ -47,6 +51,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(msgspec.json.encode(play_seed(seed)).decode(), flush=True)
     if arguments.play_seeds:
         return 0
+    if arguments.fields:
+        return _change_fields(arguments.jobs)
     if arguments.states:
         settings = [find_setting(arguments.setting)] if arguments.setting else SETTINGS
         return _explore(settings, arguments.states, arguments.jobs, arguments.results / "states.md")
@@ -82,6 +88,13 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
     print(states_table(found))
     print(f"{len(settings) - len(found)} of {len(settings)} jobs were not begun")
     return 1 if any(one.violations or one.differing for one in found) else 0
+
+
+def _change_fields(jobs: int) -> int:
+    done = change_all(tuple(Life), jobs=jobs, say=_say)
+    bad = [one for one in done if one.changed.outcome not in GOOD]
+    print(fields_table(done), *bad, sep="\n")
+    return 1 if bad else 0
 
 
 def _say(text: str) -> None:

@@ -12,6 +12,9 @@ import msgspec
 import pytest
 
 from hack.enumeration import cli
+from hack.enumeration.fields.changes import Edit, changes, fields
+from hack.enumeration.fields.lives import Life, Outcome, change
+from hack.enumeration.fields.table import GOOD, Tried, table
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
 from hack.enumeration.sieve.runner import Results, find, play
@@ -22,7 +25,7 @@ from hack.enumeration.world.clock import START, VirtualClock
 from hack.enumeration.world.fault import Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
-from tfoperator.controller.ledger import cache_lag
+from tfoperator.controller.ledger import cache_lag, memory
 from tfoperator.controller.plan import restart
 
 SMALL = find("one worker")
@@ -112,6 +115,22 @@ def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_
     found.violations = {(*path[:1], move): why for move, why in expand(setting, path[:1]).violations.items()}
     assert counterexamples(found)[1:-1] == [f"  {move}" for move in path]
     assert play_path(setting, path) != []
+
+
+def test_every_field_is_changed_and_a_change_that_nothing_tells_of_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    field = "spec.clusterArguments"
+    known = list(changes())
+    assert {name for name, _, _ in known} == set(fields()) >= {field, "spec.tensorBoard.env[0].name"}
+    specs = {how: spec for name, how, spec in known if name == field}
+    told = [change(field, specs[how], Life.RUNNING) for how in (Edit.TYPE, Edit.OTHER)]
+    assert [one.outcome for one in told] == [Outcome.NAMED, Outcome.SAID]
+    assert told[1].left == ()
+    assert change(field, specs[Edit.OTHER], Life.SUSPENDED).outcome is Outcome.SAME
+    monkeypatch.setattr(memory, "_edited_templates", lambda *_: ())
+    silent = Tried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
+    assert silent.changed.outcome not in GOOD
+    assert ".Pod job-0-ps-0.spec.containers[0].args" in str(silent)
+    assert table([silent]).splitlines()[2] == "| running | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |"
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

@@ -1,0 +1,208 @@
+"""A job that has every field, and what each can be changed to. Pure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Any
+
+from tfoperator.api.schema import openapi_schema
+
+Json = dict[str, Any]
+Key = str | int
+
+NAME = "job-0"
+
+
+class Edit(StrEnum):
+    """What becomes of a field."""
+
+    OTHER = "another valid value"
+    ZERO = "its zero"
+    AWAY = "away"
+    TYPE = "a value of another type"
+    OUTSIDE = "a value outside its range, pattern or enumeration"
+
+
+_TEMPLATE: Json = {
+    "metadata": {"annotations": {"note": "one"}, "labels": {"team": "one"}},
+    "spec": {
+        "containers": [
+            {
+                "name": "tensorflow",
+                "image": "example.invalid/train:1",
+                "ports": [{"name": "tfjob-port", "containerPort": 2222}],
+                "resources": {"requests": {"cpu": "250m"}},
+            }
+        ],
+        "initContainers": [
+            {
+                "name": "prepare",
+                "image": "example.invalid/prepare:1",
+                "ports": [{"name": "prepare", "containerPort": 9000}],
+            }
+        ],
+        "restartPolicy": "Never",
+        "schedulerName": "default-scheduler",
+        "terminationGracePeriodSeconds": 1,
+    },
+}
+
+WHOLE: Json = {
+    "checkpoint": {"mountPath": "/checkpoints", "volume": {"emptyDir": {}}},
+    "clusterArguments": True,
+    "enableDynamicWorker": True,
+    "evaluatorInCluster": True,
+    "maxFailedWorkers": 1,
+    "minSucceededWorkers": 2,
+    "network": "PerJob",
+    "progress": {"enabled": False},
+    "runPolicy": {
+        "activeDeadlineSeconds": 3600,
+        "backoffLimit": 3,
+        "cleanPodPolicy": "Running",
+        "managedBy": "kubeflow.org/training-operator",
+        "onStall": "Report",
+        "progressDeadlineSeconds": 3600,
+        "restartMode": "Recreate",
+        "restartScope": "Replica",
+        "schedulingPolicy": {
+            "minAvailable": 2,
+            "minResources": {"cpu": 1},
+            "priorityClass": "high",
+            "queue": "queue-1",
+            "scheduleTimeoutSeconds": 60,
+        },
+        "suspend": False,
+        "ttlSecondsAfterFinished": 3600,
+    },
+    "successPolicy": "",
+    "tensorBoard": {
+        "env": [{"name": "ONE", "value": "1"}],
+        "image": "example.invalid/tensorboard:1",
+        "imagePullSecrets": [{"name": "secret"}],
+        "logDir": "/logs",
+        "nodeSelector": {"disk": "ssd"},
+        "resources": {"requests": {"cpu": "100m"}},
+        "securityContext": {"runAsUser": 1000},
+        "serviceAccountName": "board",
+        "serviceType": "ClusterIP",
+        "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
+        "volumes": [{"name": "logs", "emptyDir": {}}],
+    },
+    "tfReplicaSpecs": {
+        "PS": {
+            "replicas": 1,
+            "restartPolicy": "ExitCode",
+            "template": {"spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/ps:1"}]}},
+        },
+        "Worker": {"replicas": 2, "restartPolicy": "ExitCode", "template": _TEMPLATE},
+    },
+}
+"""A spec that has every field that the CRD describes; of replica types workers stand for all."""
+
+_OTHERS: dict[str, Any] = {
+    "activeDeadlineSeconds": 7200,
+    "minResources": {"memory": "1Gi"},
+    "cpu": "500m",
+    "logDir": "/logs/others",
+    "serviceType": "NodePort",
+    "mountPath": "/others",
+    "resources": {"requests": {"cpu": "200m"}},
+    "securityContext": {"runAsUser": 2000},
+    "volume": {"hostPath": {"path": "/others"}},
+    "nodeSelector": {"disk": "hdd"},
+    "restartPolicy": "OnFailure",
+    "minSucceededWorkers": 1,
+    "cleanPodPolicy": "All",
+    "network": "PerReplica",
+    "maxFailedWorkers": "50%",
+    "ssd": "hdd",
+}
+"""Other valid values, by the last name of a path, where the kind of value does not suggest one."""
+
+_WRONG_TYPE: dict[str, Any] = {"string": 7, "integer": "many", "boolean": "yes", "array": "list", "object": "object"}
+_ZERO: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "array": [], "object": {}}
+_ABSENT = object()
+
+
+def fields() -> list[str]:
+    """The path of every field that the CRD describes below `spec`, as people write it."""
+    return [_text(path) for path, _ in _fields()]
+
+
+def changes() -> Iterator[tuple[str, Edit, Json]]:
+    """Each field with what becomes of it, and the whole spec then. What can't be told from the present is left out."""
+    for path, schema in _fields():
+        for how, value in _values(path, schema):
+            changed = copy.deepcopy(WHOLE)
+            parent: Any = changed
+            for key in path[:-1]:
+                parent = parent[key]
+            if value is not _ABSENT:
+                parent[path[-1]] = value
+            else:
+                del parent[path[-1]]
+            if changed != WHOLE:
+                yield _text(path), how, changed
+
+
+def merge_patch(old: Any, new: Any) -> Any:
+    """The JSON merge patch that makes one of the other."""
+    if not isinstance(old, dict) or not isinstance(new, dict):
+        return new
+    patch = {name: merge_patch(old[name], new[name]) for name in new if name in old and old[name] != new[name]}
+    patch |= {name: value for name, value in new.items() if name not in old}
+    return patch | {name: None for name in old if name not in new}
+
+
+def _fields() -> Iterator[tuple[tuple[Key, ...], Json]]:
+    return _below(openapi_schema()["properties"]["spec"], (), WHOLE)
+
+
+def _below(schema: Json, path: tuple[Key, ...], value: Any) -> Iterator[tuple[tuple[Key, ...], Json]]:
+    members: dict[Key, Json] = {**schema.get("properties", {})}
+    rest = schema.get("additionalProperties")
+    if isinstance(rest, dict):
+        # Of a map the last member stands for all: workers.
+        members[list(value)[-1]] = rest
+    if "items" in schema:
+        members[0] = schema["items"]
+    for key, child in members.items():
+        yield (*path, key), child
+        yield from _below(child, (*path, key), value[key])
+
+
+def _text(path: tuple[Key, ...]) -> str:
+    return "spec" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
+
+
+def _values(path: tuple[Key, ...], schema: Json) -> Iterator[tuple[Edit, Any]]:
+    now: Any = WHOLE
+    for key in path:
+        now = now[key]
+    kind = str(schema.get("type", "integer"))
+    yield from ((Edit.OTHER, value) for value in _other(path[-1], kind, schema, now))
+    yield Edit.ZERO, _ZERO[kind]
+    yield Edit.AWAY, _ABSENT
+    yield Edit.TYPE, [True] if schema.get("x-kubernetes-int-or-string") else _WRONG_TYPE[kind]
+    if "minimum" in schema:
+        yield Edit.OUTSIDE, schema["minimum"] - 1
+    elif "enum" in schema:
+        yield Edit.OUTSIDE, "Nonsense"
+    elif "maxLength" in schema:
+        yield Edit.OUTSIDE, "/" + "x" * schema["maxLength"]
+
+
+def _other(key: Key, kind: str, schema: Json, now: Any) -> Iterator[Any]:
+    if str(key) in _OTHERS:
+        yield _OTHERS[str(key)]
+    elif "enum" in schema:
+        yield from [value for value in reversed(schema["enum"]) if value not in ("", now)][:1]
+    elif kind == "integer":
+        yield now + 1
+    elif kind == "boolean":
+        yield not now
+    elif kind == "string":
+        yield f"{now}2"

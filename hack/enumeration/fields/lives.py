@@ -1,0 +1,197 @@
+"""A job that is led into a state of its life, changed there, changed back, and compared with one created so."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from hack.enumeration.fields.changes import NAME, WHOLE, merge_patch
+from hack.enumeration.world.world import NAMESPACE, Scenario, World
+from hack.faults.plan.attachments import Attachments
+from hack.faults.plan.steps import Act, JobShape, Step
+from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.objects import decode_partial
+from tfoperator.operator.options import Options
+
+Json = dict[str, Any]
+
+_GANG = "coscheduler"
+_OPTIONS = Options(gang_scheduler_name=_GANG, exposed_tensorboards=True)
+_ATTACHMENTS = Attachments(gang=_GANG, tensorboards=True)
+_SHAPE = JobShape(NAME, {"PS": 1, "Worker": 2}, "ExitCode")
+_REST = 6
+_PAUSE = 6.0
+"""Seconds: after six of them the second check has come twice."""
+
+_CHANGING = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+_TOLD = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFields", "observedGeneration")
+_DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransitionTime", "clusterIP", "clusterIPs"}
+
+
+BY_DESIGN = {
+    "spec.runPolicy.suspend": "a TensorBoard stays while its job is suspended; a job created suspended has none yet",
+    "spec.runPolicy.activeDeadlineSeconds": "the job's status says which replicas had run before it ended",
+    "spec.runPolicy.schedulingPolicy.minResources": "a PodGroup keeps its size while no pod of its needs room",
+    "spec.tfReplicaSpecs.Worker.replicas": "pods tell of another number of replicas when they are made again",
+    "spec.tfReplicaSpecs.Worker.restartPolicy": "the operator goes by the new policy; kubelets by that of the pod",
+}
+"""Fields after whose change a job may differ from one that was created so, and why nothing need say it."""
+
+
+class Life(StrEnum):
+    """The states in which a job is changed."""
+
+    CREATED = "created"
+    RUNNING = "running"
+    RESTARTING = "restarting"
+    SUSPENDED = "suspended"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+
+
+class Outcome(StrEnum):
+    """What a change came to."""
+
+    NAMED = "refused, with the field's name"
+    UNNAMED = "refused without the field's name"
+    SAME = "as created so"
+    SAID = "not as created so, and said"
+    DESIGNED = "not as created so, by design"
+    SILENT = "not as created so, and nothing says it"
+    IMPOSSIBLE = "accepted, but can't be created so"
+
+
+@dataclass(frozen=True)
+class Changed:
+    """One change: its outcome, what the operator said after it, what differs, and what changing it back left."""
+
+    outcome: Outcome
+    said: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+class Refused(Exception):
+    """The API server takes no such job, and says why."""
+
+
+class _Lived(World):
+    """A job from its creation into a state of its life."""
+
+    def __init__(self, spec: Json, life: Life) -> None:
+        super().__init__(Scenario("fields", (_SHAPE,), (), _OPTIONS, _ATTACHMENTS))
+        self._start(leads=True)
+        job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": NAME}, "spec": spec}
+        try:
+            self.client.create(TFJOBS, NAMESPACE, copy.deepcopy(job), decode_partial)
+        except KubeError as error:
+            raise Refused(str(error)) from error
+        self.run_for(2.5)
+        if life is not Life.CREATED:
+            self.go_on(2)
+        match life:
+            case Life.RESTARTING:
+                self._step(Act.FAIL, 137)
+            case Life.SUSPENDED:
+                self.change({"runPolicy": {"suspend": True}})
+                self.go_on(1)
+            case Life.FAILED:
+                for _ in range(2):
+                    self._step(Act.FAIL, 1)
+            case Life.SUCCEEDED:
+                self.go_on(2, succeed=True)
+
+    def _step(self, act: Act, code: int) -> None:
+        self.simulator.act(Step(0.0, act, 0, 0.99, code))
+        self.run_for(1.0)
+
+    def go_on(self, times: int = _REST, *, succeed: bool = False) -> None:
+        """Let kubelets and schedulers do their work."""
+        for _ in range(times):
+            self.simulator.make_progress(succeed=succeed)
+            self.run_for(_PAUSE)
+
+    def change(self, patch: Json) -> None:
+        """Change the spec. Raises KubeError."""
+        self.client.patch(TFJOBS, NAMESPACE, NAME, {"spec": patch}, decode_partial)
+
+    def told(self) -> list[str]:
+        """All that the operator has told so far."""
+        return [f"{reason}: {message}" for _, reason, message in self._operators[0].events.told]
+
+    def objects(self) -> dict[str, Json]:
+        """What there is, without what differs from one job to another of the same spec."""
+        kinds = ("TFJob", "Pod", "Service", *watched_kinds(_ATTACHMENTS))
+        found = (one for kind in kinds for one in self.recorder.current(kind))
+        # The pod of a TensorBoard is its Deployment's, whose controller is simulated and makes it once.
+        ours = (one for one in found if one["kind"] != "Pod" or TENSORBOARD_LABEL not in one["metadata"]["labels"])
+        return {f"{one['kind']} {one['metadata']['name']}": _plain(one) for one in ours}
+
+
+def _plain(obj: Json) -> Json:
+    data = _CHANGING.sub(b"*", msgspec.json.encode(_kept(obj)))
+    plain: Json = msgspec.json.decode(data)
+    return plain
+
+
+def _kept(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        if "conditions" in value:
+            true = {one["type"]: one.get("reason") for one in value["conditions"] if one["status"] == "True"}
+            return _kept({**{name: one for name, one in value.items() if name != "conditions"}, "true": true})
+        return {name: _kept(one) for name, one in value.items() if name not in _DROPPED}
+    return [_kept(one) for one in value] if isinstance(value, list) else value
+
+
+def differences(one: Any, other: Any, path: str = "") -> list[str]:
+    """The paths at which two values differ."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        names = {**one, **other}
+        return [found for name in names for found in differences(one.get(name), other.get(name), f"{path}.{name}")]
+    if isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+        pairs = zip(one, other, strict=True)
+        return [found for at, (a, b) in enumerate(pairs) for found in differences(a, b, f"{path}[{at}]")]
+    return [] if one == other else [path]
+
+
+def change(field: str, spec: Json, life: Life) -> Changed:
+    """Change a whole job into one of this spec in a state of its life, and back."""
+    world = _Lived(WHOLE, life)
+    heard = len(world.told())
+    last = field.rpartition(".")[2].rstrip("0123456789[]")
+    try:
+        world.change(merge_patch(WHOLE, spec))
+    except KubeError as error:
+        return Changed(Outcome.NAMED if last in str(error) else Outcome.UNNAMED, (str(error),))
+    world.go_on()
+    said = tuple(dict.fromkeys(world.told()[heard:]))
+    now = world.objects()
+    try:
+        created = _Lived(spec, life)
+    except Refused as error:
+        return Changed(Outcome.IMPOSSIBLE, (str(error),))
+    created.go_on()
+    differs = tuple(differences(now, created.objects()))
+    world.change(merge_patch(spec, WHOLE))
+    world.go_on()
+    unchanged = _Lived(WHOLE, life)
+    unchanged.go_on(2 * _REST)
+    left = tuple(differences(world.objects(), unchanged.objects()))
+    return Changed(_outcome(field, last, said, differs), said, differs, left)
+
+
+def _outcome(field: str, last: str, said: Sequence[str], differs: Sequence[str]) -> Outcome:
+    if not differs:
+        return Outcome.SAME
+    pods_alone = all(path.startswith(".Pod ") for path in differs)
+    if any(last in one or (pods_alone and one.startswith("TemplateChanged")) for one in said):
+        return Outcome.SAID
+    return Outcome.DESIGNED if any(field.startswith(one) for one in BY_DESIGN) else Outcome.SILENT
