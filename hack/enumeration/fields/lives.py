@@ -36,11 +36,17 @@ _TOLD = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFi
 _DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransitionTime", "clusterIP", "clusterIPs"}
 
 
+_SCALED = "pods tell of another number of replicas when they are made again"
+_ROOM = "a PodGroup keeps its size while no pod of its needs room"
 BY_DESIGN = {
-    "spec.runPolicy.suspend": "a TensorBoard stays while its job is suspended; a job created suspended has none yet",
     "spec.runPolicy.activeDeadlineSeconds": "the job's status says which replicas had run before it ended",
-    "spec.runPolicy.schedulingPolicy.minResources": "a PodGroup keeps its size while no pod of its needs room",
-    "spec.tfReplicaSpecs.Worker.replicas": "pods tell of another number of replicas when they are made again",
+    "spec.runPolicy.backoffLimit": "restarts that were made count against the new limit, and are in the status",
+    "spec.runPolicy.restartScope": "restarts that were made were of the scope of then, and are in the status",
+    "spec.runPolicy.schedulingPolicy.minResources": _ROOM,
+    "spec.runPolicy.schedulingPolicy.minResources.cpu": _ROOM,
+    "spec.runPolicy.suspend": "a TensorBoard stays while its job is suspended; a job created suspended has none yet",
+    "spec.tfReplicaSpecs.Worker": _SCALED,
+    "spec.tfReplicaSpecs.Worker.replicas": _SCALED,
     "spec.tfReplicaSpecs.Worker.restartPolicy": "the operator goes by the new policy; kubelets by that of the pod",
 }
 """Fields after whose change a job may differ from one that was created so, and why nothing need say it."""
@@ -166,11 +172,10 @@ def change(field: str, spec: Json, life: Life) -> Changed:
     """Change a whole job into one of this spec in a state of its life, and back."""
     world = _Lived(WHOLE, life)
     heard = len(world.told())
-    last = field.rpartition(".")[2].rstrip("0123456789[]")
     try:
         world.change(merge_patch(WHOLE, spec))
     except KubeError as error:
-        return Changed(Outcome.NAMED if last in str(error) else Outcome.UNNAMED, (str(error),))
+        return Changed(Outcome.NAMED if _last(field) in str(error) else Outcome.UNNAMED, (str(error),))
     world.go_on()
     said = tuple(dict.fromkeys(world.told()[heard:]))
     now = world.objects()
@@ -180,18 +185,26 @@ def change(field: str, spec: Json, life: Life) -> Changed:
         return Changed(Outcome.IMPOSSIBLE, (str(error),))
     created.go_on()
     differs = tuple(differences(now, created.objects()))
-    world.change(merge_patch(spec, WHOLE))
-    world.go_on()
     unchanged = _Lived(WHOLE, life)
     unchanged.go_on(2 * _REST)
-    left = tuple(differences(world.objects(), unchanged.objects()))
-    return Changed(_outcome(field, last, said, differs), said, differs, left)
+    try:
+        world.change(merge_patch(spec, WHOLE))
+        world.go_on()
+        left = tuple(differences(world.objects(), unchanged.objects()))
+    except KubeError as error:
+        left = (str(error),)
+    return Changed(_outcome(field, life, said, differs), said, differs, left)
 
 
-def _outcome(field: str, last: str, said: Sequence[str], differs: Sequence[str]) -> Outcome:
+def _outcome(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)
-    if any(last in one or (pods_alone and one.startswith("TemplateChanged")) for one in said):
+    if any(_last(field) in one or (pods_alone and one.startswith("TemplateChanged")) for one in said):
         return Outcome.SAID
-    return Outcome.DESIGNED if any(field.startswith(one) for one in BY_DESIGN) else Outcome.SILENT
+    ended = life in (Life.SUCCEEDED, Life.FAILED) and pods_alone  # whose pods stay as they were made
+    return Outcome.DESIGNED if ended or field in BY_DESIGN else Outcome.SILENT
+
+
+def _last(field: str) -> str:
+    return field.rpartition(".")[2].rstrip("0123456789[]")
