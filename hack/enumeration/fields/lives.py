@@ -38,7 +38,11 @@ _DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransit
 
 _SCALED = "pods tell of another number of replicas when they are made again"
 _ROOM = "a PodGroup keeps its size while no pod of its needs room"
+_ENDED = "a job that has ended stays so, and what its end has deleted is not made again"
 BY_DESIGN = {
+    "spec.maxFailedWorkers": _ENDED,
+    "spec.minSucceededWorkers": _ENDED,
+    "spec.runPolicy.cleanPodPolicy": _ENDED,
     "spec.runPolicy.activeDeadlineSeconds": "the job's status says which replicas had run before it ended",
     "spec.runPolicy.backoffLimit": "restarts that were made count against the new limit, and are in the status",
     "spec.runPolicy.restartScope": "restarts that were made were of the scope of then, and are in the status",
