@@ -75,7 +75,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path) -> int:
-    """Explore one after the other, as long as there is time; the table is written after each."""
+    """Explore one after the other, as long as there is time; the table is written after each.
+
+    Paths that went on otherwise than a known one are told, and no error: times that a state does not show may decide.
+    """
     end = time.monotonic() + seconds
     found: list[Explored] = []
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,7 +90,7 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
                 print("\n".join(counterexamples(found[-1])))
     print(states_table(found))
     print(f"{len(settings) - len(found)} of {len(settings)} jobs were not begun")
-    return 1 if any(one.violations or one.differing for one in found) else 0
+    return 1 if any(one.violations for one in found) else 0
 
 
 def _change_fields(jobs: int) -> int:
