@@ -16,6 +16,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
@@ -28,9 +29,10 @@ from hack.faults.injection.injector import EventFault, FaultInjector, Request, R
 from hack.faults.injection.servers import SPEED
 from hack.faults.plan.scenario import make_scenario
 from hack.faults.plan.steps import Act, Profile, Step
+from tfoperator.kube import verbs
 from tfoperator.kube.errors import KubeError, Status, TransportError, error_from_status
 from tfoperator.kube.resources import Resource
-from tfoperator.operator.options import Options
+from tfoperator.operator.options.settings import Options
 
 T = TypeVar("T")
 
@@ -50,6 +52,13 @@ _BEFORE = {
     RequestFault.TOO_MANY: (429, "TooManyRequests"),
     RequestFault.INTERNAL: (500, "InternalError"),
     RequestFault.UNAVAILABLE: (503, "ServiceUnavailable"),
+}
+_METHODS = {
+    verbs.Lookup: "GET",
+    verbs.Creation: "POST",
+    verbs.Replacement: "PUT",
+    verbs.Change: "PATCH",
+    verbs.Deletion: "DELETE",
 }
 _AFTER = {RequestFault.INTERNAL_AFTER: (500, "InternalError"), RequestFault.TIMEOUT_AFTER: (504, "Timeout")}
 
@@ -130,32 +139,13 @@ class _FaultyClient(DirectClient):
         self._world = world
         self._who = who
 
-    def get(self, resource: Resource, namespace: str, name: str, decode: Any) -> Any:
-        return self._faulty(
-            "GET", resource, name, lambda: super(_FaultyClient, self).get(resource, namespace, name, decode)
-        )
+    def make(self, request: verbs.Request, decode: verbs.Decoder[T]) -> T:
+        name, subresource = (str(getattr(request, field, "")) for field in ("name", "subresource"))
+        act = partial(super().make, request, decode)
+        return self._faulty(_METHODS[type(request)], request.resource, name, act, subresource)
 
     def list(self, resource: Resource, *arguments: Any, **options: Any) -> Any:
-        return self._faulty(
-            "GET", resource, "", lambda: super(_FaultyClient, self).list(resource, *arguments, **options)
-        )
-
-    def create(self, resource: Resource, *arguments: Any) -> Any:
-        return self._faulty("POST", resource, "", lambda: super(_FaultyClient, self).create(resource, *arguments))
-
-    def patch(self, resource: Resource, namespace: str, name: str, *arguments: Any, **options: Any) -> Any:
-        return self._faulty(
-            "PATCH",
-            resource,
-            name,
-            lambda: super(_FaultyClient, self).patch(resource, namespace, name, *arguments, **options),
-            options.get("subresource", ""),
-        )
-
-    def delete(self, resource: Resource, namespace: str, name: str, **options: Any) -> None:
-        self._faulty(
-            "DELETE", resource, name, lambda: super(_FaultyClient, self).delete(resource, namespace, name, **options)
-        )
+        return self._faulty("GET", resource, "", partial(super().list, resource, *arguments, **options))
 
     def _faulty(self, method: str, resource: Resource, name: str, act: Callable[[], T], subresource: str = "") -> T:
         world = self._world

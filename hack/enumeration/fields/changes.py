@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Any
 
-from tfoperator.api.schema import openapi_schema
+from tfoperator.api.schema.crd import openapi_schema
 
 Json = dict[str, Any]
 Key = str | int

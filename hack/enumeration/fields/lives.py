@@ -19,7 +19,7 @@ from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import decode_partial
-from tfoperator.operator.options import Options
+from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]
 

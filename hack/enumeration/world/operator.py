@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
@@ -24,10 +24,6 @@ from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.list_watch import ListWatch
-from tfoperator.kube.options import EVERYTHING, Selection
-from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Decoder
 from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import plan_options
@@ -73,14 +69,6 @@ class ToldClient(DirectClient):
         super().__init__(server)
         self._before = before
         self._after = after
-        self.decoders: dict[tuple[Resource, Selection], Decoder[Any]] = {}
-
-    def list_watch(
-        self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
-    ) -> ListWatch[T]:
-        """As the server's, and note what a cache decodes with."""
-        self.decoders[resource, selection] = decode
-        return super().list_watch(resource, namespace, decode, selection)
 
     def around_write(self, write: Callable[[], Written]) -> Written:
         """Carry out a write, and tell of it."""

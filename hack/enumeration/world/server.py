@@ -120,6 +120,8 @@ class DirectClient(ApiClient):
     def __init__(self, server: SimulatedServer) -> None:
         self._server = server
         self._registry = server.registry
+        self.decoders: dict[tuple[Resource, Selection], Decoder[Any]] = {}
+        """What the caches of each collection decode its objects with."""
 
     def around_write(self, write: Callable[[], Written]) -> Written:
         """Carry out a write. Subclasses do something before or after it."""
@@ -231,6 +233,7 @@ class DirectClient(ApiClient):
         selection: Selection = EVERYTHING,
     ) -> ListWatch[T]:
         """A ListerWatcher, whose selection the feed of a cache reads."""
+        self.decoders[resource, selection] = decode
         return ListWatch(self, resource, namespace, decode, selection)
 
     # Inside.
