@@ -45,7 +45,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 @pytest.fixture
 def world(served: Served, tmp_path: Path) -> Iterator[ServedWorld]:
-    with no_threads_left():
+    with no_threads_left(but=("apiserver-log",)):  # a pool of the server, which stays
         world = ServedWorld(served, tmp_path)
         yield world
         world.logs.end_all()

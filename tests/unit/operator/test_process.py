@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import signal
 import socket
 import subprocess
@@ -27,6 +28,17 @@ FORBIDDEN = (
     "tfoperator.cli", "tfoperator.local", "tfoperator.sdk", "tfoperator.servers.webhook", "tfoperator.api.conversion",
     "typer", "rich", "aiohttp", "jsonschema", "cryptography",
 )  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def root_logger() -> Iterator[None]:
+    """The process logs by one handler of its own; the next tests are to have none of it."""
+    root = logging.getLogger()
+    before, level = set(root.handlers), root.level
+    yield
+    root.handlers[:] = [one for one in root.handlers if one in before]
+    root.setLevel(level)
+    logging.captureWarnings(False)
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tests.support.stage import Stage, moment, train
 from tests.support.visitor import WITHIN, Visitor, World, until
+from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
 from tfoperator.report import Curves
@@ -273,7 +274,7 @@ def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> Non
         after = Stage()
         train(after)
         curves = Curves()
-        curves.add({"step": 1, "metrics": [{"name": "loss", "value": "0.5"}]}, datetime.now(UTC))
+        curves.add(TrainingProgress(step=1, metrics=(Metric("loss", "0.5"),)), datetime.now(UTC))
         (kept,) = [one["metadata"]["uid"] for one in after.objects(TFJOBS, "default")]
         world.server.show_ended(cast(Any, after), {kept: curves})
         list(lines)  # ends, so that the page asks again

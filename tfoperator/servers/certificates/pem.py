@@ -169,7 +169,7 @@ def _pair(certificate: x509.Certificate, key: ec.EllipticCurvePrivateKey) -> Key
 def _certificate(pem: bytes) -> x509.Certificate:
     try:
         return x509.load_pem_x509_certificate(pem)
-    except ValueError:
+    except (ValueError, x509.InvalidVersion):
         raise CertificateError("there is no certificate in PEM form") from None
 
 

@@ -92,6 +92,7 @@ def test_what_does_not_make_a_keyring_is_refused(keyring: Keyring, change: dict[
 @settings(max_examples=200, deadline=None)
 @example(name="ca.crt", cut=264, put=b"/")  # in the identifier of the public key's algorithm
 @example(name="tls.crt", cut=261, put=b"/")
+@example(name="tls.crt", cut=44, put=b"a")  # in the version
 @example(name="ca.crt", cut=767, put=b"AA")  # in an authority's signature of itself
 @given(name=st.sampled_from(["tls.crt", "tls.key", "ca.crt", "next-ca.key"]), cut=st.integers(0, 900), put=st.binary())
 def test_spoilt_bytes_are_refused_or_change_nothing(keyring: Keyring, name: str, cut: int, put: bytes) -> None:
