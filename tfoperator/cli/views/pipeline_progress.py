@@ -16,12 +16,11 @@ from tfoperator.base.controlchars import printable, without_controls
 from tfoperator.cli.terminal.output import note, state_colour, uses_colour
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.views.pipelines import view_text
+from tfoperator.pipeline import Listener, StepView
 
 if TYPE_CHECKING:
     from rich.live import Live
     from rich.tree import Tree
-
-    from tfoperator.pipeline import StepView
 
 _DRAW_PERIOD = 0.5  # seconds between two drawings of the tree, whose times grow
 _STOP_SECONDS = 10.0
@@ -36,8 +35,8 @@ _MARKS = {
 }
 
 
-class RunDisplay:
-    """A `Listener`; a context manager, for one run. Logs go to standard output or, without, only to their files."""
+class RunDisplay(Listener):
+    """A context manager, for one run. Logs go to standard output or, without, only to their files."""
 
     def __init__(self, *, logs_to_stdout: bool) -> None:
         self._stream = FragileStream(sys.stdout)

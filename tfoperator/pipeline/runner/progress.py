@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
 
 import msgspec
 
@@ -41,30 +40,17 @@ class StepView(msgspec.Struct, frozen=True):
     message: str = ""
 
 
-class Listener(Protocol):
-    """Is notified about a run. `step` is called in the thread that runs the pipeline, the others in any."""
+class Listener:
+    """Is notified about a run, and does nothing here: steps' logs are in files in any case. Override what you need.
+
+    `step` is called in the thread that runs the pipeline, the others in any.
+    """
 
     def step(self, view: StepView) -> None:
         """Handle a changed step."""
-        ...
 
     def log(self, step: str, line: str) -> None:
         """Handle a log line of a step."""
-        ...
 
     def tell(self, step: str, message: str) -> None:
         """Handle a message of a step's launcher, or with "" of the runner itself."""
-        ...
-
-
-class Silent:
-    """A listener that does nothing: steps' logs are in files in any case."""
-
-    def step(self, view: StepView) -> None:
-        """See `Listener`."""
-
-    def log(self, step: str, line: str) -> None:
-        """See `Listener`."""
-
-    def tell(self, step: str, message: str) -> None:
-        """See `Listener`."""

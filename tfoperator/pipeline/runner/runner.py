@@ -27,7 +27,7 @@ from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
 from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
-from tfoperator.pipeline.runner.progress import Listener, Silent, StepState, StepView
+from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.runner.run_records import (
     PipelineCancelled,
     PipelineFailed,
@@ -90,7 +90,7 @@ class PipelineRunner:
         self._chooser = LocalComponentRunner(launchers, platform_configs)
         self._place = home
         self._context = context or LaunchContext()
-        self._listener = listener or Silent()
+        self._listener = listener or Listener()
         self._lease_seconds = lease_seconds
         self._scheduler = Scheduler(parallel, self._listener)
 
