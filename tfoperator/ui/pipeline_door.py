@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from tfoperator.ui.pipelines import PipelinePages
+    from tfoperator.ui.pipelines.pages import PipelinePages
     from tfoperator.ui.pipelines.views import FindJob
 
 
@@ -41,6 +41,6 @@ class PipelineDoor:
         if not there or find_spec("sqlalchemy") is None:
             return None
         from tfoperator.pipeline import open_home
-        from tfoperator.ui.pipelines import PipelinePages
+        from tfoperator.ui.pipelines.pages import PipelinePages
 
         return PipelinePages(open_home(home), self._find_job)

@@ -1,9 +1,9 @@
-"""The interface of pipelines for the page's server."""
+"""The page's streams of runs: lines of JSON, first the present state, then changes; and artifacts."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any, TypeVar
@@ -11,14 +11,15 @@ from typing import Any, TypeVar
 from tfoperator.pipeline import Home
 from tfoperator.ui.pipelines.board import RunBoard
 from tfoperator.ui.pipelines.reading import log_tail, read_artifact, read_run
-from tfoperator.ui.pipelines.streams import log_lines, run_list, run_parts
 from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, step_rows
-from tfoperator.ui.problems import NotThere
-from tfoperator.ui.streaming import Put, merged
+from tfoperator.ui.problems import CannotRead, NotThere
+from tfoperator.ui.streaming import HEARTBEAT, Put, encode, encode_status, merged, next_changes
 
 T = TypeVar("T")
 
 _READERS = 4
+_LOG_PAUSE = 0.5
+"""Seconds between two reads at the end of a log."""
 
 
 class PipelinePages:
@@ -48,16 +49,29 @@ class PipelinePages:
         self._readers.shutdown(wait=True, cancel_futures=True)
         self._home.close()
 
-    def runs(self) -> AsyncGenerator[bytes, None]:
-        """Yield the list, as it changes."""
-        self._board.start()
-        return run_list(self._board)
+    async def runs(self) -> AsyncGenerator[bytes, None]:
+        """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
+        board = self._board
+        board.start()
+        listener = board.listeners.listen(asyncio.get_running_loop())
+        try:
+            known: dict[str, Any] = {}
+            while True:
+                status, rows = board.status, board.rows
+                changed = [row for key, row in rows.items() if known.get(key) != row]
+                gone = [key for key in known if key not in rows]
+                if changed or gone:
+                    yield encode({"runs": changed, "gone": gone})
+                known = dict(rows)
+                yield encode_status(status)
+                await next_changes(listener)
+        finally:
+            board.listeners.unlisten(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
-        """Yield one run during its progress, with the log of a step if one is named."""
+        """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
         self._board.start()
-        parts, pause = partial(self._in_thread, self._parts, run_id), self._home.look_seconds
-        producers = [lambda put: run_parts(self._board, run_id, parts, put, pause=pause)]
+        producers = [lambda put: self._parts(run_id, put)]
         if step:
             producers.append(lambda put: self._log(run_id, step, tail_lines, put))
         return merged(producers)
@@ -68,22 +82,60 @@ class PipelinePages:
             raise NotThere("an artifact's id is a number")
         return artifact_detail(read_artifact(self._home, int(number)))
 
-    def _parts(self, run_id: str) -> Mapping[str, Any]:
+    async def _parts(self, run_id: str, put: Put) -> None:
+        """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""
+        listeners = self._board.listeners
+        listener = listeners.listen(asyncio.get_running_loop())
+        sent: dict[str, bytes] = {}
+        try:
+            while True:
+                problems: dict[str, str] = {}
+                parts: dict[str, Any] = {}
+                pause = HEARTBEAT
+                try:
+                    parts = await self._in_thread(self._read, run_id)
+                    pause = self._home.look_seconds if parts["run"]["state"] == "running" else HEARTBEAT
+                except NotThere:
+                    parts = {"run": None}
+                except CannotRead as error:
+                    problems["pipelines"] = str(error)
+                for name, value in parts.items():
+                    line = encode({name: value})
+                    if sent.get(name) != line:
+                        sent[name] = line
+                        await put(line)
+                await put(encode_status({"synced": True, "problems": problems}))
+                while True:
+                    changed = await next_changes(listener, pause)
+                    if not changed or changed & {run_id, ""}:
+                        break
+        finally:
+            listeners.unlisten(listener)
+
+    def _read(self, run_id: str) -> dict[str, Any]:
         facts = read_run(self._home, run_id)
-        return {
-            "run": run_detail(facts),
-            "steps": step_rows(facts, self._find_job),
-            "goesOn": facts.run.state == "running",
-        }
+        return {"run": run_detail(facts), "steps": step_rows(facts, self._find_job)}
 
     async def _log(self, run_id: str, step: str, tail_lines: int, put: Put) -> None:
+        """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
         try:
             facts = await self._in_thread(read_run, self._home, run_id)
             tail = log_tail(self._home, facts.run, step, tail_lines)
         except NotThere:
             await asyncio.Event().wait()  # the other producer reports it, until the page leaves
             return
-        await log_lines(step, tail, self._in_thread, put)
+        try:
+            while True:
+                piece = await self._in_thread(tail.read)
+                if piece.lines or piece.afresh:
+                    await put(encode({"log": {"step": step, "lines": piece.lines, "afresh": piece.afresh}}))
+                else:
+                    await asyncio.sleep(_LOG_PAUSE)
+        except CannotRead as error:
+            await put(encode({"log": {"step": step, "problem": str(error)}}))
+            await asyncio.Event().wait()  # the rest of the page continues
+        finally:
+            tail.close()
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(call, *arguments))

@@ -11,7 +11,7 @@ from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
 from tfoperator.pipeline.home import names_files
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
-from tfoperator.ui.pipelines.step_log import LogTail, StepLogTail
+from tfoperator.ui.pipelines.step_log import StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 
 
@@ -60,7 +60,7 @@ def read_artifact(home: Home, number: int) -> ArtifactFacts:
             raise CannotRead(str(error)) from error
 
 
-def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> LogTail:
+def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> StepLogTail:
     """Follow a step's log. Raises NotThere for unknown steps of this run, or paths that lead elsewhere."""
     if step not in run.steps or not names_files(run.id, step):
         raise NotThere(f"run {run.id} has no step {step!r}")

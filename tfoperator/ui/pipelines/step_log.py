@@ -6,7 +6,6 @@ import os
 import stat
 import threading
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
 
@@ -25,27 +24,8 @@ class LogPiece(msgspec.Struct, frozen=True):
     afresh: bool = False
 
 
-class LogTail(Protocol):
-    """The lines of a log that another process writes. `read` from one thread at a time, `close` from any."""
-
-    @property
-    def pause(self) -> float:
-        """Seconds between two reads at the end of a log."""
-        ...
-
-    def read(self) -> LogPiece:
-        """Return the lines since the last call, at most a piece; nothing at the end. Raises CannotRead."""
-        ...
-
-    def close(self) -> None:
-        """Stop reading. Idempotent."""
-        ...
-
-
 class StepLogTail:
-    """A `LogTail` of a file."""
-
-    pause = 0.5
+    """The lines of a log that another process writes. `read` from one thread at a time, `close` from any."""
 
     def __init__(self, path: Path, *, tail_lines: int) -> None:
         self._path = path
