@@ -6,7 +6,8 @@ import abc
 import copy
 import logging
 import threading
-from contextlib import closing
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -38,56 +39,6 @@ _decode = decoder(PartialObject)
 
 class Gone(msgspec.Struct, frozen=True):
     """The object does not exist, or not any more."""
-
-
-class ObjectFollower(Generic[V]):
-    """A context manager: it follows while entered; at the exit its thread ends.
-
-    `mailbox` receives the object at each change, `Gone`, or the KubeError of a refusal.
-    """
-
-    def __init__(
-        self,
-        client: Client,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        uid: str,
-        decode: Decoder[V],
-        mailbox: Mailbox[object],
-    ) -> None:
-        """`uid` "" means any object of the name."""
-        self._uid = uid
-        self._mailbox = mailbox
-        self._follower = Follower(client, resource, namespace, decode, by_name(name))
-        self._thread = threading.Thread(target=self._run, name=f"follow-{name}", daemon=True)
-
-    def __enter__(self) -> ObjectFollower[V]:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._follower.close()
-        self._thread.join(10.0)
-
-    def _run(self) -> None:
-        seen = False
-        try:
-            with closing(iter(self._follower)) as changes:
-                for change in changes:
-                    if change.type is WatchEventType.BOOKMARK:
-                        if not seen:  # the first list is complete
-                            self._mailbox.put(Gone())
-                        continue
-                    one = change.object
-                    if one is None or (self._uid and one.metadata.uid != self._uid):
-                        continue
-                    seen = True
-                    self._mailbox.put(one)
-                    if change.type is WatchEventType.DELETED:
-                        self._mailbox.put(Gone())
-        except KubeError as error:
-            self._mailbox.put(error)
 
 
 class ObjectWait(Protocol[W]):
@@ -164,16 +115,13 @@ class ObjectBackend(abc.ABC, Generic[V]):
 
         Not by tenacity: failures are counted from the last time that something was heard of the object.
         """
-        launch, calls = self.launch, self.calls
+        launch = self.launch
         self._mailbox = Mailbox(launch.context.clock)
         wait = self._begin_wait(name, uid)
         failures = 0
         try:
             while True:
-                follow = ObjectFollower(
-                    calls.client, self._resource, calls.namespace, name, uid, self._decode, self._mailbox
-                )
-                with follow:
+                with self._following(name, uid):
                     outcome, heard = self._watch(wait, name)
                 if isinstance(outcome, ContainerEnd):
                     break
@@ -230,6 +178,36 @@ class ObjectBackend(abc.ABC, Generic[V]):
         """See `container.Backend`."""
         self._mailbox.put(None)
 
+    @contextmanager
+    def _following(self, name: str, uid: str) -> Iterator[None]:
+        """Have a thread put the object into the mailbox at each change, `Gone`, or the KubeError of a refusal."""
+        follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._decode, by_name(name))
+        mailbox = self._mailbox
+
+        def follow() -> None:
+            seen = False
+            try:
+                with closing(iter(follower)) as changes:
+                    for change in changes:
+                        one = change.object
+                        if one is not None and uid in ("", one.metadata.uid):
+                            seen = True
+                            mailbox.put(one)
+                            if change.type is WatchEventType.DELETED:
+                                mailbox.put(Gone())
+                        elif change.type is WatchEventType.BOOKMARK and not seen:  # the first list is complete
+                            mailbox.put(Gone())
+            except KubeError as error:
+                mailbox.put(error)
+
+        thread = threading.Thread(target=follow, name=f"follow-{name}", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            follower.close()
+            thread.join(10.0)
+
     def _watch(self, wait: ObjectWait[V], name: str) -> tuple[ContainerEnd | KubeError, bool]:
         """Process messages until the container's end or an API failure; return it, and whether a state came before."""
         heard = False
@@ -249,25 +227,17 @@ class ObjectBackend(abc.ABC, Generic[V]):
             wait.check_deadline()
 
     def _wait_until_gone(self, name: str, uid: str) -> None:
-        calls, what = self.calls, self._shown(name)
-        follower = Follower(
-            calls.client,
-            self._resource,
-            calls.namespace,
-            _decode,
-            by_name(name),
-            deadline=self.launch.context.clock.monotonic() + self._grace + _BEYOND_GRACE,
-        )
-        there = False
-        try:
-            with closing(iter(follower)) as changes:
-                for change in changes:
-                    if change.type is WatchEventType.DELETED or (change.type is WatchEventType.BOOKMARK and not there):
+        clock, what = self.launch.context.clock, self._shown(name)
+        self._mailbox = Mailbox(clock)
+        deadline = clock.monotonic() + self._grace + _BEYOND_GRACE
+        with self._following(name, uid):
+            while clock.monotonic() < deadline:
+                match self._mailbox.take(deadline):
+                    case Gone():
                         return
-                    there = there or (change.object is not None and uid in ("", change.object.metadata.uid))
-        except KubeError as error:
-            logger.warning("whether %s is gone can't be seen: %s", what, error)
-            return
+                    case KubeError() as error:
+                        logger.warning("whether %s is gone can't be seen: %s", what, error)
+                        return
         logger.warning("%s is still there although it was deleted", what)
 
     def _shown(self, name: str) -> str:
