@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import tempfile
 import threading
 from contextlib import AbstractContextManager, ExitStack, nullcontext
@@ -10,12 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from tfoperator.base.clock import Clock
-from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.launcher import ComponentError, WorkDirectoryError
-from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper
+from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.record import RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home
 from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.local_paths import local_path
@@ -80,14 +76,6 @@ class DatabaseHome(Home):
         """See `Home`."""
         with self.reading() as store:
             return store.database.wait(self.look_seconds)
-
-    def launch_record(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
-        """See `Home`."""
-        data = store.launch(run_id, step)
-        try:
-            return None if data is None else msgspec.convert(json.loads(data), LaunchRecord)
-        except UNDECODABLE as error:
-            raise WorkDirectoryError(f"{self}: the record of {run_id}'s {step} can't be read: {error}") from error
 
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper:
         """See `Home`: the record is a row, which only the holder of the lease can write."""

@@ -143,15 +143,15 @@ class Home:
         """Wait for a write, where one is notified; return the seconds until the next look. From one thread."""
         return self.look_seconds
 
-    def launch_record(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
-        """Return the record of a step's launch, None if there is none. Raises LauncherError if it can't be read."""
-        del store
-        return WorkDirectory(self.step_folder(run_id, step)).load()
+    def known_launch(self, store: MetadataStore, run: RunRecord, step: str) -> LaunchRecord | None:
+        """Return the record of a step's launch, None if there is none, or it can't be read.
 
-    def known_launch(self, store: MetadataStore, run_id: str, step: str) -> LaunchRecord | None:
-        """Return the same; None, too, if it can't be read. Both names are untrusted: a writer of the store set them."""
+        The names of run and step are untrusted: a writer of the store set them.
+        """
+        if not names_files(run.id, step):
+            return None
         try:
-            return self.launch_record(store, run_id, step) if names_files(run_id, step) else None
+            return WorkDirectory(self.step_folder(run.id, step), self.keeper(store, run, step)).load()
         except LauncherError:
             return None
 

@@ -41,7 +41,7 @@ def read_run(home: Home, run_id: str) -> PipelineRunFacts:
             executions = store.executions(run_id)
             numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
             makers = store.makers(sorted(numbers))
-            known = {step: home.known_launch(store, run.id, step) for step in run.steps}
+            known = {step: home.known_launch(store, run, step) for step in run.steps}
         except StoreError as error:
             raise CannotRead(str(error)) from error
     launches = {step: launch for step, launch in known.items() if launch is not None}

@@ -47,7 +47,7 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
         found = place.find(store, run)
         known, owner = store.executions(found.id), place.owner(found)
         under_way = [step for step in found.steps if step in known and known[step].state == "RUNNING"]
-        launches = {step: one for step in under_way if (one := place.known_launch(store, found.id, step)) is not None}
+        launches = {step: one for step in under_way if (one := place.known_launch(store, found, step)) is not None}
     if output is ReportFormat.JSON:
         print_object(run_report(found, known, owner, launches), output)
         return
