@@ -47,7 +47,7 @@ from tfoperator.launcher.core.runner import (
     LocalComponentRunner,
     named_launcher,
 )
-from tfoperator.launcher.platforms.docker import DockerComponentLauncher, DockerPlatformConfig
+from tfoperator.launcher.platforms.docker.launcher import DockerComponentLauncher, DockerPlatformConfig
 from tfoperator.launcher.platforms.in_process import InProcessComponentLauncher
 from tfoperator.launcher.platforms.kubernetes.config import KubernetesPodPlatformConfig, Pod
 from tfoperator.launcher.platforms.kubernetes.launcher import KubernetesPodComponentLauncher

@@ -31,7 +31,7 @@ from tfoperator.launcher.core.component import (
     PlatformConfig,
 )
 from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
-from tfoperator.launcher.platforms.docker import DockerPlatformConfig
+from tfoperator.launcher.platforms.docker.launcher import DockerPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.config import KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.process import ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig

@@ -3,7 +3,3 @@
 `client.py` reaches the engine through docker-py, `backend.py` creates, follows and removes a container, and
 `launcher.py` turns a component and its config into the call for that.
 """
-
-from tfoperator.launcher.platforms.docker.launcher import DockerComponentLauncher, DockerPlatformConfig
-
-__all__ = ["DockerComponentLauncher", "DockerPlatformConfig"]
