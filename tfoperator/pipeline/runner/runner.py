@@ -5,7 +5,8 @@ from __future__ import annotations
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -91,6 +92,7 @@ class PipelineRunner:
         self._place = home
         self._context = context or LaunchContext()
         self._listener = listener or Listener()
+        self._tell = partial(self._listener.tell, "")
         self._lease_seconds = lease_seconds
         self._scheduler = Scheduler(parallel, self._listener)
 
@@ -115,11 +117,7 @@ class PipelineRunner:
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
         graph = _absolute(graph_of(pipeline))
-        with ExitStack() as stack:
-            home = open_home(self._place)
-            stack.callback(home.close)
-            store = home.store()
-            stack.callback(store.close)
+        with closing(open_home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id:
                 check_run_id(run_id)
                 resume = run_id if store.run(run_id) is not None else resume
@@ -153,19 +151,16 @@ class PipelineRunner:
             return self._conclude(store, run, launches, views)
 
     def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
-        return stop_dead_runs(home, store, self._context, lambda text: self._listener.tell("", text), but=run.id)
+        return stop_dead_runs(home, store, self._context, self._tell, but=run.id)
 
     def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
-        def tell(text: str) -> None:
-            self._listener.tell("", text)
-
         try:
             return home.lock(
                 store,
                 run.id,
                 self._context.clock,
                 wait=True,
-                tell=tell,
+                tell=self._tell,
                 stop=self._scheduler.cancelled,
                 seconds=self._lease_seconds,
             )
@@ -197,12 +192,9 @@ class PipelineRunner:
         check_fixed(graph)
         if step not in (known := [one.name for one in graph.steps]):
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
-        with ExitStack() as stack:
-            home = open_home(self._place)
-            stack.callback(home.close)
+        with closing(open_home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
-            store = home.store()
-            stack.callback(store.close)
+            store = stack.enter_context(home.store())
             ownership = stack.enter_context(home.lock_step(store, run_id, step, self._context.clock, wait=True))
             begun = store.run(run_id)
             if begun is not None:

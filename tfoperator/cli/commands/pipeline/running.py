@@ -25,6 +25,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     RunArgument,
     in_words,
     opened,
+    patterned,
 )
 from tfoperator.cli.page import pipeline_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
@@ -100,8 +101,8 @@ def run(
             "run_id": run_id,
             "source": str(Path(file).absolute()),
             "parameters": loaded.parameters,
+            "place": cluster.place(),
         }
-        options["place"] = cluster.place()
         page = pipeline_page(home, 0, lambda url: note(f"the page, for one browser: {url}")) if ui else nullcontext()
         with page:
             code, result = _run(runner, display, loaded, options)
@@ -123,8 +124,6 @@ def stop(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Stop what a run has left whose runner has died. A runner that lives is stopped by SIGTERM or Ctrl-C."""
-    from tfoperator.cli.commands.pipeline.opening import patterned
-
     with opened(home) as (place, store):
         from tfoperator.pipeline import stop_run
 

@@ -25,6 +25,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     ParamOption,
     RunArgument,
     in_words,
+    patterned,
 )
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
@@ -100,8 +101,6 @@ def finish(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
-    from tfoperator.cli.commands.pipeline.opening import patterned
-
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.pipeline import NoSuchRun, finish_run, open_home
 
