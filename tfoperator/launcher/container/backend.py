@@ -13,7 +13,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Protocol
 
 from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.launcher.core.context import LaunchContext
@@ -28,9 +28,6 @@ LAUNCH_LABEL = "tfoperator.launcher/run"
 _MAX_NAME = 40
 """Characters of the component's name in the names of objects: with run, attempt, and a TFJob's replica type and
 index, a label's 63 suffice."""
-
-
-T = TypeVar("T")
 
 
 logger = logging.getLogger(__name__)
@@ -127,21 +124,26 @@ class LogForwarder:
             self._keep(self._reader.position)
 
 
-class Mailbox(Generic[T]):
+class Mailbox:
     """Thread-safe; unbounded, since senders must never block."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._arrived = threading.Condition()  # guards _items
-        self._items: deque[T] = deque()
+        self._items: deque[object] = deque()
 
-    def put(self, item: T) -> None:
-        """Add a message."""
+    def put(self, item: object) -> None:
+        """Add a message; None only wakes who waits for one."""
         with self._arrived:
             self._items.append(item)
             self._arrived.notify_all()
 
-    def take(self, deadline: float | None = None) -> T | None:
+    def clear(self) -> None:
+        """Drop all messages: those of an earlier wait."""
+        with self._arrived:
+            self._items.clear()
+
+    def take(self, deadline: float | None = None) -> Any:
         """Return the oldest message; None if there is none until `deadline` (on `monotonic()`; None: wait for ever)."""
         with self._arrived:
             while not self._items:
@@ -156,13 +158,17 @@ class NeverStarted(PermanentFailure):
 
 @dataclass(frozen=True)
 class Launch:
-    """The launch of a backend. `run` is the value of LAUNCH_LABEL; `cancelled` is set from any thread."""
+    """The launch of a backend. `run` is the value of LAUNCH_LABEL; `cancelled` is set from any thread.
+
+    What a backend waits for comes into `mailbox`. It is woken when the launch is cancelled.
+    """
 
     component: str
     run: str
     context: LaunchContext
     cancelled: StopSignal
     work: WorkDirectory
+    mailbox: Mailbox
     # Held during the output of a line: each log has a thread, and lines must not be interleaved.
     _telling: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
@@ -192,7 +198,7 @@ class Launch:
 
 
 class Backend(Protocol):
-    """One platform, connected, for one launch. `wake` from any thread, the rest from one."""
+    """One platform, connected, for one launch. For one thread."""
 
     def create(self, name: str) -> str:
         """Create the container, or find this launch's one of this name; return its UID.
@@ -218,10 +224,6 @@ class Backend(Protocol):
 
     def remove(self, name: str, uid: str) -> None:
         """Remove its remains. It may be gone already."""
-        ...
-
-    def wake(self) -> None:
-        """Make `wait` check whether the launch is cancelled."""
         ...
 
 

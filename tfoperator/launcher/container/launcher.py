@@ -11,14 +11,13 @@ from __future__ import annotations
 import abc
 import logging
 import re
-import threading
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from typing import Any
 
 import msgspec
 
-from tfoperator.launcher.container.backend import Backend, Launch, NeverStarted, object_name
+from tfoperator.launcher.container.backend import Backend, Launch, Mailbox, NeverStarted, object_name
 from tfoperator.launcher.container.templates import Bindings, render_container
 from tfoperator.launcher.core.component import ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
@@ -39,8 +38,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
-        self._lock = threading.Lock()  # guards _backend
-        self._backend: Backend | None = None
+        self._mailbox = Mailbox(self.context.clock)
 
     @abc.abstractmethod
     def _connect(self, launch: Launch) -> AbstractContextManager[Backend]:
@@ -49,10 +47,7 @@ class ContainerComponentLauncher(BaseComponentLauncher):
     def cancel(self) -> None:
         """Stop the container gracefully, and make `launch` raise LaunchCancelled. Idempotent, does not block."""
         super().cancel()
-        with self._lock:
-            backend = self._backend
-        if backend is not None:
-            backend.wake()
+        self._mailbox.put(None)
 
     @property
     def container(self) -> ExecutorContainerSpec:
@@ -73,18 +68,10 @@ class ContainerComponentLauncher(BaseComponentLauncher):
         with self._connected() as backend:
             return self._repeated(lambda: self._attempt(backend))
 
-    @contextmanager
-    def _connected(self) -> Iterator[Backend]:
-        """Yield a backend, which `cancel` can wake while it is in use."""
-        launch = Launch(self.component.name, self.record.run, self.context, self.cancelled, self.work)
-        with self._connect(launch) as backend:
-            with self._lock:
-                self._backend = backend
-            try:
-                yield backend
-            finally:
-                with self._lock:
-                    self._backend = None
+    def _connected(self) -> AbstractContextManager[Backend]:
+        return self._connect(
+            Launch(self.component.name, self.record.run, self.context, self.cancelled, self.work, self._mailbox)
+        )
 
     def _attempt(self, backend: Backend) -> Output | None:
         if self.cancelled.is_set():

@@ -24,7 +24,8 @@ from typing import Any, Self
 
 import yaml
 
-from tfoperator.launcher.container.backend import Launch, Mailbox
+from tfoperator.base.clock import StopSignal
+from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError, PlatformUnavailable
@@ -66,7 +67,6 @@ class ProcessBackend:
         self._clock = launch.context.clock
         self._words = words
         self._environment = environment
-        self._mailbox: Mailbox[None] = Mailbox(self._clock)
         self._last = ""
 
     def create(self, name: str) -> str:
@@ -99,7 +99,7 @@ class ProcessBackend:
             self._launch.check_cancelled(f"process {name}")
             if not self._lives(name) and self.ended(name, uid) is None:
                 return ContainerEnd(None, f"process {name} was killed, or its machine restarted", lost=True)
-            self._mailbox.take(self._clock.monotonic() + _LOOK_SECONDS)
+            self._launch.cancelled.wait(self._clock, _LOOK_SECONDS)
         return end
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
@@ -127,7 +127,7 @@ class ProcessBackend:
             if kill == signal.SIGKILL:
                 break
             while self._lives(name) and self._clock.monotonic() < end:
-                self._mailbox.take(self._clock.monotonic() + _LOOK_SECONDS)
+                StopSignal().wait(self._clock, _LOOK_SECONDS)
             kill = signal.SIGKILL
         self._forward(name, last=True)
         self.remove(name, uid)
@@ -136,10 +136,6 @@ class ProcessBackend:
         """See `container.Backend`."""
         del uid
         shutil.rmtree(self._folder(name), ignore_errors=True)
-
-    def wake(self) -> None:
-        """See `container.Backend`."""
-        self._mailbox.put(None)
 
     def _folder(self, name: str) -> Path:
         return self._launch.work.path / "processes" / name

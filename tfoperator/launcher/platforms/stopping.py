@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.container.backend import Backend, Launch
+from tfoperator.launcher.container.backend import Backend, Launch, Mailbox
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.output import ContainerEnd, VerdictKind, judge, output_file, read_output
 from tfoperator.launcher.core.output_document import Output
@@ -36,7 +36,7 @@ def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecor
         record = work.load()
         if record is None:
             return None
-        launch = Launch(record.component, record.run, context, StopSignal(), work)
+        launch = Launch(record.component, record.run, context, StopSignal(), work, Mailbox(context.clock))
         with _backend(record, launch) as backend:
             if record.state in ("planned", "created"):
                 end = backend.ended(record.name, record.uid) if backend is not None and record.name else None

@@ -8,7 +8,7 @@ from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tests.unit.logs.lines.test_lines import stamp
 from tfoperator.base.clock import StopSignal, SystemClock
-from tfoperator.launcher.container.backend import Launch, LogForwarder
+from tfoperator.launcher.container.backend import Launch, LogForwarder, Mailbox
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.logs.lines import LogCut, NoLog
@@ -29,7 +29,8 @@ def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> Non
         told.append(line)
         within -= 1
 
-    launch = Launch("step", "r", LaunchContext(log=log), StopSignal(), WorkDirectory(tmp_path))
+    context = LaunchContext(log=log)
+    launch = Launch("step", "r", context, StopSignal(), WorkDirectory(tmp_path), Mailbox(context.clock))
     with no_threads_left():
         forwarders = [
             launch.forward_log(

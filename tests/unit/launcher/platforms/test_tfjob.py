@@ -19,7 +19,7 @@ from tfoperator.base.clock import StopSignal
 from tfoperator.kube.client import Client
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher import LaunchContext
-from tfoperator.launcher.container.backend import Launch
+from tfoperator.launcher.container.backend import Launch, Mailbox
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.tfjob import TFJobWait
@@ -51,7 +51,7 @@ def test_a_replica_whose_beginning_the_watch_has_not_told_by_the_jobs_end_has_it
     job = api.put(TFJOBS, body)
     api.mute("pods")
     context = LaunchContext(log=lines.append, tell=lambda _: None, tmp_path="/shared")
-    launch = Launch("step", "r", context, StopSignal(), WorkDirectory(tmp_path))
+    launch = Launch("step", "r", context, StopSignal(), WorkDirectory(tmp_path), Mailbox(context.clock))
     with no_threads_left():
         wait = TFJobWait(launch, ApiCalls(cast(Client, api), "default", launch), "step", job["metadata"]["uid"])
         eventually(lambda: api.count("watch", "pods") == 1, what="the watch of pods is open")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, Mailbox, NeverStarted
+from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, NeverStarted
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
@@ -47,7 +47,6 @@ class DockerBackend:
         self._pull = pull
         self._output_path = output_path
         self._grace = int(call.get("stop_timeout") or _GRACE_SECONDS)
-        self._mailbox: Mailbox[object] = Mailbox(launch.context.clock)  # a new one for each wait; any thread puts
         self._log: LogForwarder | None = None
 
     def create(self, name: str) -> str:
@@ -121,10 +120,6 @@ class DockerBackend:
         """Remove the container and its anonymous volumes."""
         self._quietly(name, uid, lambda container: container.remove(v=True, force=True))
 
-    def wake(self) -> None:
-        """See `container.Backend`."""
-        self._mailbox.put(None)
-
     def _fetch(self, image: str) -> None:
         from docker.errors import ImageNotFound, NotFound
 
@@ -152,8 +147,9 @@ class DockerBackend:
             raise NeverStarted(f"container {container.name} can't be started: {error.explanation or error}") from error
 
     def _follow(self, container: Container, lost: ContainerEnd) -> ContainerEnd:
-        mailbox = self._mailbox = Mailbox(self._context.clock)
-        waiter = threading.Thread(target=self._await, args=(container, mailbox), name=f"wait-{container.name}")
+        mailbox = self._launch.mailbox
+        mailbox.clear()
+        waiter = threading.Thread(target=self._await, args=(container,), name=f"wait-{container.name}")
         waiter.daemon = True
         waiter.start()
         log = self._log = self._launch.forward_log(container.name, lambda since: connect_log(container, since))
@@ -170,12 +166,12 @@ class DockerBackend:
         waiter.join(5.0)
         return self._ended(container, code, lost)
 
-    def _await(self, container: Container, mailbox: Mailbox[object]) -> None:
+    def _await(self, container: Container) -> None:
         try:
             answer = self._patiently(f"wait for container {container.name}", lambda: container.wait(timeout=None))
-            mailbox.put(int(answer["StatusCode"]))
+            self._launch.mailbox.put(int(answer["StatusCode"]))
         except BaseException as error:  # noqa: BLE001 - the launching thread raises it
-            mailbox.put(error)
+            self._launch.mailbox.put(error)
 
     def _ended(self, container: Container, code: int, lost: ContainerEnd) -> ContainerEnd:
         from docker.errors import NotFound

@@ -19,7 +19,7 @@ from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import HasMetadata, PartialObject
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import Decoder, WatchEventType, decoder
-from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, Mailbox, NeverStarted
+from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverStarted
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
@@ -81,7 +81,6 @@ class ObjectBackend(abc.ABC, Generic[V]):
     ) -> None:
         self.launch = launch
         self.calls = ApiCalls(client, namespace, launch)
-        self._mailbox: Mailbox[object] = Mailbox(launch.context.clock)  # a new one for each wait; any thread puts
         self._resource = resource
         self._decode = decode
         self._manifest = manifest
@@ -116,7 +115,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
         Not by tenacity: failures are counted from the last time that something was heard of the object.
         """
         launch = self.launch
-        self._mailbox = Mailbox(launch.context.clock)
+        launch.mailbox.clear()
         wait = self._begin_wait(name, uid)
         failures = 0
         try:
@@ -174,15 +173,11 @@ class ObjectBackend(abc.ABC, Generic[V]):
         """Delete the object."""
         self.calls.delete(self._resource, name, uid)
 
-    def wake(self) -> None:
-        """See `container.Backend`."""
-        self._mailbox.put(None)
-
     @contextmanager
     def _following(self, name: str, uid: str) -> Iterator[None]:
         """Have a thread put the object into the mailbox at each change, `Gone`, or the KubeError of a refusal."""
         follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._decode, by_name(name))
-        mailbox = self._mailbox
+        mailbox = self.launch.mailbox
 
         def follow() -> None:
             seen = False
@@ -213,26 +208,26 @@ class ObjectBackend(abc.ABC, Generic[V]):
         heard = False
         while True:
             self.launch.check_cancelled(f"{self._resource.kind} {name}")
-            match self._mailbox.take(wait.deadline):
+            match self.launch.mailbox.take(wait.deadline):
                 case Gone():
                     return wait.gone(), heard
                 case KubeError() as error:
                     return error, heard
                 case None:
-                    pass  # the deadline, or `wake`
+                    pass  # the deadline, or the launch is cancelled
                 case state:
                     heard = True
-                    if (end := wait.seen(state)) is not None:  # type: ignore[arg-type]  # the type of `_decode`
+                    if (end := wait.seen(state)) is not None:
                         return end, heard
             wait.check_deadline()
 
     def _wait_until_gone(self, name: str, uid: str) -> None:
         clock, what = self.launch.context.clock, self._shown(name)
-        self._mailbox = Mailbox(clock)
+        self.launch.mailbox.clear()
         deadline = clock.monotonic() + self._grace + _BEYOND_GRACE
         with self._following(name, uid):
             while clock.monotonic() < deadline:
-                match self._mailbox.take(deadline):
+                match self.launch.mailbox.take(deadline):
                     case Gone():
                         return
                     case KubeError() as error:
