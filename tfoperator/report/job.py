@@ -13,28 +13,12 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_o
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
 from tfoperator.api.usage_text import usage_text
-from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.objects import Pod
 from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 
-
-class ReplicaSettings(msgspec.Struct, frozen=True):
-    """The settings of a replica type's spec; `memory_limit` is in bytes, of the container that trains."""
-
-    restart_policy: str = ""
-    memory_limit: int | None = None
-
-
 _STATED_BEHIND = re.compile(r"[Bb]ehind: ([a-z]+-\d+(?:, [a-z]+-\d+)*)")
-
-
-def settings_of(job: TFJob, replica_type: ReplicaType | None) -> ReplicaSettings:
-    """Return the settings of a replica type; they are empty for a type that the spec doesn't have."""
-    spec = job.spec.tf_replica_specs.get(replica_type) if replica_type is not None else None
-    if spec is None:
-        return ReplicaSettings()
-    return ReplicaSettings(spec.restart_policy or "Never", None if is_absent(spec.template) else _limit(spec.template))
 
 
 def facts_of_replica(
@@ -48,17 +32,17 @@ def facts_of_replica(
     stacks: str = "",
     no_stacks: str = "",
 ) -> ReplicaFacts:
-    """Return the facts about the replica of a pod: its type's settings in the job, and its final state."""
+    """Return the facts about the replica of a pod: its final state, and the settings of its type, if the job has it."""
     replica = replica_of(pod.metadata.labels)
-    settings = settings_of(job, replica[0] if replica is not None else None)
+    spec = job.spec.tf_replica_specs.get(replica[0]) if replica is not None else None
     return ReplicaFacts(
         name=replica_name(pod),
         pod=pod.metadata.name,
         state=state,
         detail=detail,
         restarts=restarts,
-        restart_policy=settings.restart_policy,
-        memory_limit=settings.memory_limit,
+        restart_policy="" if spec is None else spec.restart_policy or "Never",
+        memory_limit=None if spec is None or is_absent(spec.template) else _limit(spec.template),
         runs=tuple(runs),
         stacks=stacks,
         no_stacks=no_stacks,
@@ -90,6 +74,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
 
 
 def _limit(template: msgspec.Raw) -> int | None:
+    """Return the memory limit of the container that trains, in bytes."""
     try:
         pod: Any = msgspec.json.decode(template)
         containers = pod["spec"]["containers"]
