@@ -36,8 +36,11 @@ def is_alive(identity: ProcessIdentity) -> bool:
 
 
 def signal_process(identity: ProcessIdentity, number: signal.Signals, *, group: bool = False) -> bool:
-    """Signal this process, or the process group that it leads; return False if it is gone or not ours."""
-    if not is_alive(identity):
+    """Signal this process, or the process group that it leads; return False if it is gone or not ours.
+
+    A record that names init is spoilt: the kernel takes its group for all processes that we may signal.
+    """
+    if not is_alive(identity) or identity.pid <= 1:
         return False
     try:
         if group:

@@ -31,6 +31,18 @@ def test_without_proc_a_process_stays_the_same_wherever_one_asks(monkeypatch: py
     assert identify(2**22 + 1) is None
 
 
+def test_a_record_that_names_init_ends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To its group means to all processes."""
+    sent: list[int] = []
+    monkeypatch.setattr(os, "killpg", lambda group, _: sent.append(group))
+    monkeypatch.setattr(os, "kill", lambda pid, _: sent.append(pid))
+    init = identify(1)
+    assert init is not None
+    for group in (True, False):
+        assert not signal_process(init, signal.SIGCONT, group=group)
+    assert sent == []
+
+
 def test_only_the_very_process_is_signalled() -> None:
     process = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
     try:

@@ -121,7 +121,9 @@ class ProcessBackend:
         kill = signal.SIGTERM
         while self._lives(name):
             try:
-                os.killpg(int((self._folder(name) / "pid").read_text("ascii")), kill)
+                group = int((self._folder(name) / "pid").read_text("ascii"))
+                if group > 1:  # less is a spoilt file, and would be all processes that we may signal, or our own group
+                    os.killpg(group, kill)
             except (FileNotFoundError, ValueError, ProcessLookupError):
                 pass  # not begun, or all that is left has another group
             if kill == signal.SIGKILL:

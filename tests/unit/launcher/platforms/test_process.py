@@ -89,8 +89,10 @@ launcher(Path(sys.argv[1]), sys.argv[2], []).launch()
 """
 
 
-@pytest.mark.parametrize("how", ["resumed", "stopped", "lost"])
-def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(tmp_path: Path, how: str) -> None:
+@pytest.mark.parametrize("how", ["resumed", "stopped", "spoilt", "lost"])
+def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(
+    tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     script = f"echo begun >>{tmp_path}/begun; echo one; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo two"
     first = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path), script], cwd=Path.cwd())
     eventually(lambda: (tmp_path / "begun").exists() and b"created" in (tmp_path / "work/launch.json").read_bytes())
@@ -110,6 +112,13 @@ def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(tmp_
         assert record.state == "cancelled"
         (tmp_path / "go").touch()
         assert not pid.parent.exists()
+    elif how == "spoilt":
+        sent: list[int] = []
+        monkeypatch.setattr(os, "killpg", lambda group, _: sent.append(group))
+        pid.write_text("1")  # all processes that we may signal
+        threading.Timer(0.5, (tmp_path / "go").touch).start()
+        stop_recorded(tmp_path / "work", again.context, "it was killed")
+        assert sent == []
     else:
         os.killpg(int(pid.read_text()), signal.SIGKILL)
         (tmp_path / "go").touch()
