@@ -14,11 +14,12 @@ import msgspec
 from hack.enumeration.fields.lives import Life
 from hack.enumeration.fields.table import GOOD, change_all
 from hack.enumeration.fields.table import table as fields_table
+from hack.enumeration.processes import quiet_processes
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.runner import QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.sieve.table import bad_points, table
-from hack.enumeration.states.explore import Explored, counterexamples, explore, explorers
+from hack.enumeration.states.explore import Explored, counterexamples, explore
 from hack.enumeration.states.explore import table as states_table
 from hack.enumeration.states.living import Setting
 from hack.enumeration.states.settings import SETTINGS, find_setting
@@ -33,14 +34,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Play points; returns 1 if something was violated or left out."""
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration", description="Plays a fault at every place.")
     parser.add_argument("--quick", action="store_true", help="an even share of the points, of every kind and scenario")
-    parser.add_argument("--old-lists", type=int, default=1, help="one of so many lists of older states")
+    parser.add_argument("--old-lists", type=int, default=1, help="try one of this many lists of older states")
     parser.add_argument("--jobs", type=int, default=2, help="how many points at a time")
     parser.add_argument("--scenario", default="", help="this one only")
     parser.add_argument("--point", default="", help="play one point of the scenario again, as JSON, with its history")
     parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate", help="the folder of results")
-    parser.add_argument("--seeds", type=int, default=0, help="so many fault plans, each in two processes, instead")
+    parser.add_argument("--seeds", type=int, default=0, help="play this many random plans, each twice, instead")
     parser.add_argument("--play-seeds", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--states", type=float, default=0, help="explore states for about so many seconds, instead")
+    parser.add_argument("--states", type=float, default=0, help="explore states for about this many seconds, instead")
     parser.add_argument("--setting", default="", help="explore the states of this one only")
     parser.add_argument("--fields", action="store_true", help="change every field in every state, instead")
     arguments = parser.parse_args(argv)
@@ -77,12 +78,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path) -> int:
     """Explore one after the other, as long as there is time; the table is written after each.
 
-    Paths that went on otherwise than a known one are told, and no error: times that a state does not show may decide.
+    A path that differs after a known state is printed, and is no error: times that a state does not show may decide.
     """
     end = time.monotonic() + seconds
     found: list[Explored] = []
     path.parent.mkdir(parents=True, exist_ok=True)
-    with explorers(jobs) as pool:
+    with quiet_processes(jobs) as pool:
         for setting in settings:
             if time.monotonic() < end:
                 found.append(explore(setting, pool, seconds=end - time.monotonic(), say=_say))

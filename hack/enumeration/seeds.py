@@ -25,6 +25,7 @@ from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.operator import Crash, SteppedOperator
 from hack.enumeration.world.server import DirectClient
 from hack.enumeration.world.world import Move, Scenario, World
+from hack.faults.injection.answers import AFTER, REASONS
 from hack.faults.injection.injector import EventFault, FaultInjector, Request, RequestFault
 from hack.faults.injection.servers import SPEED
 from hack.faults.plan.scenario import make_scenario
@@ -46,13 +47,6 @@ _LEASE = 30.0
 _RECONNECT = 1.0
 """Seconds until a watch that broke goes on."""
 
-_BEFORE = {
-    RequestFault.CONFLICT: (409, "Conflict"),
-    RequestFault.GONE: (410, "Expired"),
-    RequestFault.TOO_MANY: (429, "TooManyRequests"),
-    RequestFault.INTERNAL: (500, "InternalError"),
-    RequestFault.UNAVAILABLE: (503, "ServiceUnavailable"),
-}
 _METHODS = {
     verbs.Lookup: "GET",
     verbs.Creation: "POST",
@@ -60,7 +54,6 @@ _METHODS = {
     verbs.Change: "PATCH",
     verbs.Deletion: "DELETE",
 }
-_AFTER = {RequestFault.INTERNAL_AFTER: (500, "InternalError"), RequestFault.TIMEOUT_AFTER: (504, "Timeout")}
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -155,15 +148,15 @@ class _FaultyClient(DirectClient):
             raise TransportError("the network is cut")
         fault = world.injector.on_request(Request(method, resource.plural, name, subresource))
         kind = RequestFault(fault.kind) if fault is not None else None
-        if kind in _BEFORE:
-            raise _refusal(*_BEFORE[kind], fault.seconds if fault else 0.0)
+        if kind in REASONS and kind not in AFTER:
+            raise _refusal(*REASONS[kind], fault.seconds if fault else 0.0)
         if kind is RequestFault.DROP_BEFORE:
             raise TransportError("the request was dropped")
         if method != "GET":
             world.note_write()
         answer = act()
-        if kind in _AFTER:
-            raise _refusal(*_AFTER[kind], 0.0)
+        if kind in AFTER:
+            raise _refusal(*REASONS[kind], 0.0)
         if kind in (RequestFault.DROP_AFTER, RequestFault.TRUNCATE):
             raise TransportError("the answer was lost")
         return answer
@@ -274,7 +267,7 @@ class SeededWorld(World):
         return False
 
     def _hold_back(self, kind: str, seconds: float) -> None:
-        """Show no events of a kind for so many seconds."""
+        """Show no events of a kind for this many seconds."""
         until = max(self._quiet_until.get(kind, -math.inf), self.clock.monotonic() + seconds)
         self._quiet_until[kind] = until
         self._released_at = math.inf, min(self._quiet_until.values())

@@ -36,7 +36,7 @@ _TOLD = ("uid", "resourceVersion", "creationTimestamp", "generation", "managedFi
 _DROPPED = {*_TOLD, "usage", "lastReconcileTime", "lastUpdateTime", "lastTransitionTime", "clusterIP", "clusterIPs"}
 
 
-_SCALED = "pods tell of another number of replicas when they are made again"
+_SCALED = "pods have the new number of replicas when they are made again"
 _ROOM = "a PodGroup keeps its size while no pod of its needs room"
 _ENDED = "a job that has ended stays so, and what its end has deleted is not made again"
 BY_DESIGN = {

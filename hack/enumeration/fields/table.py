@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from typing import NamedTuple
 
 from hack.enumeration.fields.changes import Edit, Json, changes
 from hack.enumeration.fields.lives import Changed, Life, Outcome, change
+from hack.enumeration.markdown import markdown_table
+from hack.enumeration.processes import quiet_processes
 
 GOOD = (Outcome.NAMED, Outcome.SAME, Outcome.SAID, Outcome.DESIGNED)
 
@@ -31,7 +31,7 @@ def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None]) 
     """Make every change in each of these states."""
     todo = [(field, how, spec, life) for life in lives for field, how, spec in changes()]
     done: list[Tried] = []
-    with ProcessPoolExecutor(jobs, initializer=logging.disable, initargs=(logging.CRITICAL,)) as pool:
+    with quiet_processes(jobs) as pool:
         for tried in pool.map(_try, todo, chunksize=5):
             done.append(tried)
             if not len(done) % 50:
@@ -47,11 +47,10 @@ def _try(one: tuple[str, Edit, Json, Life]) -> Tried:
 def table(done: Sequence[Tried]) -> str:
     """One row for each state of a job's life, in Markdown: changes by outcome, and those that could not be undone."""
     outcomes = list(Outcome)
-    rows = [["state", "changes", *outcomes, "not undone by changing it back"]]
-    rows.append(["---", *["--:"] * (len(rows[0]) - 1)])
+    rows = []
     for life in dict.fromkeys(one.life for one in done):
         those = [one.changed for one in done if one.life is life]
         counts = Counter(one.outcome for one in those)
         left = sum(bool(one.left) for one in those)
         rows.append([life, str(len(those)), *(str(counts[one]) for one in outcomes), str(left)])
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_table(["state", "changes", *outcomes, "not undone by changing it back"], rows)

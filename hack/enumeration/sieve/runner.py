@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import islice
 from pathlib import Path
 
 import msgspec
 
+from hack.enumeration.processes import quiet_processes
 from hack.enumeration.sieve.points import points, thinned
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
@@ -138,7 +137,7 @@ def run(
     ]
     missing.sort(key=lambda one: one[1].how is How.OLD_LIST)  # most of all, and last
     began, done = time.monotonic(), 0
-    with ProcessPoolExecutor(jobs, initializer=_be_quiet) as pool:
+    with quiet_processes(jobs) as pool:
         for tried in pool.map(_play_all, _chunks(missing)):
             results.add(tried)
             done += len(tried)
@@ -148,10 +147,6 @@ def run(
                 + (f": {violated} violated" if violated else "")
             )
     return found
-
-
-def _be_quiet() -> None:
-    logging.disable(logging.CRITICAL)
 
 
 def _chunks(missing: Sequence[tuple[str, Fault]]) -> Iterator[list[tuple[str, Fault]]]:

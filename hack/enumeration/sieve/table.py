@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from hack.enumeration.markdown import markdown_table
 from hack.enumeration.sieve.points import GROUPS
 from hack.enumeration.sieve.runner import Results, There, Tried
 from hack.enumeration.world.fault import NO_FAULT, How
@@ -20,8 +21,8 @@ _TITLES = {
 
 def table(found: Sequence[There], results: Results) -> str:
     """One row for each scenario: points tried of points there, what was violated, and the seconds of one core."""
-    rows = [["scenario", "writes", "events", *(_TITLES[how] for how in GROUPS), "tried", "violated", "seconds"]]
-    rows.append(["---", *["--:"] * (len(rows[0]) - 1)])
+    titles = ["scenario", "writes", "events", *(_TITLES[how] for how in GROUPS), "tried", "violated", "seconds"]
+    rows = []
     total = [0] * len(GROUPS)
     there = [0] * len(GROUPS)
     seconds, violated = 0.0, 0
@@ -36,7 +37,7 @@ def table(found: Sequence[There], results: Results) -> str:
         seconds, violated = seconds + spent, violated + bad
     writes, events = sum(one.writes for one in found), sum(one.events for one in found)
     rows.append(_row("together", writes, events, total, there, violated, seconds))
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_table(titles, rows)
 
 
 def is_bad(tried: Tried) -> bool:

@@ -8,16 +8,16 @@ matter.
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 
+from hack.enumeration.markdown import markdown_table
 from hack.enumeration.states.living import LivingWorld, Setting
 
 CHECKED_SHARE = 5
-"""Of so many paths to a state that is known, one is continued."""
+"""One in this many paths to a known state is continued."""
 
 _CHUNK = 16
 _SHOWN = 5
@@ -131,19 +131,10 @@ def _expand_all(setting: Setting, paths: Sequence[Path]) -> list[Expanded]:
     return [expand(setting, path) for path in paths]
 
 
-def explorers(jobs: int) -> ProcessPoolExecutor:
-    """Processes that try states."""
-    return ProcessPoolExecutor(jobs, initializer=_be_quiet)
-
-
-def _be_quiet() -> None:
-    logging.disable(logging.CRITICAL)
-
-
 def table(found: Sequence[Explored]) -> str:
     """One row for each setting, in Markdown."""
     titles = ["job", "disturbances", "states", "moves", "longest path", "not tried", "rests within", "merges checked"]
-    rows = [[*titles, "violated", "seconds"], ["---", *["--:"] * (len(titles) + 1)]]
+    rows = []
     for one in found:
         merges = f"{one.checked}, {len(one.differing)} differ"
         numbers = (one.setting.disturbances, one.states, one.moves, one.longest, one.left)
@@ -151,7 +142,7 @@ def table(found: Sequence[Explored]) -> str:
         rows.append(
             [one.setting.name, *map(str, numbers), rest, merges, str(len(one.violations)), f"{one.seconds:.0f}"]
         )
-    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+    return markdown_table([*titles, "violated", "seconds"], rows)
 
 
 def counterexamples(found: Explored) -> list[str]:
