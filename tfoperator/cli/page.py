@@ -65,11 +65,11 @@ class LastingPage:
         """Serve what is kept of the run, and then no more. Raises OSError, ValueError."""
         from tfoperator.local.run import RecordedRun
 
-        if self._server is not None:
-            with RecordedRun(run_dir) as recorded:
+        with RecordedRun(run_dir) as recorded:
+            if self._server is not None:
                 self._server.show_ended(recorded.client, recorded.curves)
-                yield
-                self.close()
+            yield
+            self.close()
 
     def close(self) -> None:
         """Stop to serve. Idempotent."""

@@ -240,11 +240,12 @@ def _execute(
             raise CliError(f"the operator failed: {error}", hint, exit_code=EXIT_FAILED) from None
         finally:
             view.close()
-            if stays and not (result and result.outcome is not RunOutcome.INTERRUPTED):
+            stays = stays and result is not None and result.outcome is not RunOutcome.INTERRUPTED
+            if not stays:
                 lasting.close()
         keep_records(run_dir, engine, result)
     print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
-    if stays and result.outcome is not RunOutcome.INTERRUPTED:
+    if stays:
         _stay(lasting, run_dir)
     unwritten = _print_json(result, run_dir) if output is ReportFormat.JSON else None
     if result.outcome is RunOutcome.INTERRUPTED and interruptions.signals:
