@@ -8,7 +8,13 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, PROGRESS_DEADLINE_EXCEEDED, final_condition, has_condition
+from tfoperator.api.job_conditions import (
+    ACTIVE_TOO_LONG,
+    PROGRESS_DEADLINE_EXCEEDED,
+    condition_of,
+    final_condition,
+    has_condition,
+)
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name, replica_of
 from tfoperator.api.quantity import parse_quantity
 from tfoperator.api.templates import is_absent
@@ -52,12 +58,11 @@ def facts_of_replica(
 def facts_of_job(job: TFJob) -> JobFacts:
     """Return the facts from the job's own object: its outcome, and whether it stalled. The caller adds replicas."""
     end = final_condition(job)
-    stalled = next((c for c in job.status.conditions if c.type == ConditionType.STALLED), None)
+    stalled = condition_of(job, ConditionType.STALLED)
     told = stalled.message if stalled is not None and stalled.status == "True" else ""
     if end is not None and end.reason == PROGRESS_DEADLINE_EXCEEDED:
         told = end.message
     behind = _STATED_BEHIND.search(told)
-    policy = job.spec.run_policy
     running = has_condition(job, ConditionType.RUNNING)
     usage = job.status.usage
     return JobFacts(
@@ -68,7 +73,7 @@ def facts_of_job(job: TFJob) -> JobFacts:
         stalled=told,
         behind=tuple(behind[1].split(", ")) if behind is not None else (),
         overdue=end is not None and end.type == ConditionType.FAILED and ACTIVE_TOO_LONG in end.message,
-        backoff_limit=policy.backoff_limit if policy is not None else None,
+        backoff_limit=job.spec.policy.backoff_limit,
         usage="" if usage is None or usage.phase else usage_text(usage, usage.time),
     )
 

@@ -10,7 +10,7 @@
 | `schedulerName` | the templates' | |
 | `tensorBoard` | the same | |
 
-_Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
+Fields that v1 lacks are kept in an annotation for people to read, with a note for each field.
 """
 
 from __future__ import annotations

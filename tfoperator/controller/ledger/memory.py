@@ -208,9 +208,8 @@ def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:
 
 def _made_from(spec: TFJobSpec) -> tuple[object, ...]:
     """Return what the pods of all types are made from, beside their templates and how many there are."""
-    mode = spec.run_policy and spec.run_policy.restart_mode
     told = spec.cluster_arguments, spec.enable_dynamic_worker, spec.evaluator_in_cluster
-    return spec.checkpoint, spec.progress, mode, *map(bool, told)
+    return spec.checkpoint, spec.progress, spec.policy.restart_mode, *map(bool, told)
 
 
 def _is_edited(before: ReplicaSpec | None, now: ReplicaSpec | None) -> bool:

@@ -198,8 +198,8 @@ def report_edits(draft: Draft, groups: Sequence[ReplicaGroup]) -> None:
         draft.event(
             "Warning",
             "TemplateChanged",
-            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Those there "
-            "are stay as they were until they are made again; to have all made anew, suspend the job and resume it.",
+            f"The pods of {', '.join(types)} are to be made otherwise, from another template for example. Pods that "
+            "exist stay as they were until they are made again; to replace all, suspend the job and resume it.",
         )
 
 

@@ -61,14 +61,13 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
 
 def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False) -> dict[str, Any]:
     """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed."""
-    policy = job.spec.run_policy
-    scheduling = policy.scheduling_policy if policy is not None else None
+    scheduling = job.spec.policy.scheduling_policy
     return job_row(job, queue) | {
         "generation": job.metadata.generation,
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
         "queueState": "" if queue is None else _short(str(queue)),
         "suspended": job.spec.suspended,
-        "managedBy": (policy.managed_by if policy is not None else None) or "",
+        "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
         "broken": job.decode_error,
         "conditions": [
