@@ -17,13 +17,13 @@ import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.progress_names import PROGRESS_SERVICE
+from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
-from tfoperator.local.file_limit import raise_file_limit
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent
 from tfoperator.local.runtime.log_files import LogRequest

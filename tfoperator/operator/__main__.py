@@ -6,6 +6,7 @@ import gc
 import sys
 from collections.abc import Sequence
 
+from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.operator.process import run
 
 MAX_NESTING = 25_000
@@ -20,6 +21,7 @@ object is in a cycle: in a burst of 8 jobs of 100 replicas the search took 4 % o
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the operator with these arguments (default: the process's own); return the exit code."""
+    raise_file_limit()  # connections wait at its servers
     sys.setrecursionlimit(max(sys.getrecursionlimit(), MAX_NESTING))
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     gc.collect()

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import resource
 import socket
+from collections import deque
 from collections.abc import Callable
 
 logger = logging.getLogger(__name__)
@@ -15,20 +17,30 @@ _LET_IN_PER_TURN = 8
 _PAUSE_SECONDS = 0.005
 """A newcomer at a full server ends the oldest connection. Thus the rate of newcomers is bounded, 1,600 a second: a
 request that comes at once is read before its connection is the oldest, for 128 places last for 80 ms, and for 16 turns
-of the loop however busy that is. Other connections wait in the kernel's queue."""
+of the loop however busy that is. Other connections wait here, the sources that had an answer before all others."""
+_MOST_WAITING = 1024
+"""As many as wait in the kernel's queue for a socket, where a probe would wait behind 1,000 strangers for seconds."""
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, with its remote address; that returns whether it is to be served.
+    """Passes each connection to `let_in`, with its remote address; those of sources that `knows` first.
 
     Call all methods in the loop's thread, except `stop()` where it was never started. It owns the socket.
     """
 
-    def __init__(self, listening: socket.socket, let_in: Callable[[socket.socket, str], bool]) -> None:
+    def __init__(
+        self, listening: socket.socket, let_in: Callable[[socket.socket, str], None], knows: Callable[[str], bool]
+    ) -> None:
         self._socket = listening
         self._let_in = let_in
+        self._knows = knows
+        self._known: deque[tuple[socket.socket, str]] = deque()
+        self._strangers: deque[tuple[socket.socket, str]] = deque()
+        # All servers of a process together leave half of its open files to others.
+        self._most_waiting = min(_MOST_WAITING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 10)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._retry: asyncio.TimerHandle | None = None
+        self._next: asyncio.TimerHandle | None = None
         self._failing = False
         self._stopped = False
 
@@ -39,12 +51,17 @@ class Acceptor:
             self._listen(loop)
 
     def stop(self) -> None:
-        """Stop accepting, and close the socket. Idempotent."""
+        """Stop accepting, and close the socket and the connections that wait. Idempotent."""
         self._stopped = True
         if self._loop is not None and self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket)
-        if self._retry is not None:
-            self._retry.cancel()
+        for timer in (self._retry, self._next):
+            if timer is not None:
+                timer.cancel()
+        for plain, _ in (*self._known, *self._strangers):
+            plain.close()
+        self._known.clear()
+        self._strangers.clear()
         self._socket.close()
 
     def _listen(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -52,24 +69,36 @@ class Acceptor:
 
     def _accept(self, loop: asyncio.AbstractEventLoop) -> None:
         """Accept waiting connections; not all at once, which would block the loop for the open ones."""
-        newcomers = 0
         for _ in range(_ACCEPTED_PER_TURN):
+            if len(self._known) + len(self._strangers) >= self._most_waiting:
+                self._pause(loop, _PAUSE_SECONDS)
+                break
             try:
                 plain, address = self._socket.accept()
             except BlockingIOError:
                 self._failing = False
-                return
+                break
             except OSError as error:
                 # Usually: too many open files. The backlog is accepted when there are fewer.
                 if not self._failing:
                     logger.warning("can't accept connections for now: %s", error)
                 self._failing = True
                 self._pause(loop, _RETRY_SECONDS)
+                break
+            (self._known if self._knows(address[0]) else self._strangers).append((plain, address[0]))
+        if self._next is None:
+            self._let_some_in(loop)
+
+    def _let_some_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Let in the next ones that wait: a quarter of them strangers, who would else wait for ever behind others."""
+        self._next = None
+        for turn in range(_LET_IN_PER_TURN):
+            first = self._strangers if turn % 4 == 3 else self._known
+            waiting = first or self._known or self._strangers
+            if not waiting:
                 return
-            newcomers += self._let_in(plain, address[0])
-            if newcomers == _LET_IN_PER_TURN:
-                self._pause(loop, _PAUSE_SECONDS)
-                return
+            self._let_in(*waiting.popleft())
+        self._next = loop.call_later(_PAUSE_SECONDS, self._let_some_in, loop)
 
     def _pause(self, loop: asyncio.AbstractEventLoop, seconds: float) -> None:
         loop.remove_reader(self._socket)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import msgspec
 
-_BACKLOG = 1024
+_BACKLOG = 4096
 """The kernel's accept queue: when it is full, it drops new connections of any client, for a second."""
 
 

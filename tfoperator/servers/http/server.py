@@ -49,15 +49,15 @@ class HttpServer(ABC):
         self._limits = limits
         listening = listen(host, port, name)
         self._port = int(listening.getsockname()[1])
+        self._connections = Connections(limits)  # used only in the loop's thread
         self._lock = threading.Lock()  # guards the three below; never held while waiting
-        self._acceptors = [Acceptor(listening, self._let_in)]
+        self._acceptors = [Acceptor(listening, self._let_in, self._connections.knows)]
         self._running = False
         self._over = False
         self._thread = threading.Thread(target=self._run, name=f"http-{name}", daemon=True)
         self._started = threading.Event()
         self._stopping: asyncio.Event
         self._loop: asyncio.AbstractEventLoop
-        self._connections = Connections(limits)  # used only in the loop's thread
 
     @abstractmethod
     async def respond(self, request: Request) -> Answer | StreamedAnswer:
@@ -86,7 +86,7 @@ class HttpServer(ABC):
     def listen_also(self, listening: socket.socket) -> None:
         """Accept connections on this socket, too, once started. It is closed with the server, or now if that ended."""
         listening.setblocking(False)
-        acceptor = Acceptor(listening, self._let_in)
+        acceptor = Acceptor(listening, self._let_in, self._connections.knows)
         with self._lock:
             if not self._over:
                 self._acceptors.append(acceptor)
@@ -140,13 +140,13 @@ class HttpServer(ABC):
         for acceptor in acceptors:
             acceptor.stop()
 
-    def _let_in(self, plain: socket.socket, address: str) -> bool:
-        """Serve a connection, or close it; returns which."""
+    def _let_in(self, plain: socket.socket, address: str) -> None:
+        """Serve a connection, or close it."""
         source = source_of(address)
         if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
-            return False
+            return
         plain.setblocking(False)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         connection = Connection(plain, source, self._loop.time())
@@ -154,7 +154,6 @@ class HttpServer(ABC):
         connection.task = self._loop.create_task(self._serve(connection))
         # Not in the task: one that is cancelled before its first step runs no code.
         connection.task.add_done_callback(partial(self._ended, connection))
-        return True
 
     def _ended(self, connection: Connection, _task: asyncio.Task[None]) -> None:
         connection.close()

@@ -1,4 +1,4 @@
-"""The limit of open files of this process: each container needs about six, and macOS gives a shell 256."""
+"""The limit of open files of this process: each local container needs about six, and a shell on macOS has 256."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tfoperator.local.file_limit import WANTED, raised
+from tfoperator.base.file_limit import WANTED, raised
 
 NONE = resource.RLIM_INFINITY
 
@@ -28,7 +28,7 @@ def test_a_limit_is_raised_as_far_as_it_may_and_never_lowered(soft: int, hard: i
 
 PROGRAM = """
 import resource
-from tfoperator.local.file_limit import raise_file_limit
+from tfoperator.base.file_limit import raise_file_limit
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, 200))
 raise_file_limit()
 print(*resource.getrlimit(resource.RLIMIT_NOFILE))

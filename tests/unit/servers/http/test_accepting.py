@@ -1,0 +1,64 @@
+"""In which order connections that wait are let in."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from contextlib import ExitStack, closing
+
+from tfoperator.servers.http.accepting import Acceptor
+from tfoperator.servers.http.limits import listen
+
+KNOWN = "127.0.0.1"
+
+
+def let_in(sources: list[str]) -> list[str]:
+    """The order in which connections of these addresses, which all wait, are let in."""
+    listening, order = listen(KNOWN, 0, "test"), list[str]()
+
+    def keep(plain: socket.socket, address: str) -> None:
+        plain.close()
+        order.append(address)
+
+    async def main() -> None:
+        acceptor = Acceptor(listening, keep, KNOWN.__eq__)
+        acceptor.start(asyncio.get_running_loop())
+        async with asyncio.timeout(60):
+            while len(order) < len(sources):
+                await asyncio.sleep(0.01)
+        acceptor.stop()
+
+    with ExitStack() as clients:
+        for source in sources:
+            client = clients.enter_context(closing(socket.socket()))
+            client.bind((source, 0))
+            client.connect(listening.getsockname())
+        asyncio.run(main())
+    return order
+
+
+def test_a_known_source_waits_for_no_crowd_of_strangers() -> None:
+    order = let_in([f"127.1.0.{number}" for number in range(1, 201)] + [KNOWN])
+    assert order.index(KNOWN) <= 64
+    assert sorted(order) == sorted(set(order))
+
+
+def test_strangers_have_a_quarter_of_the_turns_beside_known_sources() -> None:
+    order = let_in([KNOWN] * 30 + ["127.1.0.1", "127.1.0.2"])
+    assert order[:8] == [KNOWN, KNOWN, KNOWN, "127.1.0.1", KNOWN, KNOWN, KNOWN, "127.1.0.2"]
+    assert len(order) == 32
+
+
+def test_what_waits_is_closed_with_the_server() -> None:
+    listening = listen(KNOWN, 0, "test")
+
+    async def main() -> None:
+        acceptor = Acceptor(listening, lambda plain, _: plain.close(), KNOWN.__eq__)
+        acceptor._accept(asyncio.get_running_loop())
+        acceptor.stop()
+        acceptor.stop()
+
+    with ExitStack() as opened:
+        clients = [opened.enter_context(socket.create_connection(listening.getsockname(), 60)) for _ in range(20)]
+        asyncio.run(main())
+        assert [client.recv(1) for client in clients] == [b""] * 20
