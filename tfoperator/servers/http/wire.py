@@ -96,8 +96,8 @@ async def send_stream(
                 async with asyncio.timeout(stall_seconds):
                     await writer.drain()
         finally:
-            # Both must end before the generator can be closed.
-            ending = [one for one in (left, upcoming) if one is not None and not one.done()]
+            # Both must end before the generator can be closed; a connection that was reset is an error of the read.
+            ending = [one for one in (left, upcoming) if one is not None]
             for one in ending:
                 one.cancel()
             await asyncio.gather(*ending, return_exceptions=True)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
+import struct
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import contextmanager
+
+import pytest
 
 from tests.support.eventually import eventually
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
@@ -78,6 +82,16 @@ def test_a_client_that_leaves_ends_what_it_has_asked_for_even_if_that_is_silent(
         with asked(server, "/silence"):
             eventually(lambda: server.open == 1, within=WITHIN)
         eventually(lambda: server.open == 0, within=WITHIN)
+
+
+def test_a_client_that_resets_its_connection_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+    with serving() as server, asked(server, "/silence") as connection:
+        eventually(lambda: server.open == 1, within=WITHIN)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        connection.close()
+        eventually(lambda: server.open == 0, within=WITHIN)
+    gc.collect()
+    assert not caplog.records
 
 
 def test_a_client_that_does_not_read_is_cut_off() -> None:
