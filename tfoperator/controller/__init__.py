@@ -4,11 +4,11 @@
 may import those before it. This module exports every name that the rest of the program uses.
 """
 
-from tfoperator.controller.collaborators import Collaborators, ControllerMetrics, PodWitnesses, StackKeeper
+from tfoperator.controller.collaborators import Collaborators, PodWitnesses, StackKeeper
 from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.kueue.objects import FLAVORS, WORKLOADS
 from tfoperator.controller.ledger import is_older
+from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.plan.decide import is_managed_by_others
 from tfoperator.controller.plan.observed import Comparison, LogLines, NewestLine, PlanOptions
@@ -36,7 +36,6 @@ __all__ = [
     "GangScheduler",
     "LogLines",
     "NewestLine",
-    "OwnedKind",
     "PlanOptions",
     "PodWitnesses",
     "ProgressAccess",

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence, Set
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Literal, Protocol
 
 import msgspec
 
 from tfoperator.api.v1.status import TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.controller.kinds import OwnedKind
+from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.plan.observed import LogLines
 from tfoperator.events import ObjectReference
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -30,31 +30,6 @@ class Recorder(Protocol):
     ) -> None:
         """Report something about an object; never blocks, never raises."""
         ...
-
-
-class ControllerMetrics:
-    """Hooks, called from many threads; they must be quick and must not raise. The methods here do nothing."""
-
-    def job_transitions(self, namespace: str, transitions: Set[ConditionType]) -> None:
-        """Note that these conditions of a job became True and that the status with them was written."""
-
-    def job_deleted(self, namespace: str) -> None:
-        """Note that a job was deleted, by any client."""
-
-    def job_started(self, seconds: float) -> None:
-        """Note that a job runs for the first time, `seconds` after its creation."""
-
-    def job_finished(self, seconds: float, *, succeeded: bool) -> None:
-        """Note that a job ended, `seconds` after its creation."""
-
-    def objects_created(self, kind: OwnedKind, count: int, failed: int) -> None:
-        """Note that a sync created `count` objects, and that `failed` creations were refused or got no answer."""
-
-    def objects_deleted(self, kind: OwnedKind, count: int) -> None:
-        """Note that a sync deleted `count` objects."""
-
-    def sync_failed(self, reason: str) -> None:
-        """Note that a sync will be repeated; `reason` is an error's class name (bounded in number)."""
 
 
 class PodArchive(Protocol):

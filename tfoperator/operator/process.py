@@ -183,8 +183,7 @@ def _make_webhook(
 ) -> ConversionWebhook:
     """Return the webhook of these options; `namespace` is our own. Raises ListenError."""
     # Imported late: an operator for v1 alone needs no certificates.
-    from tfoperator.operator.metrics.webhook_metrics import PrometheusWebhookMetrics
-    from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
+    from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig, WebhookMetrics
 
     config = WebhookConfig(
         host=address.host,
@@ -197,7 +196,7 @@ def _make_webhook(
         validity=timedelta(seconds=options.webhook_certificate_validity),
         shutdown_delay=options.webhook_shutdown_delay,
     )
-    return ConversionWebhook(client, config, metrics=PrometheusWebhookMetrics(registry))
+    return ConversionWebhook(client, config, metrics=WebhookMetrics(registry))
 
 
 def _serve(

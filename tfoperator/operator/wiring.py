@@ -179,8 +179,7 @@ class Parts:
         if address is None or fetch is None:
             return None
         # Imported late: an operator without it needs no certificates and tokens.
-        from tfoperator.operator.metrics.progress_metrics import PrometheusProgressMetrics
-        from tfoperator.servers.progress import ProgressConfig, ProgressServer
+        from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
 
         config = ProgressConfig(
             host=address.host,
@@ -199,7 +198,7 @@ class Parts:
             pods=self.informers.pods,
             fetch=fetch,
             on_authorities=self._trust,
-            metrics=PrometheusProgressMetrics(self._metrics.registry, is_leader),
+            metrics=ProgressMetrics(self._metrics.registry, is_leader),
             queue_metrics=self._metrics.queues,
             clock=self._clock,
             usage_of=lambda job: self.controller.newer_usage(job),

@@ -17,7 +17,7 @@ before it is older than `cap`; these writes alone are five a second at most, bey
 become equally older, and above 75 jobs there is a look for each 75 writes. A finished job's is not written any more.
 """
 
-from tfoperator.reconciler.hooks import ReconcilerMetrics
+from tfoperator.reconciler.metrics import ReconcilerMetrics
 from tfoperator.reconciler.reconciler import Reconciler
 
 __all__ = ["Reconciler", "ReconcilerMetrics"]

@@ -18,16 +18,16 @@ from typing import Any
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
-from tfoperator.controller import Comparison, ControllerInformers
+from tfoperator.controller import Comparison, ControllerInformers, TFJobController
 from tfoperator.expectations import Expectations
 from tfoperator.informers import InformerGroup, Lister
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import DEPLOYMENTS, PODS, SERVICES, Resource
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.reconciler.compare import Difference, Suspicion, merged
-from tfoperator.reconciler.hooks import Reconcilable, ReconcilerMetrics
 from tfoperator.reconciler.last_comparison import has_changed, last_comparison, record_age
 from tfoperator.reconciler.live import Look, Looker
+from tfoperator.reconciler.metrics import ReconcilerMetrics
 from tfoperator.reconciler.schedule import BASE_INTERVAL, MAX_INTERVAL, Schedule
 
 logger = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Reconciler:
         self,
         client: ApiClient,
         informers: ControllerInformers,
-        controller: Reconcilable,
+        controller: TFJobController,
         *,
         expectations: Expectations,
         namespaces: Sequence[str] = ("",),

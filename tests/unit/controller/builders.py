@@ -20,7 +20,8 @@ from tfoperator.api.names import (
 )
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob, decode_tfjob
-from tfoperator.controller import OwnedKind, PlanOptions
+from tfoperator.controller import PlanOptions
+from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan, ReplicaId
 from tfoperator.controller.plan.conditions import find_condition
 from tfoperator.controller.plan.decide import plan

@@ -23,7 +23,8 @@ from tfoperator.api.conversion.replica_names import v1_name
 from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import ConditionType as C
 from tfoperator.api.v1.types import RestartPolicy
-from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers, OwnedKind, PlanOptions
+from tfoperator.controller import PLAIN_NAMES, UNIQUE_NAMES, ControllerInformers, PlanOptions
+from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.observe.handlers import JobHandler
 from tfoperator.controller.plan.restart import Ending, is_permanent
 from tfoperator.informers import InformerGroup

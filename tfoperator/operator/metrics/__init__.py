@@ -1,1 +1,1 @@
-"""The metrics at `/metrics`: one registry per operator; optional parts are imported only where needed."""
+"""The metrics at `/metrics`: one registry per operator, and the metrics of rooms that don't know Prometheus."""

@@ -9,27 +9,18 @@ import math
 import threading
 from bisect import bisect_left
 from collections.abc import Callable, Iterator
-from functools import partial
 from time import monotonic
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
+from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from tfoperator import informers, workqueue
+from tfoperator.base.metrics import Makers
 from tfoperator.kube import RequestObserver
 
 _BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 15.0, 60.0)
 _WAIT_BUCKETS = (0.005, 0.05, 0.25, 1.0, 5.0, 15.0, 60.0)
-
-
-class Makers:
-    """Makes metrics in one registry; the arguments are those of prometheus_client."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self.counter = partial(Counter, registry=registry)
-        self.gauge = partial(Gauge, registry=registry)
-        self.histogram = partial(Histogram, registry=registry)
 
 
 class _Durations:

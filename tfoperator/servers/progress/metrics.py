@@ -1,39 +1,111 @@
-"""The measurements that the server reports, independent of any metrics library."""
+"""Prometheus metrics of the progress server, and of jobs' reports."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
 from datetime import datetime
+from itertools import islice
+
+from prometheus_client import CollectorRegistry, Metric
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
 from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.base.metrics import Makers
+
+MAX_JOBS = 1000
+"""The number of jobs with their own series, the first to report: a scrape and Prometheus must handle them."""
+
+_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120)
+_LABELS = ("job_namespace", "job_name")
 
 
-class ProgressMetrics:
-    """Hooks that do nothing here: override what you need.
+class ProgressMetrics(Collector):
+    """What the server does, and the progress of each job; shown if there is a registry. Thread-safe.
 
-    They are called from many threads: they must be quick and must not raise.
+    Only the leader shows the jobs: standbys know the same, and would only double it.
     """
+
+    def __init__(
+        self, registry: CollectorRegistry | None = None, is_leader: Callable[[], bool] = lambda: False
+    ) -> None:
+        make = Makers(registry)
+        self._received = make.counter("tfoperator_progress_reports", "Reports of training programs that were taken.")
+        self._refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
+        self._writes = make.counter("tfoperator_progress_writes", "Statuses written because of reports alone.")
+        self._failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
+        self._delay = make.histogram(
+            "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_BUCKETS
+        )
+        self._pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
+        self._expiry = make.gauge(
+            "tfoperator_progress_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
+        )
+        self._is_leader = is_leader
+        self._lock = threading.Lock()  # guards _jobs
+        self._jobs: dict[tuple[str, str], TrainingProgress] = {}
+        if registry is not None:
+            registry.register(self)
 
     def received(self) -> None:
         """Count an accepted report."""
+        self._received.inc()
 
     def refused(self, reason: str) -> None:
         """Count a refused request; `reason` is one of a few words."""
+        self._refused.labels(reason).inc()
 
     def written(self, seconds: float) -> None:
         """Record a written status, and the seconds since the oldest report that it newly includes."""
+        self._writes.inc()
+        self._delay.observe(seconds)
 
     def write_failed(self, reason: str) -> None:
         """Count a refused or failed write; `reason` is the name of an error's class."""
+        self._failures.labels(reason).inc()
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
         """Set the progress of a job that has not ended."""
+        with self._lock:
+            self._jobs[namespace, name] = progress
 
     def ended(self, namespace: str, name: str) -> None:
         """Remove the progress of a job that has ended, or is gone."""
+        with self._lock:
+            self._jobs.pop((namespace, name), None)
 
     def pending(self, read: Callable[[], int]) -> None:
         """Set `read`, which returns the number of jobs with reports that are not in their status yet."""
+        self._pending.set_function(read)
 
     def certificate(self, expires: datetime) -> None:
         """Set the expiry of the certificate in use from now on."""
+        self._expiry.set(expires.timestamp())
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the progress of the first jobs."""
+        ratio = GaugeMetricFamily("tfoperator_job_progress_ratio", "How much of the training is done.", labels=_LABELS)
+        step = GaugeMetricFamily("tfoperator_job_step", "The step that the training is at.", labels=_LABELS)
+        left = GaugeMetricFamily(
+            "tfoperator_job_remaining_seconds", "Seconds left, by the program's own estimate.", labels=_LABELS
+        )
+        reported = GaugeMetricFamily(
+            "tfoperator_job_last_report_timestamp_seconds", "When the program reported last.", labels=_LABELS
+        )
+        with self._lock:
+            shown = list(islice(self._jobs.items(), MAX_JOBS)) if self._is_leader() else []
+        for labels, progress in shown:
+            if progress.percentage is not None:
+                ratio.add_metric(labels, progress.percentage / 100)
+            if progress.step is not None:
+                step.add_metric(labels, progress.step)
+            if progress.estimated_remaining_seconds is not None:
+                left.add_metric(labels, progress.estimated_remaining_seconds)
+            if progress.last_updated_time is not None:
+                reported.add_metric(labels, progress.last_updated_time.timestamp())
+        yield from (ratio, step, left, reported)
+
+    def describe(self) -> list[Metric]:
+        """Return nothing: what is registered is not read."""
+        return []

@@ -1,24 +1,50 @@
-"""The measurements that the webhook reports, independent of any metrics library."""
+"""Prometheus metrics of the conversion webhook."""
 
 from __future__ import annotations
 
 from datetime import datetime
 
+from prometheus_client import CollectorRegistry
+
+from tfoperator.base.metrics import Makers
+
+_BUCKETS = (0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1, 5)
+
 
 class WebhookMetrics:
-    """Hooks that do nothing here: override what you need.
+    """The conversions, and the certificate in use; shown if there is a registry. Thread-safe."""
 
-    They are called from many threads: they must be quick and must not raise.
-    """
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        make = Makers(registry)
+        self._objects = make.counter(
+            "tfoperator_webhook_objects", "Objects converted, by the version asked for.", ("version",)
+        )
+        self._seconds = make.histogram(
+            "tfoperator_webhook_review_duration_seconds", "Seconds of one conversion review.", buckets=_BUCKETS
+        )
+        self._failures = make.counter(
+            "tfoperator_webhook_failures", "Reviews that failed, and requests that were none.", ("reason",)
+        )
+        self._registrations = make.counter(
+            "tfoperator_webhook_registrations", "Times the CRD was told where we are and whom to trust."
+        )
+        self._expiry = make.gauge(
+            "tfoperator_webhook_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
+        )
 
     def reviewed(self, version: str, objects: int, seconds: float) -> None:
         """Record an answered review: the number of objects converted to this API version, and the seconds it took."""
+        self._objects.labels(version.rpartition("/")[2]).inc(objects)
+        self._seconds.observe(seconds)
 
     def review_failed(self, reason: str) -> None:
         """Count a refused request, or a failed conversion; `reason` is one of a few words."""
+        self._failures.labels(reason).inc()
 
     def certificate(self, expires: datetime) -> None:
         """Set the expiry of the certificate in use from now on."""
+        self._expiry.set(expires.timestamp())
 
     def registered(self) -> None:
         """Count a write of the webhook's address and authority to the CRD."""
+        self._registrations.inc()

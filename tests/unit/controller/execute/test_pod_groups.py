@@ -12,7 +12,8 @@ from tests.support.controller_harness import Harness, namespaced
 from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.controller import ControllerMetrics, OwnedKind, gang_scheduler
+from tfoperator.controller import ControllerMetrics, gang_scheduler
+from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
@@ -20,6 +21,7 @@ from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
 class Counting(ControllerMetrics):
     def __init__(self) -> None:
+        super().__init__()
         self.created = self.deleted = 0
 
     def objects_created(self, kind: OwnedKind, count: int, failed: int) -> None:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfoperator.operator import OperatorMetrics
-from tfoperator.operator.metrics.webhook_metrics import PrometheusWebhookMetrics
+from tfoperator.servers.webhook import WebhookMetrics
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text()
 
@@ -17,7 +17,7 @@ PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text(
 def exported() -> dict[str, tuple[str, ...]]:
     """The labels of each metric, those of the webhook included."""
     metrics = OperatorMetrics()
-    PrometheusWebhookMetrics(metrics.registry)
+    WebhookMetrics(metrics.registry)
     found = {}
     for family in metrics.registry.collect():
         name = f"{family.name}_total" if family.type == "counter" else family.name

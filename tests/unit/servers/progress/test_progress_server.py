@@ -43,6 +43,7 @@ CONFIG = ProgressConfig(
 
 class Counted(ProgressMetrics):
     def __init__(self) -> None:
+        super().__init__()
         self.reports = 0
         self.refusals: list[str] = []
         self.shown: dict[str, TrainingProgress] = {}

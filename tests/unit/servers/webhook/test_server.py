@@ -28,6 +28,7 @@ VALIDITY = timedelta(days=1)
 
 class Counted(WebhookMetrics):
     def __init__(self) -> None:
+        super().__init__()
         self.failures: list[str] = []
 
     def review_failed(self, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tfoperator.api.v1.status import Metric, TrainingProgress
-from tfoperator.operator.metrics.progress_metrics import MAX_JOBS, PrometheusProgressMetrics
+from tfoperator.servers.progress.metrics import MAX_JOBS, ProgressMetrics
 
 HALF = TrainingProgress(percentage=50, step=5, metrics=(Metric("<loss>", "0.5"),))
 
@@ -17,7 +17,7 @@ def ratios(registry: CollectorRegistry) -> list[str]:
 
 def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_none() -> None:
     registry = CollectorRegistry()
-    metrics = PrometheusProgressMetrics(registry, lambda: True)
+    metrics = ProgressMetrics(registry, lambda: True)
     for number in range(MAX_JOBS + 5):
         metrics.progressed("default", f"job-{number}", HALF)
         metrics.progressed("default", f"job-{number}", HALF)
@@ -32,7 +32,7 @@ def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_n
 
 def test_only_the_leader_tells_of_jobs() -> None:
     registry, leads = CollectorRegistry(), [False]
-    metrics = PrometheusProgressMetrics(registry, lambda: leads[0])
+    metrics = ProgressMetrics(registry, lambda: leads[0])
     metrics.progressed("default", "job", HALF)
     assert ratios(registry) == []
     leads[0] = True

@@ -1,0 +1,33 @@
+"""Prometheus metrics of the comparison of the caches with the live state."""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry
+
+from tfoperator.base.metrics import Makers
+
+
+class ReconcilerMetrics:
+    """Looks at the live state, and repairs; shown if there is a registry. Thread-safe."""
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        make = Makers(registry)
+        self._seconds = make.histogram("tfoperator_reconcile_duration_seconds", "Seconds of one comparison round.")
+        self._jobs = make.counter("tfoperator_reconciled_jobs", "Jobs compared with the live state.")
+        self._failures = make.counter("tfoperator_reconcile_failures", "Rounds that failed.")
+        self._repairs = make.counter(
+            "tfoperator_reconcile_repairs", "Objects whose changes the watch had missed.", ("resource",)
+        )
+
+    def looked(self, seconds: float, jobs: int) -> None:
+        """Note that a look at the live state took `seconds`, and that `jobs` were compared with it."""
+        self._seconds.observe(seconds)
+        self._jobs.inc(jobs)
+
+    def look_failed(self) -> None:
+        """Note that the live state could not be read."""
+        self._failures.inc()
+
+    def repaired(self, resource: str, objects: int) -> None:
+        """Note that a cache missed changes of `objects` objects; `resource` is `expectations` for missing events."""
+        self._repairs.labels(resource).inc(objects)
