@@ -15,7 +15,7 @@ from tfoperator.controller import is_managed_by_others
 from tfoperator.informers import Callbacks, InformerGroup, Lister
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.logs.archive import LogArchive
-from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
+from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -44,7 +44,7 @@ class EndedLogs:
         jobs: Lister[TFJob],
         *,
         clock: Clock | None = None,
-        metrics: MetricsProvider | None = None,
+        metrics: QueueMetrics | None = None,
     ) -> None:
         self._archive = archive
         self._pods = pods.lister

@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from tfoperator.base.clock import Clock
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.workqueue.metrics import MetricsProvider
+from tfoperator.workqueue.metrics import QueueMetrics
 from tfoperator.workqueue.queue import Queue
 
 T = TypeVar("T", bound=Hashable)
@@ -32,7 +32,7 @@ class DelayingQueue(Queue[T]):
     A plain `add` does not cancel a delayed one: the item is then delivered twice, now and later.
     """
 
-    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
+    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: QueueMetrics | None = None) -> None:
         super().__init__(name=name, clock=clock, metrics=metrics)
         self._delay_lock = threading.Lock()  # guards the fields below; never held together with Queue's lock
         self._changed = threading.Condition(self._delay_lock)  # an earlier deadline was set, or shutdown began
@@ -145,7 +145,7 @@ class RateLimitingQueue(DelayingQueue[T]):
         bucket: TokenBucket | None = None,
         name: str = "",
         clock: Clock | None = None,
-        metrics: MetricsProvider | None = None,
+        metrics: QueueMetrics | None = None,
     ) -> None:
         """Initialize; with a `bucket` each failure takes a token, and waits at least for that. Raises ValueError."""
         if base <= 0 or cap < base:

@@ -1,18 +1,15 @@
-"""The metrics of a queue, and the interface of the provider that publishes them.
+"""Prometheus metrics of queues, by their names: those that dashboards for Go controllers expect.
 
-Counters and histograms are pushed as things happen. Gauges are *pulled*: the provider gets a function to call when it
-is scraped. A pulled gauge is exact at the moment it is read, and it needs neither a thread that refreshes it twice a
-second nor a value for the time after that thread has stopped.
-
-Published names and units (a provider prefixes `workqueue_` and labels by the queue's name): `depth`,
-`adds_total`, `queue_duration_seconds`, `work_duration_seconds`, `unfinished_work_seconds`,
-`longest_running_processor_seconds`, `retries_total`. Dashboards for Go controllers expect exactly these.
+Gauges are *pulled*: a queue gives a function to call when it is scraped. A pulled gauge is exact at the moment it is
+read, and it needs neither a thread that refreshes it twice a second nor a value for the time after that thread has
+stopped.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Protocol
+from prometheus_client import CollectorRegistry
+
+from tfoperator.base.metrics import Makers
 
 DURATION_BUCKETS: tuple[float, ...] = tuple(10.0**exponent for exponent in range(-6, 4))
 """Upper bounds in seconds for both duration histograms: ten buckets from 1 microsecond, each ten times the last.
@@ -22,63 +19,26 @@ about keys that wait for more than 10 s could never fire.
 """
 
 
-class Counter(Protocol):
-    """A number that only grows. A labelled `prometheus_client.Counter` fits as it is."""
+class QueueMetrics:
+    """The `workqueue_` metrics of all queues; shown if there is a registry. Thread-safe.
 
-    def inc(self, amount: float = 1) -> None:
-        """Add `amount`. Must be thread-safe and quick."""
-        ...
-
-
-class Histogram(Protocol):
-    """A distribution. A labelled `prometheus_client.Histogram` fits as it is."""
-
-    def observe(self, amount: float) -> None:
-        """Record one value. Must be thread-safe and quick."""
-        ...
-
-
-class _Nothing:
-    def inc(self, amount: float = 1) -> None:
-        pass
-
-    def observe(self, amount: float) -> None:
-        pass
-
-
-_NO_METRIC = _Nothing()
-
-
-class MetricsProvider:
-    """Makes the metrics of one queue, here none: override what you need.
-
-    Every method is called once, when a queue with a name is built.
-
-    The functions given for gauges are thread-safe, take microseconds for an ordinary queue, and keep the queue
-    alive for as long as the provider keeps them. No metric is ever updated while a queue's lock is held.
+    `adds` are accepted items: an add that found its item waiting already does not count. `depth` counts waiting items,
+    those marked again while being processed included. `retries` are delayed adds, rate-limited ones included. Growing
+    steadily, `unfinished` shows stuck workers. No metric is updated while a queue's lock is held.
     """
 
-    def depth(self, name: str, read: Callable[[], int]) -> None:
-        """Receive the gauge of waiting items, those marked again while being processed included (may exceed `len`)."""
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        make, label, buckets = Makers(registry), ("name",), DURATION_BUCKETS
+        self.depth = make.gauge("workqueue_depth", "Items that wait.", label)
+        self.adds = make.counter("workqueue_adds", "Items added.", label)
+        self.waits = make.histogram("workqueue_queue_duration_seconds", "From add to get.", label, buckets=buckets)
+        self.works = make.histogram("workqueue_work_duration_seconds", "From get to done.", label, buckets=buckets)
+        self.unfinished = make.gauge("workqueue_unfinished_work_seconds", "Time spent on items in work, summed.", label)
+        self.longest = make.gauge(
+            "workqueue_longest_running_processor_seconds", "Time spent on the oldest item.", label
+        )
+        self.retries = make.counter("workqueue_retries", "Delayed adds.", label)
 
-    def adds(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
-        """Return the counter of accepted items; an add that found its item waiting already does not count."""
-        return _NO_METRIC
 
-    def queue_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
-        """Return the histogram of seconds from an item's add to its `get`."""
-        return _NO_METRIC
-
-    def work_duration(self, name: str) -> Histogram:  # noqa: ARG002 - for who overrides it
-        """Return the histogram of seconds from an item's `get` to its `done`."""
-        return _NO_METRIC
-
-    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
-        """Receive the gauge of the summed seconds of the items in processing. Growing steadily: stuck workers."""
-
-    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
-        """Receive the gauge of the seconds that the longest-running item in processing has taken so far."""
-
-    def retries(self, name: str) -> Counter:  # noqa: ARG002 - for who overrides it
-        """Return the counter of delayed adds, rate-limited ones included."""
-        return _NO_METRIC
+NOT_SHOWN = QueueMetrics()
+"""What queues count that nothing shows."""

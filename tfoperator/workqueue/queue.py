@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Final, Generic, TypeVar
 
 from tfoperator.base.clock import Clock, SystemClock
-from tfoperator.workqueue.metrics import MetricsProvider
+from tfoperator.workqueue.metrics import NOT_SHOWN, QueueMetrics
 
 T = TypeVar("T", bound=Hashable)
 
@@ -34,7 +34,7 @@ class Queue(Generic[T]):
     metrics.
     """
 
-    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: MetricsProvider | None = None) -> None:
+    def __init__(self, *, name: str = "", clock: Clock | None = None, metrics: QueueMetrics | None = None) -> None:
         self.name = name
         self._clock: Clock = clock or SystemClock()
         self._lock = threading.Lock()  # guards all fields below down to the metrics; held for O(1) work only
@@ -44,14 +44,16 @@ class Queue(Generic[T]):
         self._dirty: dict[T, float] = {}  # to the time it was added
         self._processing: dict[T, float] = {}  # to the time it was taken
         self._shutting_down = False
-        provider = metrics if metrics is not None and name else MetricsProvider()
-        self._adds = provider.adds(name)
-        self._queue_duration = provider.queue_duration(name)
-        self._work_duration = provider.work_duration(name)
-        self._retries = provider.retries(name)
-        provider.depth(name, self.depth)
-        provider.unfinished_work(name, self.unfinished_work_seconds)
-        provider.longest_running_processor(name, self.longest_running_processor_seconds)
+        shown = metrics if name else None
+        counted = shown or NOT_SHOWN
+        self._adds = counted.adds.labels(name)
+        self._queue_duration = counted.waits.labels(name)
+        self._work_duration = counted.works.labels(name)
+        self._retries = counted.retries.labels(name)
+        if shown is not None:
+            shown.depth.labels(name).set_function(self.depth)
+            shown.unfinished.labels(name).set_function(self.unfinished_work_seconds)
+            shown.longest.labels(name).set_function(self.longest_running_processor_seconds)
 
     def add(self, item: T) -> None:
         """Mark an item for processing. Never blocks.

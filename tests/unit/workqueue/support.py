@@ -2,69 +2,28 @@
 
 from __future__ import annotations
 
-import threading
-from collections import defaultdict
 from collections.abc import Callable
 from typing import Any
 
-from tfoperator.workqueue import MetricsProvider
+from prometheus_client import CollectorRegistry
+
+from tfoperator.workqueue import QueueMetrics
 from tfoperator.workqueue.queue import Queue, ShutDown
 
 
-class Recorded:
-    """A counter and histogram that keeps what it was given."""
+class ShownMetrics(QueueMetrics):
+    """The metrics of the queue `jobs`, as a scrape shows them."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self.values: list[float] = []
+        self.registry = CollectorRegistry()
+        super().__init__(self.registry)
 
-    def inc(self, amount: float = 1) -> None:
-        with self._lock:
-            self.values.append(amount)
+    def value(self, name: str) -> float | None:
+        return self.registry.get_sample_value(f"workqueue_{name}", {"name": "jobs"})
 
-    observe = inc
-
-    @property
-    def total(self) -> float:
-        return sum(self.values)
-
-
-class RecordingMetrics(MetricsProvider):
-    """A MetricsProvider whose figures a test can read."""
-
-    def __init__(self) -> None:
-        self.pushed: dict[str, Recorded] = defaultdict(Recorded)
-        self.gauges: dict[str, Callable[[], float]] = {}
-        self.names: set[str] = set()
-
-    def _push(self, metric: str, name: str) -> Recorded:
-        self.names.add(name)
-        return self.pushed[metric]
-
-    def _pull(self, metric: str, name: str, read: Callable[[], float]) -> None:
-        self.names.add(name)
-        self.gauges[metric] = read
-
-    def depth(self, name: str, read: Callable[[], int]) -> None:
-        self._pull("depth", name, read)
-
-    def adds(self, name: str) -> Recorded:
-        return self._push("adds", name)
-
-    def queue_duration(self, name: str) -> Recorded:
-        return self._push("queue_duration", name)
-
-    def work_duration(self, name: str) -> Recorded:
-        return self._push("work_duration", name)
-
-    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
-        self._pull("unfinished_work", name, read)
-
-    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
-        self._pull("longest_running_processor", name, read)
-
-    def retries(self, name: str) -> Recorded:
-        return self._push("retries", name)
+    def durations(self, name: str) -> tuple[float | None, float | None]:
+        """How many there were, and their sum."""
+        return self.value(f"{name}_duration_seconds_count"), self.value(f"{name}_duration_seconds_sum")
 
 
 def begin(queue: Queue[Any], item: Any) -> None:

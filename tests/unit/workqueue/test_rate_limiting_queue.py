@@ -6,14 +6,14 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.support.threads import run_at_once
-from tests.unit.workqueue.support import RecordingMetrics, drain
+from tests.unit.workqueue.support import ShownMetrics, drain
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.workqueue import RateLimitingQueue
 
 
 def test_failures_come_back_later_and_later_until_forgotten() -> None:
     clock = FakeClock()
-    metrics = RecordingMetrics()
+    metrics = ShownMetrics()
     queue: RateLimitingQueue[str] = RateLimitingQueue(base=1, cap=60, name="jobs", clock=clock, metrics=metrics)
     for wait in (1, 2, 4):
         queue.add_rate_limited("foo")
@@ -26,7 +26,7 @@ def test_failures_come_back_later_and_later_until_forgotten() -> None:
         assert queue.get() == "foo"
         queue.done("foo")
     assert queue.num_requeues("foo") == 3
-    assert metrics.pushed["retries"].total == 3
+    assert metrics.value("retries_total") == 3
     queue.forget("foo")
     assert queue.num_requeues("foo") == 0
     queue.shut_down(0)

@@ -16,9 +16,10 @@ import tfoperator
 from tfoperator.base.metrics import Makers
 from tfoperator.controller import ControllerMetrics
 from tfoperator.logs import archive
-from tfoperator.operator.metrics.tool_metrics import ClientMetrics, PrometheusInformerMetrics, QueueMetrics
+from tfoperator.operator.metrics.tool_metrics import ClientMetrics, PrometheusInformerMetrics
 from tfoperator.operator.metrics.usage_metrics import Read, UsageMetrics
 from tfoperator.reconciler import ReconcilerMetrics
+from tfoperator.workqueue import QueueMetrics
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

@@ -1,6 +1,7 @@
-"""Prometheus metrics of the tools: client, workqueue, informers. Their names match dashboards for Go controllers.
+"""Prometheus metrics of the client and the informers. The client's names match dashboards for Go controllers.
 
-Each class overrides the hooks of one package (see their docstrings), so that no package depends on prometheus_client.
+Each class overrides the hooks of one package (see their docstrings), which programs that use the SDK load without
+prometheus_client.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter
 from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from tfoperator import informers, workqueue
+from tfoperator import informers
 from tfoperator.base.metrics import Makers
 from tfoperator.kube import RequestObserver
 
@@ -94,47 +95,6 @@ class ClientMetrics(RequestObserver, Collector):
             durations = [self._seconds.family(), self._waits.family()]
         yield requests
         yield from durations
-
-
-class QueueMetrics(workqueue.MetricsProvider):
-    """The `workqueue_` metrics, labelled by the queue's name."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        make = Makers(registry)
-        label = ("name",)
-        buckets = workqueue.DURATION_BUCKETS
-        self._depth = make.gauge("workqueue_depth", "Items that wait.", label)
-        self._adds = make.counter("workqueue_adds", "Items added.", label)
-        self._waits = make.histogram("workqueue_queue_duration_seconds", "From add to get.", label, buckets=buckets)
-        self._works = make.histogram("workqueue_work_duration_seconds", "From get to done.", label, buckets=buckets)
-        self._unfinished = make.gauge(
-            "workqueue_unfinished_work_seconds", "Time spent on items in work, summed.", label
-        )
-        self._longest = make.gauge(
-            "workqueue_longest_running_processor_seconds", "Time spent on the oldest item.", label
-        )
-        self._retries = make.counter("workqueue_retries", "Delayed adds.", label)
-
-    def depth(self, name: str, read: Callable[[], int]) -> None:
-        self._depth.labels(name).set_function(read)
-
-    def adds(self, name: str) -> workqueue.Counter:
-        return self._adds.labels(name)
-
-    def queue_duration(self, name: str) -> workqueue.Histogram:
-        return self._waits.labels(name)
-
-    def work_duration(self, name: str) -> workqueue.Histogram:
-        return self._works.labels(name)
-
-    def unfinished_work(self, name: str, read: Callable[[], float]) -> None:
-        self._unfinished.labels(name).set_function(read)
-
-    def longest_running_processor(self, name: str, read: Callable[[], float]) -> None:
-        self._longest.labels(name).set_function(read)
-
-    def retries(self, name: str) -> workqueue.Counter:
-        return self._retries.labels(name)
 
 
 class PrometheusInformerMetrics(informers.InformerMetrics):

@@ -26,7 +26,7 @@ from tfoperator.servers.progress.reports import ProgressReport
 from tfoperator.servers.progress.server import ProgressEndpoint
 from tfoperator.servers.progress.tokens import TokenVerifier
 from tfoperator.servers.progress.writer import ProgressWriter
-from tfoperator.workqueue import MetricsProvider
+from tfoperator.workqueue import QueueMetrics
 
 
 class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,7 +62,7 @@ class ProgressServer:
         fetch: Callable[[str], bytes],
         on_authorities: Callable[[str], None],
         metrics: ProgressMetrics | None = None,
-        queue_metrics: MetricsProvider | None = None,
+        queue_metrics: QueueMetrics | None = None,
         clock: Clock | None = None,
         usage_of: Callable[[TFJob], JobUsage | None] = lambda _: None,
     ) -> None:

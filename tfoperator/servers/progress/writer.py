@@ -28,7 +28,7 @@ from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.workqueue import MetricsProvider, RateLimitingQueue, Workers
+from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)
 
@@ -54,7 +54,7 @@ class ProgressWriter:
         writes_per_second: float,
         clock: Clock,
         metrics: ProgressMetrics,
-        queue_metrics: MetricsProvider | None = None,
+        queue_metrics: QueueMetrics | None = None,
     ) -> None:
         """`progress_of` returns what a job's status should be now, `usage_of` a newer usage than its status has."""
         self._client = client
