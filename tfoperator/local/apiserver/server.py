@@ -45,6 +45,7 @@ logger = logging.getLogger(__name__)
 
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 _SHUTDOWN_SECONDS = 2.0  # for responses in progress; watches and logs are ended first
+_LOG_SECONDS = 10.0  # for readers of logs to yield: those of stacks may ask a process that does not respond
 
 
 class EmbeddedApiServer:
@@ -129,7 +130,10 @@ class EmbeddedApiServer:
             raise self._failure
 
     def stop(self) -> None:
-        """End all watches and logs, finish requests in progress, and wait for the thread. Idempotent."""
+        """End all watches and logs, finish requests in progress, and wait for the threads. Idempotent.
+
+        A reader of logs that hangs is left after some seconds.
+        """
         if self._thread is None:
             self._socket.close()
             return
@@ -137,7 +141,7 @@ class EmbeddedApiServer:
         if event is not None:
             self._post(event.set)
         self._thread.join()
-        self._logs.join()
+        self._logs.join(_LOG_SECONDS)
 
     def compact(self) -> None:
         """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""

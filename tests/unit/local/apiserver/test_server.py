@@ -20,6 +20,7 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
 from tfoperator.local.runtime.log_files import LogRequest
 
@@ -292,6 +293,30 @@ def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) ->
     with client.pod_log("default", "p", follow=True) as log:
         assert next(iter(log)) == b"first\n"
         run_at_once(server.stop)
+
+
+def test_a_stop_leaves_a_reader_that_hangs(
+    server: EmbeddedApiServer, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(apiserver, "_LOG_SECONDS", 0.05)
+    client.create(PODS, "default", POD, decode)
+    released, finished = threading.Event(), threading.Event()
+
+    def reader(*_: object) -> Iterator[bytes]:
+        yield b"first\n"
+        released.wait()
+        finished.set()
+        yield b"last\n"
+
+    server.pod_streams.log_reader = reader
+    try:
+        with client.pod_log("default", "p", follow=True) as log:
+            assert next(iter(log)) == b"first\n"
+            run_at_once(server.stop)
+        assert "still reads" in caplog.text
+    finally:
+        released.set()
+    eventually(finished.is_set, what="the reader has gone on")
 
 
 def test_the_usual_namespaces_are_there(client: Client) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
@@ -117,9 +118,13 @@ class LogReaders:
         """End every log after its next chunk."""
         self._closed = True
 
-    def join(self) -> None:
-        """Wait for the threads, when no more logs are opened."""
-        self._pool.shutdown()
+    def join(self, timeout: float) -> None:
+        """Wait for the threads, when no more logs are opened; at most `timeout` seconds, for a reader may hang."""
+        ending = threading.Thread(target=self._pool.shutdown, name="apiserver-log-end", daemon=True)
+        ending.start()
+        ending.join(timeout)
+        if ending.is_alive():
+            logger.warning("a reader of logs still reads, %.0f s after the server's end", timeout)
 
     async def open(self, reader: LogReader, wanted: LogRequest) -> AsyncIterator[bytes]:
         """Open a log and wait for its first chunk, so that a missing log can still be refused. Raises StatusError."""
