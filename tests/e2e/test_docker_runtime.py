@@ -19,7 +19,7 @@ from tests.support.threads import no_threads_left
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.runtime.docker.leftovers import OWNER_LABEL, new_run, remove_leftovers
-from tfoperator.local.runtime.selection import RuntimeName
+from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions
 
 ENTRYPOINT_IMAGE = "local/entrypoint:1"
 LIMIT = 90.0
@@ -102,7 +102,7 @@ class Pods:
 def running(folder: Path, docker_engine: DockerEngine, *, allow_privileged: bool = False) -> Iterator[Pods]:
     with pytest.MonkeyPatch.context() as patch, no_threads_left():
         patch.setenv("DOCKER_HOST", docker_engine.url)
-        plane = ControlPlane(folder, runtime=RuntimeName.DOCKER, allow_privileged=allow_privileged)
+        plane = ControlPlane(folder, pods=RuntimeOptions(RuntimeName.DOCKER, allow_privileged=allow_privileged))
         plane.start()
         try:
             yield Pods(plane)

@@ -25,6 +25,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.threads import no_threads_left
 from tfoperator.kube.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
+from tfoperator.local.runtime.selection import RuntimeOptions
 
 NAMESPACE = "default"
 
@@ -33,7 +34,7 @@ NAMESPACE = "default"
 def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     folder = tmp_path_factory.mktemp("plane")
     with no_threads_left():
-        running = ControlPlane(folder / "run", work_dir=folder)
+        running = ControlPlane(folder / "run", pods=RuntimeOptions(work_dir=folder))
         running.start()
         yield running
         running.stop()

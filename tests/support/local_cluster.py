@@ -14,6 +14,7 @@ from tests.support.cli import Cli
 from tests.support.jobs import write_kubeconfig
 from tests.support.threads import no_threads_left
 from tfoperator.local.controlplane import ControlPlane
+from tfoperator.local.runtime.selection import RuntimeOptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     with no_threads_left():
-        plane = ControlPlane(tmp_path_factory.mktemp("plane"), work_dir=ROOT)
+        plane = ControlPlane(tmp_path_factory.mktemp("plane"), pods=RuntimeOptions(work_dir=ROOT))
         plane.start()
         yield plane
         plane.stop()

@@ -7,7 +7,6 @@ import os
 import shlex
 import sys
 from collections.abc import Sequence
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,25 +17,19 @@ from tfoperator.base.controlchars import in_utf8
 from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions
 
 DEFAULT_CHECKPOINTS = Path(".tfoperator", "checkpoints")
 """Where `--resume` alone keeps them."""
-
-
-class RuntimeChoice(StrEnum):
-    """The pod runtimes: the names of `tfoperator.local.runtime`, whose import is slow."""
-
-    PROCESS = "process"
-    DOCKER = "docker"
 
 
 class LocalPodOptions(msgspec.Struct, frozen=True):
     """The options of the pod runtime, for the commands that run pods on this machine."""
 
     runtime: Annotated[
-        RuntimeChoice,
+        RuntimeName,
         typer.Option("--runtime", help="What pods run as: processes of this machine, or Docker containers."),
-    ] = RuntimeChoice.PROCESS
+    ] = RuntimeName.PROCESS
     allow_privileged: Annotated[
         bool,
         typer.Option(
@@ -52,6 +45,10 @@ class LocalPodOptions(msgspec.Struct, frozen=True):
             "so.",
         ),
     ] = False
+
+    def chosen(self, work_dir: Path | None = None) -> RuntimeOptions:
+        """Return the choice, for processes that start in `work_dir`."""
+        return RuntimeOptions(self.runtime, work_dir, self.allow_privileged, self.enforce_limits)
 
 
 _PANEL = "A program instead of a manifest"
@@ -114,16 +111,10 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
         return ["--" + name.replace("_", "-") for name, value in said.items() if value != default[name]]
 
 
-def program_job(
-    words: Sequence[str],
-    options: ProgramOptions,
-    *,
-    runtime: RuntimeChoice = RuntimeChoice.PROCESS,
-    work_dir: Path | None = None,
-) -> ProgramJob | None:
+def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOptions = PROCESSES) -> ProgramJob | None:
     """Return the job of the program named first, with its own arguments; None if the words name manifests.
 
-    The program is found even if processes start in `work_dir`. Raises CliError.
+    The program is found even if processes start elsewhere. Raises CliError.
     """
     file, *args = words
     if not options.module and not is_program(file):
@@ -133,9 +124,9 @@ def program_job(
         raise CliError(f"{file}: {'is a directory' if Path(file).is_dir() else 'no such file'}")
     job = ProgramJob(
         name=options.name or job_name(file.rpartition(".")[2] if options.module else file),
-        command=_command(file, options, runtime, work_dir),
+        command=_command(file, options, pods),
         args=args,
-        image=_image(file, options, runtime),
+        image=_image(file, options, pods),
         workers=options.workers,
         ps=options.ps,
         chief=options.chief,
@@ -144,8 +135,8 @@ def program_job(
         max_restarts=options.max_restarts,
         env=_variables(options.env or ()),
         limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
-        checkpoints=_checkpoints(options, runtime),
-        log_dir=_log_dir(options, runtime),
+        checkpoints=_checkpoints(options, pods),
+        log_dir=_log_dir(options, pods),
         stall_seconds=None if options.stall is None else math.ceil(timeout_seconds(options.stall, "--stall")),
         grace_seconds=_grace(options),
     )
@@ -169,7 +160,7 @@ def _refuse_for_manifests(words: Sequence[str], options: ProgramOptions) -> None
         raise CliError(f"{', '.join(given)}: {says}", hint)
 
 
-def _command(file: str, options: ProgramOptions, runtime: RuntimeChoice, work_dir: Path | None) -> list[str]:
+def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[str]:
     if options.command is not None:
         try:
             words = shlex.split(options.command)
@@ -180,7 +171,7 @@ def _command(file: str, options: ProgramOptions, runtime: RuntimeChoice, work_di
         return words
     if options.module:
         return ["python", "-m", file]
-    elsewhere = work_dir is not None and runtime is RuntimeChoice.PROCESS and not options.emit_yaml
+    elsewhere = pods.work_dir is not None and not pods.in_containers and not options.emit_yaml
     return ["python", os.path.abspath(file) if elsewhere else file]
 
 
@@ -197,24 +188,22 @@ def _grace(options: ProgramOptions) -> int | None:
     return None if options.emit_yaml else LOCAL_GRACE
 
 
-def _checkpoints(options: ProgramOptions, runtime: RuntimeChoice) -> str:
+def _checkpoints(options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.checkpoint is None and not options.resume:
         return ""
-    _need_this_machine(
-        "--resume" if options.checkpoint is None else "--checkpoint", "spec.checkpoint", options, runtime
-    )
+    _need_this_machine("--resume" if options.checkpoint is None else "--checkpoint", "spec.checkpoint", options, pods)
     return os.path.abspath(options.checkpoint or DEFAULT_CHECKPOINTS)
 
 
-def _log_dir(options: ProgramOptions, runtime: RuntimeChoice) -> str:
+def _log_dir(options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.tensorboard is None or "://" in options.tensorboard:
         return options.tensorboard or ""
-    _need_this_machine("--tensorboard", "spec.tensorBoard", options, runtime)
+    _need_this_machine("--tensorboard", "spec.tensorBoard", options, pods)
     return os.path.abspath(options.tensorboard)
 
 
-def _need_this_machine(option: str, field: str, options: ProgramOptions, runtime: RuntimeChoice) -> None:
-    if options.emit_yaml or runtime is RuntimeChoice.DOCKER:
+def _need_this_machine(option: str, field: str, options: ProgramOptions, pods: RuntimeOptions) -> None:
+    if options.emit_yaml or pods.in_containers:
         hint = f"Name a volume there: {field} of a manifest."
         raise CliError(f"{option}: a folder of this machine is in no container and no cluster", hint)
 
@@ -228,14 +217,14 @@ def check_checkpoints(job: ProgramJob, options: ProgramOptions, namespace: str) 
     raise CliError(f"{folder}: there are checkpoints of an earlier run of {job.name}", hint)
 
 
-def _image(file: str, options: ProgramOptions, runtime: RuntimeChoice) -> str:
+def _image(file: str, options: ProgramOptions, pods: RuntimeOptions) -> str:
     if options.image:
         return options.image
     if options.emit_yaml:
         if sys.stdin.isatty():
             return str(typer.prompt(f"Image that holds {file}", err=True))
         raise CliError("--emit-yaml: which image holds the program?", f"Give --image; it has to start {file}.")
-    if runtime is RuntimeChoice.DOCKER:
+    if pods.in_containers:
         hint = f"Build one that holds {file}, and give --image; --command says how it is started there."
         raise CliError("--runtime docker: which image holds the program?", hint)
     return LOCAL_IMAGE

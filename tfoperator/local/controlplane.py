@@ -31,7 +31,7 @@ from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.process.records import RECORDS
 from tfoperator.local.runtime.process.stacks import is_stopped
 from tfoperator.local.runtime.protocol import HostService
-from tfoperator.local.runtime.selection import RuntimeName, make_runtime
+from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions, make_runtime
 from tfoperator.local.usage import UsageMeter
 from tfoperator.operator import Operator, Options, Reach, Seen
 from tfoperator.operator.witnesses.stall_stacks import StackTaker
@@ -78,13 +78,11 @@ PageMaker = Callable[[Client, Callable[[str], object], Path | None], Page]
 class ControlPlane:
     """Starts and stops everything in order. `start()` and `stop()` once each, from one thread.
 
-    `run_dir` gets logs, volumes and process records. `port` 0 selects a free one. Containers start in `work_dir`, by
-    default the current directory. The operator keeps the logs of containers in `archive_dir`. Pods run on `runtime`;
-    making it raises RuntimeUnavailable. With `allow_privileged`, its containers may have power over this machine; with
-    `enforce_limits`, processes have limits, as containers do. With `progress`, jobs that request it can report
-    progress. `on_failure(reason)` is called, from another thread, if the operator has failed. With `make_page`, its
-    page is served too, and `on_page_link` gets each link to it, from any thread. `on_quiet` is called by `stop()` when
-    only the API server is left: no component writes any more.
+    `run_dir` gets logs, volumes and process records. `port` 0 selects a free one. The operator keeps the logs of
+    containers in `archive_dir`. Pods run as `pods` says; making that runtime raises RuntimeUnavailable. With
+    `progress`, jobs that request it can report progress. `on_failure(reason)` is called, from another thread, if the
+    operator has failed. With `make_page`, its page is served too, and `on_page_link` gets each link to it, from any
+    thread. `on_quiet` is called by `stop()` when only the API server is left: no component writes any more.
     """
 
     def __init__(
@@ -93,11 +91,8 @@ class ControlPlane:
         *,
         port: int = 0,
         keep_volumes: bool = False,
-        work_dir: Path | None = None,
+        pods: RuntimeOptions = PROCESSES,
         archive_dir: Path | None = None,
-        runtime: RuntimeName = RuntimeName.PROCESS,
-        allow_privileged: bool = False,
-        enforce_limits: bool = False,
         progress: bool = False,
         on_failure: Callable[[str], None] | None = None,
         make_page: PageMaker | None = None,
@@ -105,15 +100,11 @@ class ControlPlane:
         on_quiet: Callable[[Client], object] = lambda _: None,
     ) -> None:
         self.run_dir = run_dir
-        in_containers = runtime is not RuntimeName.PROCESS
         # A name, since the address differs in each network of containers.
-        host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if in_containers else LOOPBACK
+        host = f"{PROGRESS_SERVICE}.{_SYSTEM_NAMESPACE}.svc" if pods.in_containers else LOOPBACK
         self.runtime = make_runtime(
-            runtime,
+            pods,
             records=run_dir / RECORDS,
-            work_dir=work_dir,
-            allow_privileged=allow_privileged,
-            enforce_limits=enforce_limits,
             host_service=HostService(host, lambda: self._progress.port, self._listen_also) if progress else None,
         )
         self._gpus = GpuManager()
@@ -126,14 +117,16 @@ class ControlPlane:
             run_dir=run_dir,
             runtime=self.runtime,
             keep_volumes=keep_volumes,
-            mount_volumes=in_containers,
+            mount_volumes=pods.in_containers,
             gpus=self._gpus,
         )
         # The agent keeps them beside the logs, and where they are is in the report of the job: no event is needed.
         self._stacks = StackTaker(
             _AgentStacks(self.agent), lambda *_: None, lambda *_: None, max_pods=_MAX_STALLED_PODS
         )
-        self._deployments = DeploymentController(self.client, port=self.runtime.network.port, publish=in_containers)
+        self._deployments = DeploymentController(
+            self.client, port=self.runtime.network.port, publish=pods.in_containers
+        )
         # For processes, an image is only a name: the default parameter server runs with this machine's TensorFlow.
         # No type of service exposes anything here: a TensorBoard listens on loopback.
         options = Options(default_ps_image=_DEFAULT_PS_IMAGE, exposed_tensorboards=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from tfoperator.kube.client import Client
 from tfoperator.local.controlplane import ControlPlane
+from tfoperator.local.runtime.selection import RuntimeOptions
 
 
 class LocalPlane:
@@ -26,7 +27,8 @@ class LocalPlane:
             else:
                 os.makedirs(run_dir, mode=0o700, exist_ok=True)
                 folder = os.fspath(run_dir)
-            plane = ControlPlane(Path(folder), work_dir=None if work_dir is None else Path(work_dir), progress=True)
+            pods = RuntimeOptions(work_dir=None if work_dir is None else Path(work_dir))
+            plane = ControlPlane(Path(folder), pods=pods, progress=True)
             undo.callback(plane.stop)
             plane.start()
             self._undo = undo.pop_all()

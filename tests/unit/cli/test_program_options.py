@@ -6,8 +6,9 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import parse_manifests
-from tfoperator.cli.program_options import ProgramOptions, RuntimeChoice, check_checkpoints, program_job
+from tfoperator.cli.program_options import ProgramOptions, check_checkpoints, program_job
 from tfoperator.cli.terminal.errors import CliError
+from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions
 
 
 @pytest.fixture(autouse=True)
@@ -28,7 +29,7 @@ def test_the_words_after_the_program_are_its_own() -> None:
 
 
 def test_elsewhere_the_program_is_found_all_the_same(folder: Path) -> None:
-    job = program_job(["train.py"], ProgramOptions(), work_dir=Path("/"))
+    job = program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=Path("/")))
     assert job is not None
     assert job.command == ["python", str(folder / "train.py")]
 
@@ -36,7 +37,7 @@ def test_elsewhere_the_program_is_found_all_the_same(folder: Path) -> None:
 def test_a_module_and_a_command_of_ones_own() -> None:
     module = program_job(["pkg.fit", "-x"], ProgramOptions(module=True))
     own = program_job(
-        ["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), runtime=RuntimeChoice.DOCKER
+        ["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), RuntimeOptions(RuntimeName.DOCKER)
     )
     assert module is not None
     assert own is not None
@@ -99,36 +100,36 @@ def test_checkpoints_of_an_earlier_run_are_gone_on_from_only_when_asked(folder: 
 @pytest.mark.parametrize(
     ("words", "options", "runtime", "said"),
     [
-        (["nosuch.py"], ProgramOptions(), RuntimeChoice.PROCESS, "nosuch.py: no such file"),
-        (["train.py"], ProgramOptions(workers=0), RuntimeChoice.PROCESS, "no replica would train"),
-        (["train.py"], ProgramOptions(emit_yaml=True), RuntimeChoice.PROCESS, "--emit-yaml: which image"),
-        (["train.py"], ProgramOptions(), RuntimeChoice.DOCKER, "--runtime docker: which image"),
-        (["train.py"], ProgramOptions(command="'"), RuntimeChoice.PROCESS, "--command: No closing quotation"),
-        (["train.py"], ProgramOptions(command=" "), RuntimeChoice.PROCESS, "--command: is empty"),
-        (["train.py"], ProgramOptions(env=["A"]), RuntimeChoice.PROCESS, "--env A: give NAME=VALUE"),
+        (["nosuch.py"], ProgramOptions(), RuntimeName.PROCESS, "nosuch.py: no such file"),
+        (["train.py"], ProgramOptions(workers=0), RuntimeName.PROCESS, "no replica would train"),
+        (["train.py"], ProgramOptions(emit_yaml=True), RuntimeName.PROCESS, "--emit-yaml: which image"),
+        (["train.py"], ProgramOptions(), RuntimeName.DOCKER, "--runtime docker: which image"),
+        (["train.py"], ProgramOptions(command="'"), RuntimeName.PROCESS, "--command: No closing quotation"),
+        (["train.py"], ProgramOptions(command=" "), RuntimeName.PROCESS, "--command: is empty"),
+        (["train.py"], ProgramOptions(env=["A"]), RuntimeName.PROCESS, "--env A: give NAME=VALUE"),
         (
             ["train.py"],
             ProgramOptions(resume=True, image="i"),
-            RuntimeChoice.DOCKER,
+            RuntimeName.DOCKER,
             "--resume: a folder of this machine",
         ),
         (
             ["train.py"],
             ProgramOptions(tensorboard="x", emit_yaml=True, image="i"),
-            RuntimeChoice.PROCESS,
+            RuntimeName.PROCESS,
             "--tensorboard: a folder of this machine",
         ),
-        (["job.yaml"], ProgramOptions(grace="1s"), RuntimeChoice.PROCESS, "--grace: a manifest says this itself"),
-        (["job.yaml"], ProgramOptions(workers=2), RuntimeChoice.PROCESS, "--workers: a manifest says this itself"),
-        (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), RuntimeChoice.PROCESS, "--ps, --max-restarts: a manifest"),
-        (["job.yaml", "train.py"], ProgramOptions(), RuntimeChoice.PROCESS, "job.yaml and train.py: give either"),
+        (["job.yaml"], ProgramOptions(grace="1s"), RuntimeName.PROCESS, "--grace: a manifest says this itself"),
+        (["job.yaml"], ProgramOptions(workers=2), RuntimeName.PROCESS, "--workers: a manifest says this itself"),
+        (["job.yaml"], ProgramOptions(ps=1, max_restarts=2), RuntimeName.PROCESS, "--ps, --max-restarts: a manifest"),
+        (["job.yaml", "train.py"], ProgramOptions(), RuntimeName.PROCESS, "job.yaml and train.py: give either"),
     ],
 )
 def test_what_makes_no_sense_is_refused(
-    words: list[str], options: ProgramOptions, runtime: RuntimeChoice, said: str
+    words: list[str], options: ProgramOptions, runtime: RuntimeName, said: str
 ) -> None:
     with pytest.raises(CliError) as error:
-        program_job(words, options, runtime=runtime)
+        program_job(words, options, RuntimeOptions(runtime))
     assert said in error.value.message
 
 
@@ -159,7 +160,7 @@ def test_a_program_whose_folder_is_no_utf8_runs_there_and_not_from_elsewhere(
     monkeypatch.chdir(folder / ODD)
     assert program_job(["train.py"], ProgramOptions()) is not None
     with pytest.raises(CliError, match="is not UTF-8"):
-        program_job(["train.py"], ProgramOptions(), work_dir=folder)
+        program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=folder))
 
 
 def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folder: Path) -> None:

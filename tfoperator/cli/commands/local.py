@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tfoperator.cli.program_options import LocalPodOptions, RuntimeChoice
+from tfoperator.cli.program_options import LocalPodOptions
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
+from tfoperator.local.runtime.selection import RuntimeName
 
 if TYPE_CHECKING:
     from tfoperator.local.daemon import DaemonState, StateDirectory
@@ -117,7 +118,7 @@ def down(
     """Stop the control plane and everything that it runs; also cleans up after one that has crashed."""
     from tfoperator.local.daemon import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
-    from tfoperator.local.runtime import RECORDS, RuntimeName, kill_recorded
+    from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
 
     state = StateDirectory(state_dir or default_state_directory())
     found = state.read()
@@ -181,7 +182,7 @@ def status(
 
 def _where(state: DaemonState) -> str:
     """Return where to look for pods."""
-    if state.runtime.value == RuntimeChoice.DOCKER:
+    if state.runtime is RuntimeName.DOCKER:
         return "pods are Docker containers"
     return f"pods start in {state.work_directory}"
 
@@ -193,8 +194,9 @@ def _show_page(state: StateDirectory) -> None:
 
 
 def _remove_containers() -> list[str]:
-    from tfoperator.local.runtime import RuntimeUnavailable
-    from tfoperator.local.runtime.docker import connect, remove_leftovers
+    from tfoperator.local.runtime.docker.engine import connect
+    from tfoperator.local.runtime.docker.leftovers import remove_leftovers
+    from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
     try:
         api = connect().api
@@ -249,6 +251,6 @@ def _export(state: StateDirectory) -> str:
 
 
 def _tail(log: Path) -> str:
-    from tfoperator.local.runtime import last_lines
+    from tfoperator.local.runtime.log_files import last_lines
 
     return os.linesep.join(last_lines(log, 20)) or "(it has logged nothing)"

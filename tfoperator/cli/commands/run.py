@@ -20,19 +20,14 @@ from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.program_job import ProgramJob
-from tfoperator.cli.program_options import (
-    LocalPodOptions,
-    ProgramOptions,
-    RuntimeChoice,
-    check_checkpoints,
-    program_job,
-)
+from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, check_checkpoints, program_job
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_USAGE, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.local.runtime.selection import RuntimeOptions
 
 if TYPE_CHECKING:
     from tfoperator.cli.page import LastingPage
@@ -77,14 +72,15 @@ def run(
     """
     limit = timeout_seconds(timeout) if timeout else None
     Path.cwd()  # raises FileNotFoundError, which the command line reports, if it was removed
-    _check_work_dir(work_dir, pods.runtime)
-    job = program_job(files, program, runtime=pods.runtime, work_dir=work_dir)
+    chosen = pods.chosen(work_dir)
+    _check_work_dir(chosen)
+    job = program_job(files, program, chosen)
     if job is not None and program.emit_yaml:
         typer.echo(to_yaml([manifest.obj for manifest in _of_program(job, files[0])]), nl=False)
         raise typer.Exit
     if job is None:
         manifests = _load(files)
-        _say_where_processes_start(files, work_dir, pods.runtime)
+        _say_where_processes_start(files, chosen)
     else:
         manifests = _of_program(job, files[0])
         check_checkpoints(job, program, namespace)
@@ -97,27 +93,26 @@ def run(
         limit=limit,
         keep=keep,
         output=output,
-        pods=pods,
+        pods=chosen,
         page=ui,
-        work_dir=work_dir,
         is_program=job is not None,
         verbose=verbose,
     )
     raise typer.Exit(result)
 
 
-def _check_work_dir(work_dir: Path | None, runtime: RuntimeChoice) -> None:
-    if work_dir is None:
+def _check_work_dir(pods: RuntimeOptions) -> None:
+    if pods.work_dir is None:
         return
-    if runtime is RuntimeChoice.DOCKER:
+    if pods.in_containers:
         raise CliError("--workdir is for processes", "A container starts where its image or its workingDir says.")
-    if not work_dir.is_dir():
-        raise CliError(f"--workdir: {work_dir}: is no directory")
+    if not pods.work_dir.is_dir():
+        raise CliError(f"--workdir: {pods.work_dir}: is no directory")
 
 
-def _say_where_processes_start(files: list[str], work_dir: Path | None, runtime: RuntimeChoice) -> None:
+def _say_where_processes_start(files: list[str], pods: RuntimeOptions) -> None:
     """Report where processes start, if that is elsewhere: relative paths of a manifest begin there."""
-    if work_dir is not None or runtime is not RuntimeChoice.PROCESS:
+    if pods.work_dir is not None or pods.in_containers:
         return
     here = Path.cwd()
     # A shell's <(command) is a pipe, which has no directory to start in.
@@ -191,9 +186,8 @@ def _execute(
     limit: float | None,
     keep: bool,
     output: ReportFormat,
-    pods: LocalPodOptions,
+    pods: RuntimeOptions,
     page: bool,
-    work_dir: Path | None,
     is_program: bool,
     verbose: bool,
 ) -> int:
@@ -203,7 +197,7 @@ def _execute(
         from tfoperator.cli.views.run.summary import summary
         from tfoperator.kube.errors import ApiError
         from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome
-        from tfoperator.local.runtime import RuntimeName, RuntimeUnavailable
+        from tfoperator.local.runtime.protocol import RuntimeUnavailable
         from tfoperator.report import Typed
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
@@ -217,11 +211,8 @@ def _execute(
             namespace=namespace,
             timeout=limit,
             keep_volumes=keep,
-            runtime=RuntimeName(pods.runtime),
-            allow_privileged=pods.allow_privileged,
+            pods=pods,
             make_page=lasting.make if page else None,
-            enforce_limits=pods.enforce_limits,
-            work_dir=work_dir,
             typed=Typed.PROGRAM if is_program else Typed.MANIFEST,
         )
         interruptions = Interruptions(engine.interrupt)

@@ -27,7 +27,7 @@ from tfoperator.local.identity import identify
 from tfoperator.local.private_files import write_private
 from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
 from tfoperator.local.runtime.protocol import RuntimeUnavailable
-from tfoperator.local.runtime.selection import RuntimeName
+from tfoperator.local.runtime.selection import PROCESSES, RuntimeName, RuntimeOptions
 from tfoperator.operator.logging import configure_logging
 from tfoperator.operator.signal_queue import next_item
 
@@ -37,10 +37,7 @@ logger = logging.getLogger(__name__)
 def serve(
     state: StateDirectory,
     port: int,
-    runtime: RuntimeName = RuntimeName.PROCESS,
-    *,
-    allow_privileged: bool = False,
-    enforce_limits: bool = False,
+    pods: RuntimeOptions = PROCESSES,
     make_page: PageMaker | None = None,
 ) -> int:
     """Run a control plane until SIGTERM or SIGINT; a second signal ends all grace periods. Return the exit code.
@@ -76,9 +73,7 @@ def serve(
             state.run,
             port=port,
             archive_dir=state.archive,
-            runtime=runtime,
-            allow_privileged=allow_privileged,
-            enforce_limits=enforce_limits,
+            pods=pods,
             progress=True,
             on_failure=fail,
             make_page=make_page,
@@ -86,7 +81,7 @@ def serve(
         )
         plane.start()
         try:
-            known = _announce(state, plane, runtime)
+            known = _announce(state, plane, pods.name)
             next_item(messages)
             logger.info("stopping: %s", failures[0] if failures else "asked to")
             state.write(msgspec.structs.replace(known, stopping=True))
@@ -122,14 +117,12 @@ def main(arguments: Sequence[str], make_page: PageMaker | None = None) -> int:
     configure_logging()
     directory, port, runtime, *flags = arguments
     try:
-        return serve(
-            StateDirectory(Path(directory)),
-            int(port),
+        pods = RuntimeOptions(
             RuntimeName(runtime),
             allow_privileged="--allow-privileged" in flags,
             enforce_limits="--enforce-limits" in flags,
-            make_page=make_page,
         )
+        return serve(StateDirectory(Path(directory)), int(port), pods, make_page)
     except (OSError, RuntimeUnavailable) as error:
         logger.error("can't start: %s", error)
         return 1

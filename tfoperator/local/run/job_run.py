@@ -30,7 +30,7 @@ from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime.protocol import Mount, real_path
-from tfoperator.local.runtime.selection import RuntimeName
+from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions
 from tfoperator.report import Typed
 
 _POLL_SECONDS = 0.1  # seconds between two reads of the logs
@@ -40,9 +40,8 @@ _LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port
 class JobRun:
     """Runs the objects of a manifest to their end. Use once: `execute()`.
 
-    `timeout` is in seconds, None for no limit. Processes start in `work_dir`, by default the current directory.
-    `interrupt()` may be called from a signal handler. With `make_page`, a page is served until the end. Advice
-    is in the words of what was `typed`.
+    `timeout` is in seconds, None for no limit. Pods run as `pods` says. `interrupt()` may be called from a signal
+    handler. With `make_page`, a page is served until the end. Advice is in the words of what was `typed`.
     """
 
     def __init__(
@@ -54,18 +53,12 @@ class JobRun:
         namespace: str = "default",
         timeout: float | None = None,
         keep_volumes: bool = False,
-        runtime: RuntimeName = RuntimeName.PROCESS,
-        allow_privileged: bool = False,
+        pods: RuntimeOptions = PROCESSES,
         make_page: PageMaker | None = None,
-        enforce_limits: bool = False,
-        work_dir: Path | None = None,
         typed: Typed = Typed.MANIFEST,
     ) -> None:
         self._make_page = make_page
-        self._runtime = runtime
-        self._work_dir = work_dir
-        self._allow_privileged = allow_privileged
-        self._enforce_limits = enforce_limits
+        self._pods = pods
         self._objects = objects
         self._listener = listener
         self._run_dir = run_dir
@@ -95,10 +88,7 @@ class JobRun:
         plane = ControlPlane(
             self._run_dir,
             keep_volumes=self._keep_volumes,
-            work_dir=self._work_dir,
-            runtime=self._runtime,
-            allow_privileged=self._allow_privileged,
-            enforce_limits=self._enforce_limits,
+            pods=self._pods,
             progress=any(map(_reports_progress, self._objects)),
             on_failure=lambda reason: send(OperatorFailed(reason)),
             make_page=self._make_page,
@@ -153,7 +143,7 @@ class JobRun:
         """Return the replicas, of a job's pods, that train and could not have found each other; none if one could."""
         places = {(pod.metadata.namespace, pod.metadata.name): replica_name(pod) for pod in pods}
         trained = [name for place, name in sorted(places.items()) if place in self._fitting]
-        is_seen = self._runtime is RuntimeName.PROCESS and sys.platform == "linux"
+        is_seen = not self._pods.in_containers and sys.platform == "linux"
         return tuple(trained) if is_seen and len(trained) > 1 and not self._heard & places.keys() else ()
 
     def _take_news(self, timeout: float) -> list[Callable[[], object]]:
@@ -187,7 +177,7 @@ class JobRun:
     def _result(self, seen: JobWithJson, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
         uid = seen.metadata.uid
         pods = [pod for pod in self._lifecycle.pods.values() if pod.metadata.is_controlled_by(uid)]
-        log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._runtime is not RuntimeName.PROCESS)
+        log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._pods.in_containers)
         return job_result(
             seen.job,
             pods,
@@ -196,7 +186,7 @@ class JobRun:
             peaks=plane.runtime.peaks,
             outcome=outcome,
             kernel_log=read_kernel_log,
-            full_disk=lambda: full_disk([self._run_dir, self._work_dir or Path()]),
+            full_disk=lambda: full_disk([self._run_dir, self._pods.work_dir or Path()]),
             parameters=parameters_of(msgspec.json.decode(seen.raw)),
             apart=self._apart(pods),
             typed=self._typed,

@@ -1,12 +1,17 @@
-"""The runtimes by name. Docker's is loaded only when it is requested: its library is an extra."""
+"""The runtimes by name, and the choice of one. Each is loaded only when it is requested: commands must start fast, and
+Docker's library is an extra.
+"""
 
 from __future__ import annotations
 
 from enum import StrEnum
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from tfoperator.local.runtime.process.runtime import ProcessRuntime
-from tfoperator.local.runtime.protocol import HostService, Runtime, RuntimeUnavailable
+import msgspec
+
+if TYPE_CHECKING:
+    from tfoperator.local.runtime.protocol import HostService, Runtime
 
 
 class RuntimeName(StrEnum):
@@ -16,24 +21,42 @@ class RuntimeName(StrEnum):
     DOCKER = "docker"
 
 
-def make_runtime(
-    name: RuntimeName,
-    *,
-    records: Path,
-    work_dir: Path | None = None,
-    allow_privileged: bool = False,
-    enforce_limits: bool = False,
-    host_service: HostService | None = None,
-) -> Runtime:
+class RuntimeOptions(msgspec.Struct, frozen=True):
+    """The runtime of pods, and its settings.
+
+    Processes have your rights, and start in `work_dir`, by default the current directory; with `enforce_limits` they
+    get no more than their limits, as containers always do. With `allow_privileged`, containers may have root's power
+    over this machine.
+    """
+
+    name: RuntimeName = RuntimeName.PROCESS
+    work_dir: Path | None = None
+    allow_privileged: bool = False
+    enforce_limits: bool = False
+
+    @property
+    def in_containers(self) -> bool:
+        """Whether pods have their own file systems and networks."""
+        return self.name is not RuntimeName.PROCESS
+
+
+PROCESSES = RuntimeOptions()
+"""The default."""
+
+
+def make_runtime(wanted: RuntimeOptions, *, records: Path, host_service: HostService | None = None) -> Runtime:
     """Return a runtime that has not been started. Raises RuntimeUnavailable.
 
-    `records`, `work_dir` and `enforce_limits` are for processes, which have your rights; Docker always enforces limits.
-    `allow_privileged` is for Docker containers, which could get root's. `host_service` must be reachable for them.
+    `records` is for processes. `host_service` must be reachable for containers.
     """
-    if name is RuntimeName.PROCESS:
-        return ProcessRuntime(records=records, work_dir=work_dir, enforce_limits=enforce_limits)
+    if not wanted.in_containers:
+        from tfoperator.local.runtime.process.runtime import ProcessRuntime
+
+        return ProcessRuntime(records=records, work_dir=wanted.work_dir, enforce_limits=wanted.enforce_limits)
     try:
         from tfoperator.local.runtime.docker.runtime import DockerRuntime
     except ImportError as error:
+        from tfoperator.local.runtime.protocol import RuntimeUnavailable
+
         raise RuntimeUnavailable(str(error)) from None
-    return DockerRuntime(allow_privileged=allow_privileged, host_service=host_service)
+    return DockerRuntime(allow_privileged=wanted.allow_privileged, host_service=host_service)

@@ -15,11 +15,11 @@ from tfoperator.api.loading import Manifest
 from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.commands import run as command
 from tfoperator.cli.manifests import check_runnable
-from tfoperator.cli.program_options import RuntimeChoice
 from tfoperator.cli.run_directory import make_run_dir
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
 from tfoperator.local.run import RunOutcome, RunResult
+from tfoperator.local.runtime.selection import RuntimeOptions
 
 
 @pytest.fixture(autouse=True)
@@ -175,9 +175,9 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
     (folder / "there").mkdir()
     (folder / "there" / "job.yaml").touch()
     os.mkfifo(folder / "there" / "pipe")
-    command._say_where_processes_start(["there/pipe", "-"], None, RuntimeChoice.PROCESS)
+    command._say_where_processes_start(["there/pipe", "-"], RuntimeOptions())
     assert capsys.readouterr().err == ""
-    command._say_where_processes_start(["there/job.yaml"], None, RuntimeChoice.PROCESS)
+    command._say_where_processes_start(["there/job.yaml"], RuntimeOptions())
     assert f"--workdir {folder}/there starts them" in capsys.readouterr().err
 
 

@@ -3,8 +3,3 @@
 With one network per namespace, Docker's own DNS resolves the services' names, so nothing is rewritten: a container gets
 exactly the values of its manifest.
 """
-
-from tfoperator.local.runtime.docker.engine import connect
-from tfoperator.local.runtime.docker.leftovers import remove_leftovers
-
-__all__ = ["connect", "remove_leftovers"]

@@ -23,7 +23,7 @@ from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.docker.runtime import DockerRuntime
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import ContainerStart, HostService, LaunchError, RuntimeUnavailable
-from tfoperator.local.runtime.selection import RuntimeName, make_runtime
+from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions, make_runtime
 
 POD = view(manifest("p", container(image="image:1", command=["x"])))
 MAIN = POD.spec.containers[0]
@@ -182,7 +182,7 @@ def test_without_the_library_the_runtime_says_how_to_get_it(monkeypatch: pytest.
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "docker", None)
     with pytest.raises(RuntimeUnavailable, match=r"pip install 'tfoperator\[docker\]'"):
-        make_runtime(RuntimeName.DOCKER, records=tmp_path)
+        make_runtime(RuntimeOptions(RuntimeName.DOCKER), records=tmp_path)
 
 
 NO_DRIVER = 'could not select device driver "" with capabilities: [[gpu]]'
