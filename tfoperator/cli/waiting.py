@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 import typer
 
+from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.base.durations import parse_duration
 from tfoperator.cli.terminal.progress import StatusLine
 
 if TYPE_CHECKING:
     from tfoperator.api.v1.types import TFJob
+    from tfoperator.kube.client import Client
     from tfoperator.sdk import JobQueue, TFJobClient
+
+_QUEUE_SECONDS = 3.0
+"""Seconds between two looks at a job's queue, whose state Kueue changes without changing the job."""
 
 
 class Deadline:
@@ -51,7 +57,6 @@ def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
     """Return the job once one of the conditions is true, showing its state meanwhile. Raises the SDK's errors."""
-    from tfoperator.cli.queue_watch import QueueWatch
     from tfoperator.cli.views.jobs import state_message
     from tfoperator.sdk.states import job_state, ready_text
 
@@ -61,8 +66,52 @@ def await_conditions(
             said = f"queue {queue}" if queue is not None and (queue.waits or queue.cluster) else state_message(job)
             progress.update(f"{name} is {job_state(job)}, {ready_text(job)} ready" + (f": {said}" if said else ""))
 
-        with QueueWatch(client.api, show) as watch:
-            return client.wait_for_job_conditions(name, namespace, expected, deadline.left, watch.saw_job)
+        with QueueLooks(client.api, show) as looks:
+            return client.wait_for_job_conditions(name, namespace, expected, deadline.left, looks.saw_job)
+
+
+class QueueLooks:
+    """Reports the state of a job and its queue, whenever the job changes and every few seconds. A context manager.
+
+    A job without a queue costs no request.
+    """
+
+    def __init__(
+        self, client: Client, show: Callable[[TFJob, JobQueue | None], object], *, seconds: float = _QUEUE_SECONDS
+    ) -> None:
+        """`show` is called from the thread that calls `saw_job` and from a separate one, never concurrently."""
+        self._client = client
+        self._show = show
+        self._lock = threading.Lock()  # guards the fields below, and calls of _show, which only sets a text
+        self._job: TFJob | None = None
+        self._queue: JobQueue | None = None
+        self._looks = Repetition(self._look, seconds=seconds, clock=SystemClock(), name="queue-looks")
+
+    def __enter__(self) -> QueueLooks:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._looks.stop()
+
+    def saw_job(self, job: TFJob) -> None:
+        """Record the job's present state."""
+        from tfoperator.sdk.queues import in_queue
+
+        with self._lock:
+            self._job = job
+            self._show(job, self._queue)
+        if in_queue(job):
+            self._looks.start()
+
+    def _look(self) -> None:
+        from tfoperator.sdk.queues import job_queue
+
+        job = self._job
+        assert job is not None
+        queue = job_queue(self._client, job)
+        with self._lock:
+            self._queue = queue
+            self._show(self._job or job, queue)
 
 
 def await_deletion(client: TFJobClient, name: str, namespace: str, deadline: Deadline) -> None:

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.kueue_objects import condition, no_quota
 from tests.unit.cli.commands.jobs.conftest import Queues
 from tfoperator.api.v1.types import TFJOBS, TFJob
-from tfoperator.cli.queue_watch import QueueWatch
+from tfoperator.cli.waiting import QueueLooks
 from tfoperator.sdk import JobQueue, QueueState
 
 QUOTA = condition("QuotaReserved", message="Quota reserved in ClusterQueue team")
@@ -120,7 +120,7 @@ def test_whoever_waits_hears_of_the_queue_as_it_changes(queues: Queues) -> None:
             return heard[-1] is not None and heard[-1].state is state
 
     made = queues.queue()
-    with QueueWatch(queues.client, show) as watch:
+    with QueueLooks(queues.client, show, seconds=0.05) as watch:
         watch.saw_job(queues.sdk.get_job("mnist"))
         eventually(lambda: now(QueueState.UNKNOWN), what="it is known that there is no Workload")
         queues.admits(made, no_quota())
@@ -132,6 +132,6 @@ def test_whoever_waits_hears_of_the_queue_as_it_changes(queues: Queues) -> None:
 def test_a_job_without_a_queue_starts_no_thread(queues: Queues) -> None:
     queues.submit("free", Worker=1)
     before = threading.active_count()
-    with QueueWatch(queues.client, lambda *_: None) as watch:
+    with QueueLooks(queues.client, lambda *_: None) as watch:
         watch.saw_job(queues.sdk.get_job("free"))
         assert threading.active_count() == before
