@@ -11,10 +11,10 @@ _GIB = 2.0**30
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
-    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first."""
+    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first, empty if no time was spent."""
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None:
-        return "nothing yet"
+        return ""
     longest = sorted(seconds.items(), key=lambda one: (one[0] != UsagePhase.TRAINING, -one[1]))
     parts = ", ".join(f"{phase} {human_duration(spent)}" for phase, spent in longest if spent)
     return f"{percent}% trained: {parts}, as {usage.source.lower() or 'pods'} tell"

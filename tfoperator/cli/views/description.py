@@ -124,7 +124,8 @@ def _progress(progress: TrainingProgress, now: datetime) -> Iterator[tuple[str, 
 
 
 def _usage(usage: JobUsage, now: datetime) -> Iterator[tuple[str, str]]:
-    yield "Time", usage_text(usage, now)
+    if spent := usage_text(usage, now):
+        yield "Time", spent
     if held := resources_text(usage, now):
         yield "Resources", held
 

@@ -108,6 +108,8 @@ def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld)
         "2026-01-01T00:05:00Z",
         {"inUse": 0, "requestedSeconds": 2**31 * 3600, "trainedSeconds": 2**30 * 3600},
     )
+    world.status({"usage": {"since": long_ago, "source": "Pods"}})
+    assert "Time:" not in tell("describe", "mnist").out, "none was spent"
     usage = {
         "since": long_ago,
         "seconds": {"training": 240, "lost": 60},
