@@ -120,33 +120,43 @@ class Repetition:
         self._call = call
         self._seconds = seconds
         self._clock = clock
-        self._stop = StopSignal()
-        self._lock = threading.Lock()  # ensures that the thread is started once
+        self._changed = threading.Condition()  # guards the two below, and ensures that the thread is started once
+        self._stopped = self._woken = False
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
         """Start the calls, unless they have started."""
-        with self._lock:
-            if self._thread.ident is None and not self._stop.is_set():
+        with self._changed:
+            if self._thread.ident is None and not self._stopped:
                 self._thread.start()
+
+    def wake(self) -> None:
+        """Call the function now, or once more if it is running. Does not block."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
 
     def stop(self) -> None:
         """End the thread. Idempotent."""
-        self._stop.set()
-        with self._lock:
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
             started = self._thread.ident is not None
         if started:
             self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            pause = None
+        while not self._stopped:
+            self._woken, pause = False, None
             try:
                 pause = self._call()
             except Exception:
                 logger.exception("%s failed unexpectedly", self._thread.name)
-            if self._stop.wait(self._clock, self._seconds if pause is None else pause):
-                return
+            deadline = self._clock.monotonic() + (self._seconds if pause is None else pause)
+            with self._changed:
+                while not self._stopped and not self._woken:
+                    if not self._clock.wait_until(self._changed, deadline):
+                        break
 
 
 def seconds_between(earlier: datetime, later: datetime) -> float:

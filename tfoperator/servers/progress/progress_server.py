@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from urllib.parse import urlsplit
+from datetime import timedelta
 
 import msgspec
 
@@ -17,9 +17,9 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.informers import Callbacks, InformerGroup
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.servers.certificates.pem import KeyPair
+from tfoperator.servers.keyring.keeper import KeyringKeeper, server_names
+from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import KeyringSecret
-from tfoperator.servers.progress.certificate import CertificateRenewal
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.reports import ProgressReport
@@ -27,6 +27,10 @@ from tfoperator.servers.progress.server import ProgressEndpoint
 from tfoperator.servers.progress.tokens import TokenVerifier
 from tfoperator.servers.progress.writer import ProgressWriter
 from tfoperator.workqueue import QueueMetrics
+
+VALIDITY = timedelta(days=365)
+"""Of a certificate. A pod gets the authorities at its creation, the issuer of the next certificate among them, and a
+certificate is renewed after two thirds: so a pod can report for 243 days, at least, before it would need a restart."""
 
 
 class ProgressConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,16 +101,15 @@ class ProgressServer:
             clock=clock,
             metrics=self._metrics,
         )
-        domain = config.cluster_domain or "cluster.local"
-        service = f"{config.service}.{config.namespace}.svc"
-        self.url = (config.url or f"https://{service}").rstrip("/").replace("{port}", str(self._endpoint.port))
+        url = config.url or f"https://{config.service}.{config.namespace}.svc"
+        self.url = url.rstrip("/").replace("{port}", str(self._endpoint.port))
         """The prefix of the URLs to which programs report."""
-        hosts = [urlsplit(self.url).hostname or ""] if config.url else [service, f"{service}.{domain}"]
-        self._keeper = CertificateRenewal(
+        self._keeper = KeyringKeeper(
             KeyringSecret(client, config.namespace, config.secret, option="--progress-secret"),
-            hosts,
+            server_names(config.url, config.service, config.namespace, config.cluster_domain or "cluster.local"),
             self._show,
-            metrics=self._metrics,
+            owner="progress server",
+            validity=VALIDITY,
             clock=clock,
         )
         handler = Callbacks(changed=self._job_changed, gone=self._job_gone)
@@ -150,9 +153,10 @@ class ProgressServer:
         self._endpoint.stop()
         self._writer.stop()
 
-    def _show(self, certificate: KeyPair, authorities: bytes) -> None:
-        self._endpoint.show(certificate)
-        self._on_authorities(authorities.decode())
+    def _show(self, keyring: Keyring) -> None:
+        self._endpoint.show(keyring.serving)
+        self._on_authorities(keyring.bundle.decode())
+        self._metrics.certificate(keyring.about.ends)
         self._ready.set()
 
     def _take(self, job: TFJob, report: ProgressReport, *, observed: bool = False) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Collection
 from datetime import timedelta
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import msgspec
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.certificates.files import CertificateFiles
+from tfoperator.servers.keyring.keeper import server_names
+from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.webhook.keeper import CertificateKeeper
 from tfoperator.servers.webhook.metrics import WebhookMetrics
@@ -52,6 +52,7 @@ class ConversionWebhook:
     ) -> None:
         """Listens at once. Raises ListenError if the address is taken."""
         clock, metrics = clock or SystemClock(), metrics or WebhookMetrics()
+        self._metrics = metrics
         self._delay = config.shutdown_delay
         self._stops_at = 0.0
         self._server = ReviewServer(config.host, config.port, metrics)
@@ -69,9 +70,9 @@ class ConversionWebhook:
                 client,
                 KeyringSecret(client, config.namespace, config.secret),
                 Target(config.service, config.namespace, config.url),
-                hosts=_hosts(config),
+                hosts=server_names(config.url, config.service, config.namespace, "cluster.local"),
                 validity=config.validity,
-                on_certificate=self._server.show,
+                on_keyring=self._show,
                 metrics=metrics,
                 clock=clock,
             )
@@ -102,10 +103,6 @@ class ConversionWebhook:
         self._keeper.stop()
         self._server.stop()
 
-
-def _hosts(config: WebhookConfig) -> Collection[str]:
-    """Return the names that API servers expect in the certificate: the Service's as they write it, or the URL's."""
-    if config.url:
-        return [urlsplit(config.url).hostname or ""]
-    name = f"{config.service}.{config.namespace}"
-    return [f"{name}.svc", f"{name}.svc.cluster.local"]
+    def _show(self, keyring: Keyring) -> None:
+        self._server.show(keyring.serving)
+        self._metrics.certificate(keyring.about.ends)

@@ -33,7 +33,7 @@ class Replica:
             Target("webhook", "ns"),
             hosts=["webhook.ns.svc"],
             validity=timedelta(days=90),
-            on_certificate=self.shown.append,
+            on_keyring=lambda keyring: self.shown.append(keyring.serving),
             metrics=WebhookMetrics(),
             clock=clock,
         )
