@@ -7,9 +7,9 @@ on without the object.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -18,19 +18,17 @@ from tfoperator.api.cached_job import without_templates
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
-from tfoperator.controller.ledger import Claims, Ledger, StaleCache, is_refused
+from tfoperator.controller.ledger import Ledger, StaleCache, is_refused
 from tfoperator.controller.observe.informers import ControllerInformers, priorities_of
 from tfoperator.controller.plan.observed import Observed, UnkeptLogs
 from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
 from tfoperator.controller.pods.naming import is_service_of
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, Lister
-from tfoperator.kube.deployments import Deployment, decode_deployment
+from tfoperator.kube.deployments import decode_deployment
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import (
     HasMetadata,
     ObjectMeta,
-    Pod,
-    Service,
     decode_pod,
     decode_service,
 )
@@ -55,41 +53,72 @@ def _has_a_name_of(job: TFJob, resource: Resource, orphan: ObjectMeta) -> bool:
     return resource != DEPLOYMENTS or orphan.name == names.tensorboard_name(job.metadata.name)
 
 
-class Claimed(NamedTuple):
-    """The objects that a job controls; of PodGroups only the one with the job's name.
+class Observer:
+    """Makes the input of `plan()`. Thread-safe, for different jobs at a time."""
 
-    `refused` maps each object that could not be adopted or released to the reason.
-    """
-
-    pods: tuple[Pod, ...]
-    services: tuple[Service, ...]
-    deployments: tuple[Deployment, ...]
-    pod_group: PodGroup | None
-    refused: Mapping[str, str]
-
-
-class Claimer:
-    """Finds a job's objects in the caches, and has them adopted or released where labels and owners disagree."""
-
-    def __init__(self, informers: ControllerInformers, claims: Claims) -> None:
-        self._claims = claims
+    def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
+        self._ledger = ledger
         self._listers = informers.owned
         self._gang = informers.gang
+        self._client = outside.client
+        self._clock = outside.clock
+        self._archive = outside.archive
+        self._progress_of = outside.progress_of
+        self._witnesses = outside.witnesses
+        classes = informers.priority_classes
+        self._priority_classes = None if classes is None else classes.lister
 
-    def claim(self, job: TFJob) -> Claimed:
-        """Return the objects that the job controls. Without orphans or strays this makes no API call.
+    def observe(self, cached: TFJob) -> Observed:
+        """Return all known facts about the job. No API call, except to adopt an orphan or release a stray.
 
-        Raises KubeError (a ConflictError when the cache is behind) if a claim fails, except by a refusal.
+        Raises KubeError (a ConflictError when the cache is behind) if that fails, except by a refusal.
         """
+        remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
+        newest, unseen = self._ledger.cache_lag.look(cached)
+        job = TFJob(
+            metadata=newest.metadata, spec=remembered.spec, status=newest.status, decode_error=cached.decode_error
+        )
         refused: dict[str, str] = {}
         listers = self._listers
-        return Claimed(
-            self._claim(job, PODS, listers["pods"], decode_pod, refused),
-            self._claim(job, SERVICES, listers["services"], decode_service, refused),
-            self._claim(job, DEPLOYMENTS, listers["deployments"], decode_deployment, refused),
-            self._claim_pod_group(job, refused),
-            refused,
+        pods = self._claim(job, PODS, listers["pods"], decode_pod, refused)
+        archive = self._archive
+        # Jobs without a deadline need no lookup.
+        watched = job.spec.policy.progress_deadline_seconds is not None
+        ends = job.spec.policy.active_deadline_seconds is not None
+        logs = self._witnesses.logs if watched else None
+        stacks = self._witnesses.stacks if watched or ends else None
+        return Observed(
+            job=job,
+            pods=pods,
+            services=self._claim(job, SERVICES, listers["services"], decode_service, refused),
+            problems=remembered.problems,
+            pod_group=self._claim_pod_group(job, refused),
+            priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
+            deployments=self._claim(job, DEPLOYMENTS, listers["deployments"], decode_deployment, refused),
+            unseen=unseen,
+            unkept_logs=None if archive is None else UnkeptLogs(archive.unkept(pods), archive.timeout),
+            known_for=remembered.known_for,
+            comparison=remembered.comparison,
+            edited_templates=remembered.edited_templates,
+            progress=None if self._progress_of is None else self._progress_of(job),
+            log_lines=None if logs is None else logs.known(job.metadata.uid),
+            stacks_taken=None if stacks is None else stacks.taken(job.metadata.uid),
+            uncounted_types=remembered.uncounted_types,
+            status_age=remembered.status_age,
+            refused=refused,
+            usage=remembered.usage,
         )
+
+    def with_templates(self, observed: Observed) -> Observed:
+        """Return the same with the job's templates, of which the cache has hashes: one API call.
+
+        Raises KubeError, StaleCache if the cache shows another spec.
+        """
+        job = observed.job
+        live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
+        if live.metadata.uid != job.metadata.uid or without_templates(live.spec) != job.spec:
+            raise StaleCache("the job has changed, but the cache does not show it yet")
+        return msgspec.structs.replace(observed, job=msgspec.structs.replace(job, spec=live.spec))
 
     def versions(self, job: TFJob) -> frozenset[str]:
         """Return the versions of the job and of all objects that it controls, as the caches show them."""
@@ -116,7 +145,7 @@ class Claimer:
                 claimed.append(owned)
             else:
                 with _noting(refused, resource, owned.metadata, "lacks labels of its job: not released"):
-                    self._claims.release(job, resource, owned.metadata, decode)
+                    self._ledger.claims.release(job, resource, owned.metadata, decode)
         orphans = [
             orphan
             for orphan in lister.by_index(ORPHANS_INDEX, meta.namespace)
@@ -124,81 +153,12 @@ class Claimer:
             and orphan.metadata.deletion_timestamp is None
             and _has_a_name_of(job, resource, orphan.metadata)
         ]
-        if orphans and self._claims.can_adopt(job):
+        if orphans and self._ledger.claims.can_adopt(job):
             for orphan in orphans:
                 with _noting(refused, resource, orphan.metadata, "is labelled as one of this job: not adopted"):
-                    adopted = self._claims.adopt(job, resource, orphan.metadata, decode)
+                    adopted = self._ledger.claims.adopt(job, resource, orphan.metadata, decode)
                     claimed += [] if adopted is None else [adopted]
         return tuple(claimed)
-
-
-class Observer:
-    """Makes the input of `plan()`. Thread-safe, for different jobs at a time."""
-
-    def __init__(self, outside: Collaborators, informers: ControllerInformers, ledger: Ledger) -> None:
-        self._claimer = Claimer(informers, ledger.claims)
-        self._ledger = ledger
-        self._client = outside.client
-        self._clock = outside.clock
-        self._archive = outside.archive
-        self._progress_of = outside.progress_of
-        self._witnesses = outside.witnesses
-        classes = informers.priority_classes
-        self._priority_classes = None if classes is None else classes.lister
-
-    def observe(self, cached: TFJob) -> Observed:
-        """Return all known facts about the job. No API call, except to adopt an orphan or release a stray.
-
-        Raises KubeError (a ConflictError when the cache is behind) if that fails, except by a refusal.
-        """
-        remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
-        newest, unseen = self._ledger.cache_lag.look(cached)
-        job = TFJob(
-            metadata=newest.metadata, spec=remembered.spec, status=newest.status, decode_error=cached.decode_error
-        )
-        claimed = self._claimer.claim(job)
-        archive = self._archive
-        # Jobs without a deadline need no lookup.
-        watched = job.spec.policy.progress_deadline_seconds is not None
-        ends = job.spec.policy.active_deadline_seconds is not None
-        logs = self._witnesses.logs if watched else None
-        stacks = self._witnesses.stacks if watched or ends else None
-        return Observed(
-            job=job,
-            pods=claimed.pods,
-            services=claimed.services,
-            problems=remembered.problems,
-            pod_group=claimed.pod_group,
-            priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
-            deployments=claimed.deployments,
-            unseen=unseen,
-            unkept_logs=None if archive is None else UnkeptLogs(archive.unkept(claimed.pods), archive.timeout),
-            known_for=remembered.known_for,
-            comparison=remembered.comparison,
-            edited_templates=remembered.edited_templates,
-            progress=None if self._progress_of is None else self._progress_of(job),
-            log_lines=None if logs is None else logs.known(job.metadata.uid),
-            stacks_taken=None if stacks is None else stacks.taken(job.metadata.uid),
-            uncounted_types=remembered.uncounted_types,
-            status_age=remembered.status_age,
-            refused=claimed.refused,
-            usage=remembered.usage,
-        )
-
-    def with_templates(self, observed: Observed) -> Observed:
-        """Return the same with the job's templates, of which the cache has hashes: one API call.
-
-        Raises KubeError, StaleCache if the cache shows another spec.
-        """
-        job = observed.job
-        live = default(self._client.get(TFJOBS, job.metadata.namespace, job.metadata.name, decode_tfjob))
-        if live.metadata.uid != job.metadata.uid or without_templates(live.spec) != job.spec:
-            raise StaleCache("the job has changed, but the cache does not show it yet")
-        return msgspec.structs.replace(observed, job=msgspec.structs.replace(job, spec=live.spec))
-
-    def versions(self, job: TFJob) -> frozenset[str]:
-        """Return the versions of the job and of all objects that it controls, as the caches show them."""
-        return self._claimer.versions(job)
 
 
 @contextmanager
