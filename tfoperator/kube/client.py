@@ -11,9 +11,9 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.http.requests import Call, describe, object_path, query_string
 from tfoperator.kube.http.session import Session
+from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import Transport
 from tfoperator.kube.http.verbs import HttpVerbs, WatchBounds
-from tfoperator.kube.log_stream import LogStream
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.resources import PODS, Resource
 
@@ -113,7 +113,7 @@ class Client(HttpVerbs):
         since_time: str = "",
         since_seconds: int | None = None,
         timestamps: bool = False,
-    ) -> LogStream:
+    ) -> ByteStream:
         """Return the log of a container (default: the pod's only one) up to now or, with `follow`, until it ends.
 
         `previous` is the log of the container's last run. `since_time` is in RFC 3339; instead of it `since_seconds`
@@ -133,7 +133,8 @@ class Client(HttpVerbs):
         target = object_path(PODS, namespace, name, "log") + query
         stream = self._session.stream(Call("GET", target, describe("get", PODS, namespace, name, "log"), accept="*/*"))
         # A program may be silent for hours: with `follow`, only TCP keepalive detects a dead server.
-        return LogStream(stream, None if follow else self._request_timeout)
+        stream.patience = None if follow else self._request_timeout
+        return stream
 
     def pod_exec(
         self,
@@ -161,8 +162,6 @@ class Client(HttpVerbs):
         Raises KubeError.
         """
         target = object_path(PODS, namespace, name, "stacks") + query_string(container=container)
-        stream = self._session.stream(
-            Call("GET", target, describe("get", PODS, namespace, name, "stacks"), accept="*/*")
-        )
-        with LogStream(stream, None) as pieces:
+        call = Call("GET", target, describe("get", PODS, namespace, name, "stacks"), accept="*/*")
+        with self._session.stream(call) as pieces:
             return b"".join(pieces).decode(errors="replace")

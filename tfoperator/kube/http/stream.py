@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import ssl
 import threading
+from collections.abc import Iterator
 
 from tfoperator.kube.http.answer import Answer
 from tfoperator.kube.http.wire import BROKEN, read_error, shut_down
@@ -13,11 +14,15 @@ _NOTHING_THERE = (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
 class ByteStream:
-    """The bytes of one response. Read it in one thread, `close()` it from any; also a context manager."""
+    """The bytes of one response. Read it in one thread, `close()` it from any; also a context manager.
+
+    Iteration yields pieces of any size as they arrive, each within `patience` seconds (None: for ever).
+    """
 
     def __init__(self, sock: socket.socket, answer: Answer, host: str) -> None:
         self.status = answer.status
         self.fields = answer.fields
+        self.patience: float | None = None
         self._sock = sock
         self._answer = answer
         self._host = host
@@ -31,6 +36,14 @@ class ByteStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def __iter__(self) -> Iterator[bytes]:
+        """Yield pieces until the end or `close()`. Raises as `read`."""
+        try:
+            while data := self.read(self.patience):
+                yield data
+        finally:
+            self.close()
 
     def closed(self) -> bool:
         """Return whether `close()` was called or the stream has ended."""

@@ -16,7 +16,7 @@ import msgspec
 
 
 class LogText(AbstractContextManager["LogText"], Iterable[bytes], Protocol):
-    """The bytes of a log: `tfoperator.kube.log_stream.LogStream`."""
+    """The bytes of a log: `tfoperator.kube.http.stream.ByteStream`."""
 
     def close(self) -> None:
         """End it at once; thread-safe."""

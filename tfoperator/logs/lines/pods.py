@@ -14,7 +14,7 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.log_stream import LogStream
+from tfoperator.kube.http.stream import ByteStream
 from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, NoLog
 
 _TRANSIENT_ERRORS = (TransportError, ServerError, TooManyRequestsError, UnauthorizedError)
@@ -56,7 +56,7 @@ def open_pod_log(
 
 
 class _PodLog:
-    def __init__(self, stream: LogStream) -> None:
+    def __init__(self, stream: ByteStream) -> None:
         self._stream = stream
 
     def __iter__(self) -> Iterator[bytes]:

@@ -18,7 +18,7 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller import LogLines, NewestLine
 from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.log_stream import LogStream
+from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
 
@@ -50,7 +50,7 @@ class LogSource(Protocol):
 
     def pod_log(
         self, namespace: str, name: str, container: str = "", *, tail_lines: int | None = None, timestamps: bool = False
-    ) -> LogStream:
+    ) -> ByteStream:
         """Return the log of a container. Raises KubeError."""
         ...
 
