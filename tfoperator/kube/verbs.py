@@ -14,7 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import ObjectMeta, decode_nothing
+from tfoperator.kube.objects import ObjectMeta, PartialObject, decode_nothing
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -30,6 +30,10 @@ Decoder = Callable[[bytes], T]
 def decoder(view: type[T]) -> Decoder[T]:
     """Return a reusable decoder for a msgspec Struct type (building one is expensive: reuse it)."""
     return msgspec.json.Decoder(view).decode
+
+
+decode_metadata: Decoder[PartialObject] = decoder(PartialObject)
+"""Decode an object's metadata, all of it and with nothing shared, as caches have it. A client asks for no more."""
 
 
 class PatchType(StrEnum):

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.controller import is_older
-from tfoperator.kube.identity import Identity
 from tfoperator.kube.objects import HasMetadata
 
 Lookup = Callable[[Sequence[str]], Sequence[HasMetadata | None]]
@@ -82,13 +81,13 @@ class Collation:
         self._unlisted = set(cached_keys)
         self._odd = {}
 
-    def listed(self, items: Sequence[Identity], version: str) -> None:
+    def listed(self, items: Sequence[HasMetadata], version: str) -> None:
         """Add a page of the list, which shows its objects as of this version."""
-        keys = [item.key for item in items]
+        keys = [item.metadata.key for item in items]
         self._unlisted.difference_update(keys)
         for key, item, cached in zip(keys, items, self._lookup(keys), strict=True):
-            if not _is_same(item, cached):
-                self._odd[key] = _sighting(item)._replace(as_of=version)
+            if _version(item) != _version(cached):
+                self._odd[key] = Sighting(_version(item), _owner(item), version)
 
     def list_ended(self, version: str) -> None:
         """End the list, at this version: the other objects in the cache do not exist."""
@@ -96,10 +95,10 @@ class Collation:
             self._odd[key] = Sighting(None, "", version)
         self._unlisted = set()
 
-    def happened(self, item: Identity, *, deleted: bool) -> None:
+    def happened(self, item: HasMetadata, *, deleted: bool) -> None:
         """Add a later change from the server; the newest one counts."""
-        sighting = _sighting(item)
-        self._odd[item.key] = sighting._replace(live=None) if deleted else sighting
+        meta = item.metadata
+        self._odd[meta.key] = Sighting(None if deleted else _version(item), _owner(item), meta.resource_version)
 
     def differences(self) -> Differences:
         """Return the current differences. Objects that the cache shows as the server does, or newer, are forgotten."""
@@ -126,24 +125,12 @@ def merged(groups: Iterable[Mapping[str, Difference]]) -> Mapping[str, Differenc
     return {key: one for group in groups for key, one in group.items()}
 
 
-def _sighting(item: Identity) -> Sighting:
-    meta = item.metadata
-    return Sighting(Version(meta.uid, meta.resource_version), item.controller_uid, meta.resource_version)
+def _version(one: HasMetadata | None) -> Version | None:
+    return None if one is None else Version(one.metadata.uid, one.metadata.resource_version)
 
 
-def _is_same(item: Identity, cached: HasMetadata | None) -> bool:
-    if cached is None:
-        return False
-    live, known = item.metadata, cached.metadata
-    return live.resource_version == known.resource_version and live.uid == known.uid
-
-
-def _version(cached: HasMetadata | None) -> Version | None:
-    return None if cached is None else Version(cached.metadata.uid, cached.metadata.resource_version)
-
-
-def _owner(cached: HasMetadata | None) -> str:
-    controller = None if cached is None else cached.metadata.controller
+def _owner(one: HasMetadata | None) -> str:
+    controller = None if one is None else one.metadata.controller
     return "" if controller is None else controller.uid
 
 

@@ -33,10 +33,10 @@ from tfoperator.controller import is_older
 from tfoperator.informers import InformerGroup
 from tfoperator.kube import ListWatch, Selection, WatchOptions, list_pages
 from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.identity import Identity, decode_identity
 from tfoperator.kube.list_watch import PAGE_SIZE
+from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream
+from tfoperator.kube.verbs import ApiClient, WatchEventType, WatchStream, decode_metadata
 from tfoperator.reconciler.compare import NO_DIFFERENCES, Collation, Difference, Differences
 
 logger = logging.getLogger(__name__)
@@ -83,7 +83,7 @@ class _Collection:
         self.group = group
         self.collation = Collation(group.lister.get_all)
         selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
-        self.live = ListWatch(client, resource, namespace, decode_identity, selection, metadata_only=True)
+        self.live = ListWatch(client, resource, namespace, decode_metadata, selection, metadata_only=True)
         self.version = ""  # version up to which the server has sent everything; empty before the first whole list
         self.listed_at = 0.0
         self.size = 0  # of the last whole list
@@ -116,7 +116,7 @@ class Looker:
         self._collections: dict[tuple[Resource, str], _Collection] = {}
         self._lock = threading.Lock()  # guards the fields below: a watch opened just as close() is called must end
         self._closed = False
-        self._watches: set[WatchStream[Identity]] = set()
+        self._watches: set[WatchStream[PartialObject]] = set()
 
     def close(self) -> None:
         """End a running look soon; it returns None. Idempotent, does not block."""
@@ -183,7 +183,7 @@ class Looker:
                 if watch is not None:
                     self._end(watch)
 
-    def _update(self, one: _Collection, watch: WatchStream[Identity] | None) -> bool:
+    def _update(self, one: _Collection, watch: WatchStream[PartialObject] | None) -> bool:
         """Update the known state of a collection; return False if closed meanwhile."""
         one.went_back = False
         if watch is not None and self._read(one, watch):
@@ -192,7 +192,7 @@ class Looker:
 
     # Changes.
 
-    def _open(self, one: _Collection) -> WatchStream[Identity] | None:
+    def _open(self, one: _Collection) -> WatchStream[PartialObject] | None:
         """Return a watch of the changes since the last look; None if it can't be opened, or a whole look is due."""
         now = self._clock.monotonic()
         old = now >= one.listed_at + self._whole_every
@@ -212,7 +212,7 @@ class Looker:
             watch.close()
         return watch
 
-    def _read(self, one: _Collection, watch: WatchStream[Identity]) -> bool:
+    def _read(self, one: _Collection, watch: WatchStream[PartialObject]) -> bool:
         """Apply the events of the watch; return False if it does not end as it should: then changes may be missing."""
         try:
             for event in watch:
@@ -233,7 +233,7 @@ class Looker:
             logger.info("watches of %s are ended early: for an hour they are listed instead", one.resource.plural)
         return False
 
-    def _end(self, watch: WatchStream[Identity]) -> None:
+    def _end(self, watch: WatchStream[PartialObject]) -> None:
         with self._lock:
             self._watches.discard(watch)
         watch.close()

@@ -27,10 +27,9 @@ from tfoperator.kube.errors import (
     ServerError,
     TransportError,
 )
-from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.objects import PartialObject, decode_nothing
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decoder
+from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decode_metadata, decoder
 
 DECODE = decoder(PartialObject)
 JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
@@ -200,8 +199,8 @@ def test_a_watch_of_who_there_is_asks_for_metadata_alone(serve: Serve, client_fo
         exchange.end_chunks()
 
     server = serve(handler)
-    with client_for(server.url).watch(PODS, "", decode_identity) as watch:
-        assert [(event.type, event.object.key) for event in watch if event.object] == [("DELETED", "ns/a")]
+    with client_for(server.url).watch(PODS, "", decode_metadata) as watch:
+        assert [(event.type, event.object.metadata.key) for event in watch if event.object] == [("DELETED", "ns/a")]
     assert server.requests[0].headers["accept"].startswith("application/json;as=PartialObjectMetadata;")
 
 

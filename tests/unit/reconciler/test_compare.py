@@ -8,8 +8,7 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.kube.identity import Identity
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, PartialObject
 from tfoperator.reconciler.compare import Collation, Difference, Version, confirmed
 
 A1, A2, B1 = Version("a", "1"), Version("a", "2"), Version("b", "1")
@@ -33,10 +32,10 @@ class Cache:
         return HasMetadata(metadata=meta)
 
 
-def identity(key: str, version: Version, owner: str = "") -> Identity:
+def identity(key: str, version: Version, owner: str = "") -> PartialObject:
     owners = [{"uid": "somebody else"}, {"uid": owner, "controller": True}] if owner else []
     meta = {"name": key, "uid": version.uid, "resourceVersion": version.resource_version, "ownerReferences": owners}
-    return msgspec.convert({"metadata": meta}, Identity)
+    return msgspec.convert({"metadata": meta}, PartialObject)
 
 
 def listed(collation: Collation, live: State, cached: State, version: str) -> None:

@@ -24,15 +24,13 @@ from tfoperator.kube.errors import (
     NotFoundError,
     namespace_is_ending,
 )
-from tfoperator.kube.objects import HasMetadata, ObjectMeta, PartialObject, decode_partial
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, decode_partial
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, decoder
+from tfoperator.kube.verbs import ApiClient, Decoder, decode_metadata
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=HasMetadata)
-
-_decode_whole = decoder(PartialObject)
 
 
 def is_refused(error: KubeError) -> bool:
@@ -85,7 +83,7 @@ class Claims:
     ) -> T | None:
         """Have other references in the place of those with this UID. Caches show no owner but the controller."""
         try:
-            live = self._client.get(resource, meta.namespace, meta.name, _decode_whole).metadata
+            live = self._client.get(resource, meta.namespace, meta.name, decode_metadata).metadata
             others = [msgspec.to_builtins(one) for one in live.owner_references if one.uid != uid]
             change = {
                 "metadata": {

@@ -23,7 +23,6 @@ from tfoperator.kube.http.requests import (
     watch_query,
 )
 from tfoperator.kube.http.session import Session
-from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing, decode_partial
@@ -37,6 +36,7 @@ from tfoperator.kube.verbs import (
     ListPage,
     Lookup,
     Request,
+    decode_metadata,
 )
 from tfoperator.kube.watch import HttpWatch
 
@@ -77,7 +77,7 @@ _decode_page = msgspec.json.Decoder(_Page).decode
 def _accepted(decode: Decoder[Any]) -> str:
     # Where only metadata is read, requesting metadata alone costs an API server less: for a pod
     # the body shrinks from 3.1 to 1.8 kB, and its spec is not encoded.
-    return METADATA_OF_ONE if decode is decode_nothing or decode is decode_identity else JSON
+    return METADATA_OF_ONE if decode is decode_nothing or decode is decode_metadata else JSON
 
 
 class HttpVerbs(ApiClient):
