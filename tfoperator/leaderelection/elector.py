@@ -56,9 +56,9 @@ class LeaderElector:
       released. If it raises, the lease is released and `run` raises the same error.
     - `on_new_leader(identity)` is called whenever another holder is seen, this one included. It must be quick.
 
-    Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold (ValueError
-    otherwise), so that a leader can miss a renewal and still notice in time that it has lost. Properties may be
-    read from any thread.
+    Durations are in seconds; `lease_duration > renew_deadline > 1.2 * retry_period` must hold, so that a leader can
+    miss a renewal and still notice in time that it has lost: the operator's options are checked for it. Properties may
+    be read from any thread.
     """
 
     def __init__(
@@ -73,18 +73,6 @@ class LeaderElector:
         clock: Clock | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        if retry_period <= 0:
-            raise ValueError(f"retry_period must be more than 0 s, is {retry_period}")
-        if renew_deadline <= _JITTER * retry_period:
-            raise ValueError(
-                f"renew_deadline must be more than {_JITTER} * retry_period ({_JITTER * retry_period:g} s), "
-                f"is {renew_deadline:g}"
-            )
-        if lease_duration < 1 or lease_duration <= renew_deadline:
-            raise ValueError(
-                f"lease_duration must be at least 1 s and more than renew_deadline ({renew_deadline:g} s), "
-                f"is {lease_duration:g}"
-            )
         self._lock = lock
         self._on_started_leading = on_started_leading
         self._on_new_leader = on_new_leader

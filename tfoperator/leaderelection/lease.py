@@ -51,9 +51,6 @@ class LeaseLock:
     """
 
     def __init__(self, client: ApiClient, *, namespace: str, name: str, identity: str) -> None:
-        for field, value in (("namespace", namespace), ("name", name), ("identity", identity)):
-            if not value:
-                raise ValueError(f"leader election needs a lease {field}: it must not be empty")
         self._client = client
         self._namespace = namespace
         self._name = name

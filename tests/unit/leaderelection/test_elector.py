@@ -314,17 +314,3 @@ def test_a_listener_that_fails_does_not_cost_the_lease(world: World, caplog: pyt
     world.pass_time_until(lambda: world.api.count("replace") >= 2)
     assert one.elector.is_leader
     assert "listener" in caplog.text
-
-
-@pytest.mark.parametrize(
-    ("durations", "complaint"),
-    [
-        ({"lease_duration": 10, "renew_deadline": 10}, "lease_duration must be .* more than renew_deadline"),
-        ({"lease_duration": 0.9, "renew_deadline": 0.5, "retry_period": 0.1}, "lease_duration must be at least 1 s"),
-        ({"renew_deadline": 2.4, "retry_period": 2}, "renew_deadline must be more than 1.2"),
-        ({"retry_period": 0}, "retry_period must be more than 0"),
-    ],
-)
-def test_durations_that_cannot_work_are_refused(world: World, durations: dict[str, float], complaint: str) -> None:
-    with pytest.raises(ValueError, match=complaint):
-        Replica(world.api, world.clock, "one", **durations)

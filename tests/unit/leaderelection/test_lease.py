@@ -51,13 +51,6 @@ def test_a_lease_without_a_record_is_held_by_nobody(api: FakeApi, lock: LeaseLoc
     assert lock.get().record == LeaseRecord()
 
 
-@pytest.mark.parametrize("missing", ["namespace", "name", "identity"])
-def test_a_lock_must_be_named_and_know_its_identity(api: FakeApi, missing: str) -> None:
-    arguments = {"namespace": "kubeflow", "name": "tfoperator", "identity": "me"} | {missing: ""}
-    with pytest.raises(ValueError, match=f"lease {missing}"):
-        LeaseLock(api, **arguments)
-
-
 def test_a_lock_says_where_it_is(lock: LeaseLock) -> None:
     assert str(lock) == "kubeflow/tfoperator"
     assert lock.identity == "me"
