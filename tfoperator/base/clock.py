@@ -98,7 +98,10 @@ class StopSignal:
 
     def wait(self, clock: Clock, seconds: float | None = None) -> bool:
         """Sleep `seconds` on `clock` (None: without limit) unless stopped before. Returns whether it is set."""
-        deadline = None if seconds is None else clock.monotonic() + seconds
+        return self.wait_until(clock, None if seconds is None else clock.monotonic() + seconds)
+
+    def wait_until(self, clock: Clock, deadline: float | None) -> bool:
+        """Sleep until the deadline on `clock` (None: without limit) unless stopped. Returns whether it is set."""
         with self._condition:
             while not self._set:
                 if not clock.wait_until(self._condition, deadline):

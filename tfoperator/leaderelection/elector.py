@@ -11,7 +11,8 @@ import logging
 import random
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from concurrent.futures import Future
+from typing import TypeVar
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.leaderelection.candidate import Candidate, SeenLease
@@ -191,16 +192,6 @@ class LeaderElector:
             logger.exception("the listener for new leaders has failed")
 
 
-class _Outcome(Generic[R]):
-    """The thread's result."""
-
-    def __init__(self) -> None:
-        self.changed = threading.Condition()  # guards the fields below
-        self.ended = False
-        self.value: R | None = None
-        self.error: Exception | None = None
-
-
 def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, name: str) -> R:
     """Return or raise the result of `call`, or raise TimeoutError at `deadline` (on `clock.monotonic()`).
 
@@ -209,25 +200,19 @@ def call_with_deadline(call: Callable[[], R], *, clock: Clock, deadline: float, 
 
     `call` must have no effect except its return value, since it may end after the deadline. `name` names the thread.
     """
-    outcome: _Outcome[R] = _Outcome()
+    outcome: Future[R] = Future()
+    ended = StopSignal()
 
     def run() -> None:
-        value, failure = None, None
         try:
-            value = call()
+            outcome.set_result(call())
         except Exception as error:  # noqa: BLE001 - handed to the caller, who raises it
-            failure = error
-        with outcome.changed:
-            outcome.value, outcome.error, outcome.ended = value, failure, True
-            outcome.changed.notify_all()
+            outcome.set_exception(error)
+        ended.set()
 
     thread = threading.Thread(target=run, name=name, daemon=True)
     thread.start()
-    with outcome.changed:
-        while not outcome.ended:
-            if not clock.wait_until(outcome.changed, deadline) and not outcome.ended:
-                raise TimeoutError(f"{name} got no answer in time")
+    if not ended.wait_until(clock, deadline):
+        raise TimeoutError(f"{name} got no answer in time")
     thread.join()
-    if outcome.error is not None:
-        raise outcome.error
-    return outcome.value  # type: ignore[return-value]  # ended without error: it holds what `call` returned
+    return outcome.result()
