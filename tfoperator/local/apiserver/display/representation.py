@@ -6,7 +6,6 @@ gets JSON, which client libraries accept; only one that accepts none of our type
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import msgspec
@@ -29,7 +28,8 @@ class Wanted(msgspec.Struct, frozen=True):
 
 
 _WHOLE_OBJECT = Wanted()
-_FORMS = frozenset({"Table", "PartialObjectMetadata", "PartialObjectMetadataList"})
+_PARTIAL = "PartialObjectMetadata"
+_FORMS = frozenset({"Table", _PARTIAL, f"{_PARTIAL}List"})
 _JSON_TYPES = frozenset({"application/json", "application/*", "*/*", "application/vnd.kubernetes.protobuf"})
 
 
@@ -55,24 +55,40 @@ def negotiate(accept: str) -> Wanted:
     )
 
 
-class Representation(ABC):
-    """Encodes objects in one form."""
+class Representation:
+    """Encodes whole objects, and lists and watches of them; its subclasses the other forms."""
 
-    @abstractmethod
+    def __init__(self, api_version: str, kind: str) -> None:
+        """Take those of an object in this form."""
+        self._api_version = api_version
+        self._kind = kind
+
     def one(self, stored: StoredObject) -> bytes:
         """Return a single object."""
+        return stored.data
 
-    @abstractmethod
     def many(self, page: StoredPage) -> bytes:
         """Return a list."""
+        return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}' % (
+            self._kind.encode(),
+            self._api_version.encode(),
+            encode(list_metadata(page)),
+            b",".join([self.one(stored) for stored in page.items]),
+        )
 
     def event(self, type_: str, stored: StoredObject) -> bytes:
         """Return a line of a watch."""
         return _line(type_, self.one(stored))
 
-    @abstractmethod
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         """Return a BOOKMARK line of a watch."""
+        metadata: _Dict = {"resourceVersion": str(revision), "creationTimestamp": None}
+        if initial_events_end:
+            metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
+        return self._bookmark(_object(self._kind, self._api_version, metadata))
+
+    def _bookmark(self, obj: _Dict) -> bytes:
+        return _line("BOOKMARK", encode(obj))
 
 
 def representation(
@@ -82,77 +98,29 @@ def representation(
     if wanted.form == "Table":
         return _Tables(resource, wanted.version, table, clock, include_object)
     if wanted.form:
-        return _Partial(wanted.version)
-    return _Whole(resource)
+        return _Partial(f"meta.k8s.io/{wanted.version}", _PARTIAL)
+    return Representation(resource.api_version, resource.kind)
 
 
 def _line(type_: str, data: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), data)
 
 
-def _bookmark_metadata(revision: int, initial_events_end: bool) -> _Dict:
-    metadata: _Dict = {"resourceVersion": str(revision), "creationTimestamp": None}
-    if initial_events_end:
-        metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
-    return metadata
-
-
-def _bookmark_object(resource: ResourceType, revision: int, initial_events_end: bool) -> _Dict:
-    metadata = _bookmark_metadata(revision, initial_events_end)
-    return {"kind": resource.kind, "apiVersion": resource.api_version, "metadata": metadata}
-
-
-class _Whole(Representation):
-    def __init__(self, resource: ResourceType) -> None:
-        self._resource = resource
-
-    def one(self, stored: StoredObject) -> bytes:
-        return stored.data
-
-    def many(self, page: StoredPage) -> bytes:
-        return b'{"kind":"%bList","apiVersion":"%b","metadata":%b,"items":[%b]}' % (
-            self._resource.kind.encode(),
-            self._resource.api_version.encode(),
-            encode(list_metadata(page)),
-            b",".join([stored.data for stored in page.items]),
-        )
-
-    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        return _line("BOOKMARK", encode(_bookmark_object(self._resource, revision, initial_events_end)))
-
-
-def _partial_object(api_version: str, metadata: _Dict) -> _Dict:
-    return {"kind": "PartialObjectMetadata", "apiVersion": api_version, "metadata": metadata}
+def _object(kind: str, api_version: str, metadata: _Dict) -> _Dict:
+    return {"kind": kind, "apiVersion": api_version, "metadata": metadata}
 
 
 class _Partial(Representation):
-    def __init__(self, version: str) -> None:
-        self._api_version = f"meta.k8s.io/{version}"
-
     def one(self, stored: StoredObject) -> bytes:
-        return encode(_partial_object(self._api_version, stored.metadata))
-
-    def many(self, page: StoredPage) -> bytes:
-        return encode(
-            {
-                "kind": "PartialObjectMetadataList",
-                "apiVersion": self._api_version,
-                "metadata": list_metadata(page),
-                "items": [_partial_object(self._api_version, stored.metadata) for stored in page.items],
-            }
-        )
-
-    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
-        metadata = _bookmark_metadata(revision, initial_events_end)
-        return _line("BOOKMARK", encode(_partial_object(self._api_version, metadata)))
+        return encode(_object(self._kind, self._api_version, stored.metadata))
 
 
 class _Tables(Representation):
     def __init__(
         self, resource: ResourceType, version: str, table: TableFormat, clock: Clock, include_object: str
     ) -> None:
-        self._resource = resource
-        self._api_version = f"meta.k8s.io/{version}"
+        super().__init__(resource.api_version, resource.kind)
+        self._meta_version = f"meta.k8s.io/{version}"
         self._table = table
         self._clock = clock
         self._include = include_object
@@ -163,15 +131,13 @@ class _Tables(Representation):
         if self._include == "Object":
             row["object"] = stored.obj
         elif self._include != "None":
-            row["object"] = _partial_object(self._api_version, stored.metadata)
+            row["object"] = _object(_PARTIAL, self._meta_version, stored.metadata)
         return row
 
     def _wrap(self, metadata: _Dict, rows: list[_Dict], *, columns: bool = True) -> bytes:
         return encode(
             {
-                "kind": "Table",
-                "apiVersion": self._api_version,
-                "metadata": metadata,
+                **_object("Table", self._meta_version, metadata),
                 "columnDefinitions": self._table.definitions() if columns else None,
                 "rows": rows,
             }
@@ -188,7 +154,7 @@ class _Tables(Representation):
         metadata = {"resourceVersion": str(stored.revision)}
         return _line(type_, self._wrap(metadata, [self._row(stored)], columns=columns))
 
-    def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
+    def _bookmark(self, obj: _Dict) -> bytes:
         columns, self._first = self._first, False
-        rows = [{"cells": [], "object": _bookmark_object(self._resource, revision, initial_events_end)}]
-        return _line("BOOKMARK", self._wrap({"resourceVersion": str(revision)}, rows, columns=columns))
+        metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
+        return _line("BOOKMARK", self._wrap(metadata, [{"cells": [], "object": obj}], columns=columns))

@@ -14,21 +14,14 @@ import msgspec
 from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
 from tfoperator.local.apiserver.members import member_at
-from tfoperator.local.apiserver.objects.custom_resources import CustomResource
+from tfoperator.local.apiserver.objects.custom_resources import Column, CustomResource
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 _Dict = dict[str, Any]
 Cell = Callable[[_Dict, datetime], Any]
 
 
-class Column(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A column definition for clients; priority 1 is shown by `-o wide` only."""
-
-    name: str
-    type: str = "string"
-    format: str = ""
-    description: str = ""
-    priority: int = 0
+_DEFINED = ("name", "type", "format", "description", "priority")  # of a column, for clients
 
 
 class TableFormat(msgspec.Struct, frozen=True):
@@ -39,7 +32,7 @@ class TableFormat(msgspec.Struct, frozen=True):
 
     def definitions(self) -> list[_Dict]:
         """Return `columnDefinitions` with all members."""
-        return [{name: getattr(column, name) for name in Column.__struct_fields__} for column in self.columns]
+        return [{name: getattr(column, name) for name in _DEFINED} for column in self.columns]
 
     def row(self, obj: _Dict, now: datetime) -> list[Any]:
         """Return the cells of one object."""
@@ -238,9 +231,7 @@ _PLAIN_FORMAT = _format(_NAME, (Column("Created At"), _at("metadata", "creationT
 
 def _custom(custom: CustomResource) -> TableFormat:
     columns: list[tuple[Column, Cell]] = [_NAME]
-    for printed in custom.columns:
-        column = Column(printed.name, printed.type, printed.format, printed.description, printed.priority)
-        columns.append((column, _json_path_cell(printed.json_path, printed.type)))
+    columns += [(printed, _json_path_cell(printed.json_path, printed.type)) for printed in custom.columns]
     return _format(*(columns if custom.columns else [_NAME, _AGE]))
 
 

@@ -25,15 +25,15 @@ Validator = Callable[[_Dict, _Dict | None], Iterable[FieldProblem]]
 """Returns the problems of an object, given its old version in an update (None in a create)."""
 
 
-class PrinterColumn(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
-    """One of `additionalPrinterColumns`."""
+class Column(msgspec.Struct, frozen=True, rename={"json_path": "jsonPath"}):
+    """A column of `kubectl get`: one of `additionalPrinterColumns`; priority 1 is shown by `-o wide` only."""
 
     name: str
-    type: str
-    json_path: str
+    type: str = "string"
+    format: str = ""
     description: str = ""
     priority: int = 0
-    format: str = ""
+    json_path: str = ""
 
 
 class CustomResource(msgspec.Struct, frozen=True):
@@ -41,7 +41,7 @@ class CustomResource(msgspec.Struct, frozen=True):
 
     resource: ResourceType
     openapi: Mapping[str, Any]
-    columns: tuple[PrinterColumn, ...]
+    columns: tuple[Column, ...]
     strategy: Strategy
     view: ServedView | None = None
 
@@ -115,7 +115,7 @@ def _read_version(
         fields=tuple(f["jsonPath"].lstrip(".") for f in version.get("selectableFields") or ()),
     )
     openapi = version["schema"]["openAPIV3Schema"]
-    columns = tuple(msgspec.convert(c, PrinterColumn) for c in version.get("additionalPrinterColumns") or ())
+    columns = tuple(msgspec.convert(c, Column) for c in version.get("additionalPrinterColumns") or ())
     strategy = CustomStrategy(StructuralSchema(openapi), status, resource.scale, validator, convertible)
     strategy.layout = custom_layout(openapi)
     return CustomResource(resource, openapi, columns, strategy)
