@@ -25,7 +25,7 @@ from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
 from tfoperator.local.run.fit_output import FitOutput
-from tfoperator.local.run.lifecycle import Interrupt, JobLifecycle, JobWithJson, OperatorFailed, PageLink
+from tfoperator.local.run.lifecycle import JobLifecycle, JobWithJson
 from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
@@ -74,7 +74,7 @@ class JobRun:
 
     def interrupt(self) -> None:
         """End the run gracefully; at once when called again. Safe in a signal handler."""
-        self._lifecycle.send(Interrupt())
+        self._lifecycle.interrupt()
 
     def execute(self) -> RunResult:
         """Run the objects, and return how the run ended.
@@ -84,15 +84,14 @@ class JobRun:
         or port is left.
         """
         began, at = time.monotonic(), datetime.now(UTC).replace(microsecond=0)
-        send = self._lifecycle.send
         plane = ControlPlane(
             self._run_dir,
             keep_volumes=self._keep_volumes,
             pods=self._pods,
             progress=any(map(_reports_progress, self._objects)),
-            on_failure=lambda reason: send(OperatorFailed(reason)),
+            on_failure=self._lifecycle.operator_failed,
             make_page=self._make_page,
-            on_page_link=lambda url: send(PageLink(url)),
+            on_page_link=self._lifecycle.page_link,
             on_quiet=self._lifecycle.look_back,
         )
         reader = OutputReader(plane.agent.logs)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -30,10 +30,11 @@ from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.records import PodWithJson, decode_pod
 from tfoperator.local.run.results import RunOutcome
-from tfoperator.local.usage import Usage
 from tfoperator.report import Curves
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 _USAGE_SECONDS = 2.0  # seconds between two measurements for the listener
 _TICK_SECONDS = 0.25  # maximum seconds between two checks of a deadline
@@ -45,40 +46,11 @@ class ControlPlaneFailed(Exception):
     """The operator has failed, so the run had to end."""
 
 
-class OperatorFailed(msgspec.Struct, frozen=True):
-    """The operator has failed."""
-
-    reason: str
-
-
-class PageLink(msgspec.Struct, frozen=True):
-    """A link that authorises a browser."""
-
-    url: str
-
-
-class Interrupt(msgspec.Struct, frozen=True):
-    """The user wants the run to end: the first time gracefully, the second time at once."""
-
-
-class _Abandon(msgspec.Struct, frozen=True):
-    """The caller no longer listens."""
-
-
 class JobWithJson(HasMetadata, frozen=True):
     """A TFJob with its original JSON, which is kept as the server had it."""
 
     job: TFJob = msgspec.field(default_factory=TFJob)
     raw: bytes = b""
-
-
-class _PodGone(msgspec.Struct, frozen=True):
-    """A pod was deleted."""
-
-    pod: Pod
-
-
-Message = JobWithJson | PodWithJson | Event | Usage | _PodGone | Interrupt | PageLink | OperatorFailed | _Abandon
 
 
 class _Abandoned(Exception):
@@ -88,8 +60,8 @@ class _Abandoned(Exception):
 class JobLifecycle:
     """Runs objects on a control plane until their jobs have ended. Call `start` and `join` once each.
 
-    `send` may be called from any thread and in a signal handler. `news` gets calls of the listener, to be made by its
-    owner's thread. The attributes are final when `join` has returned.
+    What other threads report is handled in its own, one after the other. `news` gets calls of the listener, to be made
+    by its owner's thread. The attributes are final when `join` has returned.
     """
 
     def __init__(
@@ -106,7 +78,8 @@ class JobLifecycle:
         self._news = news
         self._namespace = namespace
         self._timeout = timeout
-        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()  # its put is reentrant, for signal handlers
+        # Calls to be made in its thread. Its put is reentrant, for signal handlers.
+        self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
         self.jobs: dict[str, JobWithJson] = {}
         """The last seen state of each job, by UID."""
         self.curves: dict[str, Curves] = {}
@@ -117,6 +90,8 @@ class JobLifecycle:
         self.outcome = RunOutcome.FAILED
         """How the run ended."""
         self._alive: dict[str, Pod] = {}  # by uid; the pods of jobs that still exist
+        self.operator_failed = self._later(self._fail)
+        """Called with the reason if the operator has failed, from any thread."""
         self._interrupts = 0
         self._last: tuple[Event, ...] = ()  # all events that the server had at the end
         self._over = False  # the jobs' end was recorded: later changes are clean-up
@@ -128,9 +103,14 @@ class JobLifecycle:
         self._thread = threading.Thread(target=self._run, args=(plane,), name="run-lifecycle")
         self._thread.start()
 
-    def send(self, message: Message) -> None:
-        """Send it a message."""
-        self._messages.put(message)
+    def interrupt(self) -> None:
+        """End the run: gracefully, or at once when called again. Safe in a signal handler."""
+        self._calls.put(self._count_interrupt)
+
+    def page_link(self, url: str) -> None:
+        """Show a link that authorises a browser, unless the jobs have ended. From any thread."""
+        if not self._over:
+            self._tell(partial(self._listener.page_link, url))
 
     @property
     def interrupted(self) -> bool:
@@ -149,7 +129,7 @@ class JobLifecycle:
 
     def abandon(self) -> None:
         """Stop everything without further news, unless it has ended."""
-        self._messages.put(_Abandon())
+        self._calls.put(_abandon)
 
     def join(self) -> None:
         """Wait for the end. Raises its cause: KubeError, OSError, RuntimeUnavailable, ControlPlaneFailed."""
@@ -177,7 +157,7 @@ class JobLifecycle:
         informers = self._watch(plane)
         try:
             if self._listener.shows_usage:
-                plane.meter.subscribe(self.send, _USAGE_SECONDS)
+                plane.meter.subscribe(lambda usage: self._tell(partial(self._listener.used, usage)), _USAGE_SECONDS)
             apply(plane.client, self._objects, self._namespace)
             expected = sum(1 for obj in self._objects if obj.get("kind") == TFJOBS.kind)
             self.outcome = self._until_finished(expected, deadline)
@@ -191,11 +171,11 @@ class JobLifecycle:
             informers.stop()
 
     def _watch(self, plane: ControlPlane) -> SharedInformerFactory:
-        informers = SharedInformerFactory(plane.client)
-        put = self.send
-        informers.informer(TFJOBS, _decode_job).add_handler(Callbacks(changed=put))
-        informers.informer(PODS, decode_pod).add_handler(Callbacks(changed=put, gone=lambda pod: put(_PodGone(pod))))
-        informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=put))
+        informers, later = SharedInformerFactory(plane.client), self._later
+        informers.informer(TFJOBS, _decode_job).add_handler(Callbacks(changed=later(self._saw_job)))
+        pods = Callbacks(changed=later(self._saw_pod), gone=later(self._lost_pod))
+        informers.informer(PODS, decode_pod).add_handler(pods)
+        informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=later(self._saw_event)))
         informers.start()
         return informers
 
@@ -234,7 +214,7 @@ class JobLifecycle:
 
     def _next(self, timeout: float) -> None:
         try:
-            self._handle(self._messages.get(timeout=timeout))
+            self._calls.get(timeout=timeout)()
         except queue.Empty:
             pass
         else:
@@ -243,7 +223,7 @@ class JobLifecycle:
     def _handle_waiting(self) -> None:
         while True:
             try:
-                self._handle(self._messages.get_nowait())
+                self._calls.get_nowait()()
             except queue.Empty:
                 return
 
@@ -252,47 +232,50 @@ class JobLifecycle:
         known = {(event.metadata.uid, event.metadata.resource_version) for event in self.events}
         for event in self._last:
             if (event.metadata.uid, event.metadata.resource_version) not in known:
-                self._handle(event)
+                self._saw_event(event)
+
+    def _later(self, handle: Callable[[T], object]) -> Callable[[T], None]:
+        """Return a function for other threads: it has `handle` called in this object's thread."""
+        return lambda news: self._calls.put(partial(handle, news))
 
     def _tell(self, call: Callable[[], object]) -> None:
         self._news.put(call)
 
-    def _record(self, seen: JobWithJson) -> None:
+    # Called in its thread.
+
+    def _saw_job(self, seen: JobWithJson) -> None:
+        if self._over:
+            return
         uid, progress = seen.metadata.uid, seen.job.status.progress
         self.jobs[uid] = seen
         if progress is not None:
             self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
+        self._tell(partial(self._listener.job_changed, seen.job))
 
-    def _handle(self, message: Message) -> None:
-        listener = self._listener
-        match message:
-            case JobWithJson():
-                if not self._over:
-                    self._record(message)
-                    self._tell(partial(listener.job_changed, message.job))
-            case PodWithJson():
-                self.pods[message.metadata.uid] = message
-                if message.metadata.controller is not None:
-                    self._alive[message.metadata.uid] = message
-                self._tell(partial(listener.pod_changed, message))
-            case Usage():
-                self._tell(partial(listener.used, message))
-            case Event():
-                self.events.append(message)
-                self._tell(partial(listener.event, message))
-            case _PodGone(pod=pod):
-                self._alive.pop(pod.metadata.uid, None)
-                self._tell(partial(listener.pod_gone, pod))
-            case PageLink(url=url) if not self._over:
-                self._tell(partial(listener.page_link, url))
-            case OperatorFailed() if not self._over:
-                raise ControlPlaneFailed(message.reason)
-            case Interrupt():
-                self._interrupts += 1
-            case _Abandon():
-                raise _Abandoned
-            case _:
-                pass
+    def _saw_pod(self, pod: PodWithJson) -> None:
+        self.pods[pod.metadata.uid] = pod
+        if pod.metadata.controller is not None:
+            self._alive[pod.metadata.uid] = pod
+        self._tell(partial(self._listener.pod_changed, pod))
+
+    def _lost_pod(self, pod: Pod) -> None:
+        self._alive.pop(pod.metadata.uid, None)
+        self._tell(partial(self._listener.pod_gone, pod))
+
+    def _saw_event(self, event: Event) -> None:
+        self.events.append(event)
+        self._tell(partial(self._listener.event, event))
+
+    def _fail(self, reason: str) -> None:
+        if not self._over:
+            raise ControlPlaneFailed(reason)
+
+    def _count_interrupt(self) -> None:
+        self._interrupts += 1
+
+
+def _abandon() -> None:
+    raise _Abandoned
 
 
 def _decode_job(data: bytes) -> JobWithJson:

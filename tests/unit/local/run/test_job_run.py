@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +71,13 @@ def job(*command: str) -> dict[str, Any]:
 
 
 def test_events_that_come_later_than_the_end_are_told_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    send = JobLifecycle.send
-    late = {"SuccessfulCreatePod"}
+    later = JobLifecycle._later
 
-    def without_late(self: JobLifecycle, message: Any) -> None:
-        if not (isinstance(message, Event) and message.reason in late):
-            send(self, message)
+    def without_late(self: JobLifecycle, handle: Callable[[Any], object]) -> Callable[[Any], None]:
+        send = later(self, handle)
+        return lambda news: None if getattr(news, "reason", "") == "SuccessfulCreatePod" else send(news)
 
-    monkeypatch.setattr(JobLifecycle, "send", without_late)
+    monkeypatch.setattr(JobLifecycle, "_later", without_late)
     listener = Recorder()
     run = JobRun([job("true")], listener, run_dir=tmp_path)
     run.execute()
