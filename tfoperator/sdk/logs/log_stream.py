@@ -6,8 +6,7 @@ import queue
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
-
-import msgspec
+from functools import partial
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import job_selector, replica_name
@@ -22,28 +21,14 @@ from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
-from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running
-from tfoperator.sdk.states import ReplicaFilter, container_status, has_started, pod_order, waiting_reason
+from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, is_running, present_run
+from tfoperator.sdk.states import ReplicaFilter, pod_order, waiting_reason
 
 _QUEUE_SIZE = 256  # messages, mostly batches of lines, that the iterating thread has not received yet
 _GRACE = 5.0  # seconds for containers that run after the job's end: parameter servers may run for ever
 
-
-class _Gone(msgspec.Struct, frozen=True):
-    """A pod was deleted."""
-
-    uid: str
-
-
-class _JobOver(msgspec.Struct, frozen=True):
-    """The job has ended or was deleted."""
-
-
-class _Done(msgspec.Struct, frozen=True):
-    """A thread, and with it the reader of a run, has ended; `error` if the server refuses."""
-
-    run: ContainerRun | None = None
-    error: KubeError | None = None
+_Item = Callable[[], object] | list[LogLine]
+"""News, as a call for the iterating thread, or lines for its caller."""
 
 
 class JobLogStream:
@@ -72,7 +57,7 @@ class JobLogStream:
         self._on_wait = on_wait
         self._clock = clock or SystemClock()
         self._stop = StopSignal()
-        self._queue: queue.Queue[Pod | _Gone | _JobOver | _Done | list[LogLine]] = queue.Queue(_QUEUE_SIZE)
+        self._queue: queue.Queue[_Item] = queue.Queue(_QUEUE_SIZE)
         meta = job.metadata
         pods = Selection(label_selector=job_selector(meta.name))
         self._pod_changes = Follower(client, PODS, meta.namespace, decode_pod, pods, clock=clock)
@@ -111,7 +96,8 @@ class JobLogStream:
                     self._tell("")
                     yield from item
                 else:
-                    self._take(item)
+                    item()
+                    self._tell(self._wanted())
         finally:
             self._end()
 
@@ -126,30 +112,25 @@ class JobLogStream:
         for thread in self._threads:
             thread.join(10)
 
-    def _take(self, item: Pod | _Gone | _JobOver | _Done) -> None:
-        match item:
-            case Pod():
-                self._pods[item.metadata.uid] = item
-                self._begin(item)
-            case _Gone():
-                self._pods.pop(item.uid, None)
-            case _JobOver():
-                self._over_at = self._clock.monotonic()
-                for pod in self._present():  # the watch of pods may be behind that of the job
-                    self._begin(pod)
-            case _Done():
-                if item.run is not None:
-                    self._active.pop(item.run, None)
-                if item.error is not None:
-                    raise item.error
-        self._tell(self._wanted())
+    def _saw_pod(self, pod: Pod) -> None:
+        self._pods[pod.metadata.uid] = pod
+        self._begin(pod)
+
+    def _job_over(self) -> None:
+        self._over_at = self._clock.monotonic()
+        for pod in self._present():  # the watch of pods may be behind that of the job
+            self._begin(pod)
+
+    def _ended(self, run: ContainerRun | None, error: KubeError | None) -> None:
+        """Record that a thread, and with it the reader of a run, has ended; `error` if the server refuses."""
+        if run is not None:
+            self._active.pop(run, None)
+        if error is not None:
+            raise error
 
     def _begin(self, pod: Pod) -> None:
-        status = container_status(pod, self._options.container)
-        if status is None or not has_started(status):
-            return
-        run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
-        if run in self._begun:
+        run = present_run(pod, self._options.container)
+        if run is None or run in self._begun:
             return
         self._begun.add(run)
         reader = RunLogReader(self._client, pod, run, self._put, self._options, clock=self._clock)
@@ -201,7 +182,7 @@ class JobLogStream:
             except KubeError as error:
                 failure = error
             finally:
-                self._put(_Done(run, failure))
+                self._put(partial(self._ended, run, failure))
 
         thread = threading.Thread(target=work_and_report, name=name, daemon=True)
         self._threads = [other for other in self._threads if other.is_alive()]
@@ -216,7 +197,7 @@ class JobLogStream:
                 pod = change.object
                 if pod is not None and self._is_meant(pod):
                     gone = change.type is WatchEventType.DELETED
-                    self._put(_Gone(pod.metadata.uid) if gone else pod)
+                    self._put(partial(self._pods.pop, pod.metadata.uid, None) if gone else partial(self._saw_pod, pod))
 
     def _watch_job(self) -> None:
         seen = False
@@ -227,7 +208,7 @@ class JobLogStream:
                     continue
                 seen = True
                 if job is None or change.type is WatchEventType.DELETED or self._is_over(job):
-                    self._put(_JobOver())
+                    self._put(self._job_over)
                     return
 
     def _is_over(self, job: TFJob) -> bool:
@@ -236,8 +217,8 @@ class JobLogStream:
     def _is_meant(self, pod: Pod) -> bool:
         return pod.metadata.is_controlled_by(self._job.metadata.uid) and self._which.matches(pod)
 
-    def _put(self, item: Pod | _Gone | _JobOver | _Done | list[LogLine]) -> None:
-        """Pass a message to the iterating thread; block while its queue is full."""
+    def _put(self, item: _Item) -> None:
+        """Pass news to the iterating thread; block while its queue is full."""
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.2)

@@ -16,7 +16,7 @@ from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
-from tfoperator.sdk.states import container_status
+from tfoperator.sdk.states import container_status, has_started
 
 logger = logging.getLogger(__name__)
 
@@ -32,6 +32,14 @@ class ContainerRun(msgspec.Struct, frozen=True):
     pod_uid: str
     container: str
     restarts: int
+
+
+def present_run(pod: Pod, container: str = "") -> ContainerRun | None:
+    """Return the pod's present run of the container, by default of the one that trains; None if it has no log yet."""
+    status = container_status(pod, container)
+    if status is None or not has_started(status):
+        return None
+    return ContainerRun(pod.metadata.uid, status.name, status.restart_count)
 
 
 class _State(Enum):

@@ -17,8 +17,7 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
-from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
-from tfoperator.sdk.states import container_status, has_started
+from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, present_run
 from tfoperator.ui.jobs.objects import SeenPod
 
 logger = logging.getLogger(__name__)
@@ -103,11 +102,8 @@ class LogFeed:
     def follow(self, pods: Iterable[tuple[str, SeenPod]]) -> None:
         """Read each run of these replicas' pods that is not read yet."""
         for replica, pod in pods:
-            status = container_status(pod)
-            if status is None or not has_started(status):
-                continue
-            run = ContainerRun(pod.metadata.uid, status.name, status.restart_count)
-            if run not in self._open:
+            run = present_run(pod)
+            if run is not None and run not in self._open:
                 self._begin(replica, pod, run)
 
     async def take(self, seconds: float) -> list[LogBatch]:
