@@ -8,12 +8,12 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import stat
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from tfoperator.base.files import open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_VALUE = 1 << 18
@@ -57,17 +57,14 @@ def exists(uri: str) -> bool:
 
 
 def content(uri: str) -> bytes:
-    """Return the bytes of a file or an object. Raises OSError, and ValueError if it is no file, or too large."""
+    """Return the bytes of a file or an object. Raises OSError, and ValueError if it is too large."""
     path = local_path(uri)
     if path is None:
         place, _, name = uri.rpartition("/")
         found = Objects(place).get(name, limit=_MAX_VALUE)
         data = b"" if found is None else found[0]
     else:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        with os.fdopen(handle, "rb") as stream:
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                raise ValueError("it is no regular file")
+        with open_regular(path) as stream:
             data = stream.read(_MAX_VALUE + 1)
     if len(data) > _MAX_VALUE:
         raise ValueError(f"it has more than {_MAX_VALUE} bytes")

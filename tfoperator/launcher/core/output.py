@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
 import tempfile
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -22,6 +21,7 @@ from urllib.parse import unquote
 
 import msgspec
 
+from tfoperator.base.files import open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
@@ -68,15 +68,12 @@ class LocalOutputStore:
     def read(self, tmp_path: str) -> bytes | None:
         """Read it without following links or waiting: the container may have created anything under that name."""
         try:
-            handle = os.open(Path(tmp_path, OUTPUT_FILE), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+            stream = open_regular(Path(tmp_path, OUTPUT_FILE))
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
             raise MalformedOutput(f"{OUTPUT_FILE} can't be opened: {error.strerror}") from error
-        if not stat.S_ISREG(os.fstat(handle).st_mode):
-            os.close(handle)
-            raise MalformedOutput(f"{OUTPUT_FILE} is no regular file")
-        with os.fdopen(handle, "rb") as stream:
+        with stream:
             return stream.read(MAX_OUTPUT_BYTES + 1)
 
 

@@ -8,12 +8,12 @@ is not its message, and the default path, one file in `/dev` for all processes, 
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+from tfoperator.base.files import open_regular
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile
@@ -37,7 +37,6 @@ DEFAULT_PATH = "/dev/termination-log"
 MOUNT_NAME = "termination-message"
 
 _FALLBACK_POLICY = "FallbackToLogsOnError"
-_OPEN_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class TerminationMessage:
@@ -90,18 +89,13 @@ def _tail(path: Path, most: int, before: tuple[int, int, int] | None = None) -> 
     if before is not None and _identity(path) == before:
         return ""
     try:
-        descriptor = os.open(path, _OPEN_FLAGS)
+        with open_regular(path) as stream:
+            stream.seek(max(0, stream.seek(0, os.SEEK_END) - most))
+            return stream.read(most).decode("utf-8", "replace")
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
         return f"Error on reading termination log {path}: {error.strerror}"
-    found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode):
-        os.close(descriptor)
-        return f"Error on reading termination log {path}: it is no regular file"
-    with os.fdopen(descriptor, "rb") as stream:
-        stream.seek(max(0, found.st_size - most))
-        return stream.read(most).decode("utf-8", "replace")
 
 
 def backoff(failures: int) -> float:

@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.files import tail_offset
 from tfoperator.local.private_files import private_folder
-from tfoperator.local.runtime.log_files import LogFile, LogRequest, tail_offset
+from tfoperator.local.runtime.log_files import LogFile, LogRequest
 
 _POLL_INTERVAL = 0.1
 """Seconds between two reads of a followed file: short for a user, cheap for the machine."""
@@ -74,24 +75,23 @@ class LineTimes:
             return self._sizes[index - 1] if index else 0
 
 
-def start_of(path: Path, times: LineTimes, tail_lines: int | None, since: datetime | None) -> int:
+def start_of(stream: BinaryIO, times: LineTimes, tail_lines: int | None, since: datetime | None) -> int:
     """Return the offset to read from: only the last `tail_lines` lines, and none written before `since`."""
-    start = 0 if tail_lines is None else tail_offset(path, tail_lines)
+    start = 0 if tail_lines is None else tail_offset(stream, tail_lines)
     if since is None:
         return start
-    return max(start, _next_line(path, times.offset_at(since)))
+    return max(start, _next_line(stream, times.offset_at(since)))
 
 
-def _next_line(path: Path, offset: int) -> int:
+def _next_line(stream: BinaryIO, offset: int) -> int:
     """Return the offset of the first line that starts at or after this byte; the end of the file if there is none."""
     if offset == 0:
         return 0
-    with path.open("rb") as stream:
-        stream.seek(offset - 1)
-        while block := stream.readline(_CHUNK_SIZE):
-            if block.endswith(b"\n"):
-                break
-        return stream.tell()
+    stream.seek(offset - 1)
+    while block := stream.readline(_CHUNK_SIZE):
+        if block.endswith(b"\n"):
+            break
+    return stream.tell()
 
 
 def pieces(stream: BinaryIO, note: Callable[[], int]) -> Iterator[bytes]:
@@ -255,7 +255,7 @@ class LogStore:
                 return size
 
             note()
-            stream.seek(start_of(log.path, times, wanted.tail_lines, wanted.since))
+            stream.seek(start_of(stream, times, wanted.tail_lines, wanted.since))
             timed = TimedLines(times, stream.tell()) if wanted.timestamps else None
             while True:
                 ended = (

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.controlchars import shown_lines
-
-_CHUNK = 64 * 1024
+from tfoperator.base.files import tail_offset
 
 
 class LogFile:
@@ -93,7 +92,7 @@ def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str
     """
     try:
         with path.open("rb") as stream:
-            start = tail_offset(path, count)
+            start = tail_offset(stream, count)
             if max_bytes is not None:
                 start = max(start, stream.seek(0, os.SEEK_END) - max_bytes)
             stream.seek(start)
@@ -102,28 +101,3 @@ def last_lines(path: Path, count: int, max_bytes: int | None = None) -> list[str
         return []
     lines = shown_lines(text)
     return lines[max(0, len(lines) - count) :]
-
-
-def tail_offset(path: Path, lines: int) -> int:
-    """Return where the last `lines` lines begin. Reads backwards: a log may be far larger than its end."""
-    with path.open("rb") as stream:
-        end = position = stream.seek(0, os.SEEK_END)
-        if lines <= 0:
-            return end
-        wanted = lines
-        while position > 0:
-            size = min(_CHUNK, position)
-            position -= size
-            stream.seek(position)
-            block = stream.read(size)
-            if position + size == end and block.endswith(b"\n"):
-                block = block[:-1]  # the end of the last line starts no other line
-            found = block.count(b"\n")
-            if found < wanted:
-                wanted -= found
-                continue
-            index = len(block)
-            for _ in range(wanted):
-                index = block.rindex(b"\n", 0, index)
-            return position + index + 1
-        return 0

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import stat
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
+from tfoperator.base.files import open_regular, tail_offset
 from tfoperator.ui.problems import CannotRead
 
 _PIECE_BYTES = 256 << 10
@@ -32,8 +33,7 @@ class StepLogTail:
         self._tail_lines = tail_lines
         self._lock = threading.Lock()  # guards the fields below, during a read of a local file's piece
         self._closed = False
-        self._handle: int | None = None
-        self._position = 0
+        self._stream: BinaryIO | None = None
         self._rest = b""
         self._begun = False
 
@@ -54,12 +54,11 @@ class StepLogTail:
     def _read(self) -> LogPiece:
         try:
             afresh = self._open()
-            if self._handle is None:
+            if self._stream is None:
                 return LogPiece(afresh=afresh)
-            data = os.pread(self._handle, _PIECE_BYTES, self._position)
+            data = self._stream.read(_PIECE_BYTES)
         except OSError as error:
             raise CannotRead(f"the log can't be read: {error.strerror}") from error
-        self._position += len(data)
         pieces = (self._rest + data).split(b"\n")
         self._rest = pieces.pop() if data else b""
         while len(self._rest) > _MAX_LINE:
@@ -74,43 +73,19 @@ class StepLogTail:
         try:
             now = os.lstat(self._path)
         except FileNotFoundError:
-            replaced = self._handle is not None
+            replaced = self._stream is not None
             self._close_file()
             return replaced
-        if self._handle is not None:
-            opened = os.fstat(self._handle)
-            if (opened.st_dev, opened.st_ino) == (now.st_dev, now.st_ino) and now.st_size >= self._position:
+        if self._stream is not None:
+            if os.path.samestat(os.fstat(self._stream.fileno()), now) and now.st_size >= self._stream.tell():
                 return False
             self._close_file()
-        handle = os.open(self._path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            os.close(handle)
-            raise CannotRead("the log is no file")
+        self._stream, self._rest = open_regular(self._path), b""
+        self._stream.seek(tail_offset(self._stream, self._tail_lines))
         afresh, self._begun = self._begun, True
-        self._handle, self._rest = handle, b""
-        self._position = _start_of_last_lines(handle, found.st_size, self._tail_lines)
         return afresh
 
     def _close_file(self) -> None:
-        if self._handle is not None:
-            os.close(self._handle)
-            self._handle = None
-
-
-def _start_of_last_lines(handle: int, size: int, lines: int) -> int:
-    """Return where the last lines of a file begin."""
-    at, wanted = size, lines
-    while at > 0:
-        start = max(0, at - _PIECE_BYTES)
-        data = os.pread(handle, at - start, start)
-        if at == size and data.endswith(b"\n"):
-            wanted += 1  # the end of the last line begins no new line
-        there = data.count(b"\n")
-        if there >= wanted:
-            for _ in range(wanted):
-                at = data.rindex(b"\n", 0, at - start) + start
-            return at + 1
-        wanted -= there
-        at = start
-    return 0
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.local.runtime import log_files
+from tfoperator.base import files
 from tfoperator.local.runtime.log_files import last_lines
 
 
@@ -17,13 +17,13 @@ def test_the_tail_is_the_last_lines_wherever_blocks_are_cut(
     path = tmp_path_factory.mktemp("tail") / "0.log"
     text = "\n".join(lines) + ("\n" if ended and lines else "")
     path.write_text(text)
-    before = log_files._CHUNK
-    log_files._CHUNK = chunk
+    before = files._CHUNK
+    files._CHUNK = chunk
     try:
         expected = text.splitlines()
         assert last_lines(path, count) == (expected[-count:] if count else [])
     finally:
-        log_files._CHUNK = before
+        files._CHUNK = before
 
 
 def test_the_tail_of_no_file_is_empty(tmp_path: Path) -> None:
