@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
+from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.output import note, say
 
 if TYPE_CHECKING:
     from tfoperator.kube.client import Client
@@ -99,17 +102,25 @@ def checked_home(place: str) -> Path | str:
 
 
 @contextmanager
-def pipeline_page(home: str, port: int, on_link: Callable[[str], object]) -> Iterator[None]:
-    """Serve a page that shows the pipeline runs of a home, and nothing else. Raises CliError."""
+def served_page(client: Client | None, on_link: Callable[[str], object], **options: Any) -> Iterator[None]:
+    """Serve a page in this block, with these options of `UiServer`. Raises CliError."""
     from tfoperator.servers.http import ListenError
     from tfoperator.ui import UiServer
 
     try:
-        server = UiServer(None, port=port, pipelines=checked_home(home), on_link=on_link)
+        server = UiServer(client, on_link=on_link, **options)
     except ListenError as error:
         raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
-    server.start()
     try:
+        server.start()
         yield
     finally:
         server.stop()
+
+
+def serve_until_interrupted(client: Client | None, **options: Any) -> None:
+    """Serve a page until Ctrl-C. Raises CliError."""
+    ended = threading.Event()
+    with Interruptions(ended.set), served_page(client, say, **options):
+        ended.wait()
+    note("the page has ended")

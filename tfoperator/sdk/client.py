@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
@@ -14,9 +17,6 @@ from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource, function_job
 from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
 from tfoperator.sdk.states import replica_key
-
-if TYPE_CHECKING:
-    from tfoperator.sdk.local import LocalPlane
 
 
 class TFJobClient(JobReader):
@@ -31,7 +31,7 @@ class TFJobClient(JobReader):
     `tfoperator.kube.KubeError`s. The constructor raises `tfoperator.kube.ConfigError`.
     """
 
-    _local: LocalPlane | None = None
+    _local: ExitStack | None = None  # ends the control plane of one made by `local`
 
     @classmethod
     def local(
@@ -43,18 +43,28 @@ class TFJobClient(JobReader):
         `close()`, which stops running jobs. Processes start in `work_dir`, by default the current directory.
         Raises OSError.
         """
-        from tfoperator.sdk.local import LocalPlane
+        # Imported here: the whole engine.
+        from tfoperator.local.controlplane import ControlPlane
+        from tfoperator.local.runtime.selection import RuntimeOptions
 
-        plane = LocalPlane(run_dir, work_dir)
-        client = cls(client=plane.client, namespace="default")
-        client._local = plane
+        with ExitStack() as undo:
+            if run_dir is None:
+                run_dir = undo.enter_context(TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True))
+            else:
+                os.makedirs(run_dir, mode=0o700, exist_ok=True)
+            pods = RuntimeOptions(work_dir=None if work_dir is None else Path(work_dir))
+            plane = ControlPlane(Path(run_dir), pods=pods, progress=True)
+            undo.callback(plane.stop)
+            plane.start()
+            client = cls(client=plane.client, namespace="default")
+            client._local = undo.pop_all()
         return client
 
     def close(self) -> None:
         """Close the client; one made by `local` stops its jobs and its control plane."""
         super().close()
         if self._local is not None:
-            self._local.stop()
+            self._local.close()
 
     def __enter__(self) -> TFJobClient:
         return self

@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, ClusterOptions
-from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local
+from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local, serve_until_interrupted
 from tfoperator.cli.recorded import find_run, opened
-from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
-from tfoperator.cli.terminal.interruptions import Interruptions
-from tfoperator.cli.terminal.output import note, say
-
-if TYPE_CHECKING:
-    from tfoperator.kube.client import Client
 
 PagePort = Annotated[int, typer.Option("--port", min=0, max=65535, help="Port of the page; 0 takes a free one.")]
 
@@ -50,30 +43,12 @@ def ui(
         found = find_run(run)
         with opened(found) as recorded:
             source = f"run {found.name}, which has ended"
-            _serve(recorded.client, port=port, source=source, pipelines=home, local=True, ended=recorded.curves)
+            options = {"source": source, "local": True, "ended": recorded.curves}
+            serve_until_interrupted(recorded.client, port=port, pipelines=home, **options)
         return
     with cluster.connect() as client:
         where = "" if all_namespaces else client.namespace
         # Report now, not on the page: no connection, no rights, no CRD.
         client.check_access(where)
-        api, local = client.api, is_local(client.api)
-        _serve(api, port=port, namespaces=(where,), archive_dir=archive_dir, pipelines=home, local=local)
-
-
-def _serve(client: Client, **options: Any) -> None:
-    """Serve a page until it is interrupted. Raises CliError."""
-    from tfoperator.servers.http import ListenError
-    from tfoperator.ui import UiServer
-
-    ended = threading.Event()
-    try:
-        server = UiServer(client, on_link=say, **options)
-    except ListenError as error:
-        raise CliError(str(error), "Choose another --port, or none.", exit_code=EXIT_FAILED) from None
-    with Interruptions(ended.set):
-        server.start()
-        try:
-            ended.wait()
-        finally:
-            server.stop()
-    note("the page has ended")
+        options = {"namespaces": (where,), "archive_dir": archive_dir, "local": is_local(client.api)}
+        serve_until_interrupted(client.api, port=port, pipelines=home, **options)

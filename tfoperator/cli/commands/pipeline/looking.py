@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from pathlib import Path
 from typing import Annotated
 
@@ -12,9 +11,8 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
 from tfoperator.cli.commands.ui import PagePort
-from tfoperator.cli.page import pipeline_page
+from tfoperator.cli.page import checked_home, serve_until_interrupted
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
-from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
 
 
@@ -134,7 +132,4 @@ def ui(home: HomeOption = DEFAULT_HOME, port: PagePort = 0) -> None:
     follows. Ctrl-C ends it.
     """
     with in_words():
-        ended = threading.Event()
-        with Interruptions(ended.set), pipeline_page(home, port, say):
-            ended.wait()
-        note("the page has ended")
+        serve_until_interrupted(None, port=port, pipelines=checked_home(home))

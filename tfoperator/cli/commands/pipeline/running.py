@@ -27,7 +27,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     opened,
     patterned,
 )
-from tfoperator.cli.page import pipeline_page
+from tfoperator.cli.page import checked_home, served_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say
@@ -103,7 +103,7 @@ def run(
             "parameters": loaded.parameters,
             "place": cluster.place(),
         }
-        page = pipeline_page(home, 0, lambda url: note(f"the page, for one browser: {url}")) if ui else nullcontext()
+        page = nullcontext() if not ui else served_page(None, _show_link, pipelines=checked_home(home))
         with page:
             code, result = _run(runner, display, loaded, options)
     from tfoperator.cli.views.pipelines import result_lines, result_report
@@ -116,6 +116,10 @@ def run(
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
         note(f"Go on with it: tfoperator pipeline run {file} --resume {result.run_id}, with the same parameters")
     raise typer.Exit(code)
+
+
+def _show_link(url: str) -> None:
+    note(f"the page, for one browser: {url}")
 
 
 def stop(
