@@ -290,13 +290,13 @@ def test_a_launcher_killed_before_the_outcome_was_recorded_sees_it_again(
 def test_a_success_whose_pod_is_left_is_cleared_up_on_the_next_launch(
     start: Start, player: PodPlayer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend
+    from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend
 
     def die(*_: Any) -> None:
         raise Killed
 
     with monkeypatch.context() as patch:
-        patch.setattr(PodBackend, "remove", die)
+        patch.setattr(ObjectBackend, "remove", die)
         launch = start()
         name = player.the_pod()
         player.ends(name)

@@ -17,9 +17,10 @@ from tfoperator.launcher.core.output_document import Output
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
-from tfoperator.launcher.platforms.kubernetes.launcher import PodBackend
+from tfoperator.launcher.platforms.kubernetes.launcher import PodWait
+from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend
 from tfoperator.launcher.platforms.process import ProcessBackend
-from tfoperator.launcher.platforms.tfjob import TFJobBackend
+from tfoperator.launcher.platforms.tfjob import TFJobWait
 
 
 def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecord | None:
@@ -75,9 +76,6 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
     elif record.kind in ("kubernetes", "tfjob"):
         with context.kube() as client:
             namespace = record.place.get("namespace") or context.namespace or client.namespace or "default"
-            if record.kind == "tfjob":
-                yield TFJobBackend(launch, client, namespace, {})
-            else:
-                yield PodBackend(launch, client, namespace, {"spec": {}})
+            yield ObjectBackend(launch, client, namespace, TFJobWait if record.kind == "tfjob" else PodWait, {})
     else:
         yield None  # it ran in the ended process

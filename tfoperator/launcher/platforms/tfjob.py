@@ -18,7 +18,6 @@ from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.api.validation import validate_manifest
 from tfoperator.kube import ListOptions, Selection
-from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower
 from tfoperator.kube.resources import PODS
@@ -30,7 +29,7 @@ from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.launcher import COMPONENT_LABEL, ObjectComponentLauncher
 from tfoperator.launcher.platforms.kubernetes.layers import MergedPod
-from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend
+from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectWait
 from tfoperator.launcher.platforms.kubernetes.pod_status import PodView, container_end, decode_pod_view, has_started
 
 Json = dict[str, Any]
@@ -42,26 +41,14 @@ _MAX_LOGS = 64
 """Maximum number of replicas with forwarded logs: each needs a thread and a connection."""
 
 
-class TFJobBackend(ObjectBackend[TFJob]):
-    """A `container.Backend` of TFJobs."""
+class TFJobWait(ObjectWait[TFJob]):
+    """A wait for a job: its status, and the logs of its pods, which a separate thread follows."""
 
-    def __init__(self, launch: Launch, client: Client, namespace: str, manifest: dict[str, Any]) -> None:
-        super().__init__(launch, client, namespace, TFJOBS, decode_tfjob, manifest)
-
-    def _begin_wait(self, name: str, uid: str) -> TFJobWait:
-        return TFJobWait(self.launch, self.calls, name, uid)
-
-
-class TFJobWait:
-    """An `ObjectWait` for a job: its status, and the logs of its pods, which a separate thread follows."""
-
-    deadline = None
+    resource = TFJOBS
+    decode = staticmethod(decode_tfjob)
 
     def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
-        self._launch = launch
-        self._calls = calls
-        self._name = name
-        self._uid = uid
+        super().__init__(launch, calls, name, uid)
         self._told = ""
         pods = Selection(label_selector=job_selector(name))
         self._follower = Follower(calls.client, PODS, calls.namespace, decode_pod_view, pods)
@@ -98,9 +85,6 @@ class TFJobWait:
         """See `ObjectWait`."""
         where = f"{self._calls.namespace}/{self._name}"
         return ContainerEnd(None, f"TFJob {where} was deleted before it had succeeded", lost=True)
-
-    def check_deadline(self) -> None:
-        """Do nothing: a job waits as long as its own run policy allows."""
 
     def finish(self, seconds: float = 10.0) -> None:
         """See `ObjectWait`."""
@@ -211,6 +195,7 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
     """Accepts container specs with a TFJobPlatformConfig. The operator must run in the cluster."""
 
     kind = "tfjob"
+    waits = TFJobWait
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
@@ -244,6 +229,3 @@ class TFJobComponentLauncher(ObjectComponentLauncher):
             lines = [f"component {self.component.name}: its TFJob is not valid:", *map(str, problems)]
             raise PlatformConfigError("\n".join(lines))
         return job
-
-    def _backend_for(self, launch: Launch, client: Client, namespace: str, manifest: Json) -> TFJobBackend:
-        return TFJobBackend(launch, client, namespace, manifest)

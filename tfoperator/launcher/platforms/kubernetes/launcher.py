@@ -8,11 +8,10 @@ from __future__ import annotations
 import abc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import yaml
 
-from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher.container.backend import Backend, Launch, LogForwarder, NeverStarted, object_name
@@ -21,10 +20,9 @@ from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSp
 from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
-from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
 from tfoperator.launcher.platforms.kubernetes.config import MAIN, KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.layers import BASE, MergedPod, merge_layers
-from tfoperator.launcher.platforms.kubernetes.object_backend import DEFAULT_GRACE, ObjectBackend
+from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend, ObjectWait
 from tfoperator.launcher.platforms.kubernetes.pod_status import (
     Pending,
     PodView,
@@ -40,26 +38,15 @@ Json = dict[str, Any]
 COMPONENT_LABEL = "tfoperator.launcher/component"
 
 
-class PodBackend(ObjectBackend[PodView]):
-    """A `container.Backend` of pods."""
+class PodWait(ObjectWait[PodView]):
+    """A wait for a pod: its last state, what it has been waiting for since when, and its log."""
 
-    def __init__(self, launch: Launch, client: Client, namespace: str, manifest: dict[str, Any]) -> None:
-        grace = manifest["spec"].get("terminationGracePeriodSeconds", DEFAULT_GRACE)
-        super().__init__(launch, client, namespace, PODS, decode_pod_view, manifest, grace)
+    resource = PODS
+    decode = staticmethod(decode_pod_view)
 
-    def _begin_wait(self, name: str, uid: str) -> PodWait:
-        return PodWait(self.launch, self.calls, name, uid)
-
-
-class PodWait:
-    """An `ObjectWait` for a pod: its last state, what it has been waiting for since when, and its log."""
-
-    def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
-        self._launch = launch
-        self._context = launch.context
-        self._calls = calls
-        self._name = name
-        self._uid = uid
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._context = self._launch.context
         self._last: PodView | None = None
         self._pending: Pending | None = None
         self._since = self._context.clock.monotonic()
@@ -114,14 +101,12 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
     """Base of the launchers that create an object with a pod, or a template of pods, of the config's layers."""
 
     expanded_by_kubernetes = True
+    waits: ClassVar[type[ObjectWait[Any]]]
+    """Waits for the end of the object."""
 
     @abc.abstractmethod
     def _manifest_of(self, merged: MergedPod) -> Json:
         """Return the object with this pod, without its name. Raises PlatformConfigError."""
-
-    @abc.abstractmethod
-    def _backend_for(self, launch: Launch, client: Client, namespace: str, manifest: Json) -> Backend:
-        """Return the backend that creates and follows the object."""
 
     def _base_pod(self) -> Json:
         """Return the lowest layer."""
@@ -166,13 +151,14 @@ class ObjectComponentLauncher(ContainerComponentLauncher):
         manifest = self.manifest
         with self.context.kube() as client:
             namespace = self.context.namespace or manifest["metadata"].get("namespace") or client.namespace
-            yield self._backend_for(launch, client, namespace or "default", manifest)
+            yield ObjectBackend(launch, client, namespace or "default", self.waits, manifest)
 
 
 class KubernetesPodComponentLauncher(ObjectComponentLauncher):
     """Accepts container specs, with a KubernetesPodPlatformConfig or with none."""
 
     kind = "kubernetes"
+    waits = PodWait
 
     @classmethod
     def can_launch(cls, executor_spec: ExecutorSpec, platform_spec: PlatformConfig | None = None) -> bool:
@@ -183,9 +169,6 @@ class KubernetesPodComponentLauncher(ObjectComponentLauncher):
 
     def _manifest_of(self, merged: MergedPod) -> Json:
         return merged.pod
-
-    def _backend_for(self, launch: Launch, client: Client, namespace: str, manifest: Json) -> PodBackend:
-        return PodBackend(launch, client, namespace, manifest)
 
 
 def base_pod(component: str, container: ExecutorContainerSpec, message_directory: str) -> Json:

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from tfoperator.kube.errors import AlreadyExistsError, KubeError, NotFoundError,
 from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import HasMetadata, PartialObject
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import Decoder, WatchEventType, decoder
+from tfoperator.kube.verbs import WatchEventType, decoder
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverStarted
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
@@ -28,9 +28,8 @@ logger = logging.getLogger(__name__)
 
 Json = dict[str, Any]
 V = TypeVar("V", bound=HasMetadata)
-W = TypeVar("W", bound=HasMetadata, contravariant=True)
 
-DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds
+_DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds
 _BEYOND_GRACE = 30.0  # seconds that a node may need beyond that
 _RETRY_SECONDS = 2.0  # seconds before the watch is retried
 
@@ -41,55 +40,56 @@ class Gone(msgspec.Struct, frozen=True):
     """The object does not exist, or not any more."""
 
 
-class ObjectWait(Protocol[W]):
+class ObjectWait(abc.ABC, Generic[V]):
     """One wait for the end of an object: its observed state, and the logs forwarded meanwhile."""
+
+    resource: ClassVar[Resource]
+
+    def __init__(self, launch: Launch, calls: ApiCalls, name: str, uid: str) -> None:
+        self._launch = launch
+        self._calls = calls
+        self._name = name
+        self._uid = uid
+
+    @staticmethod
+    @abc.abstractmethod
+    def decode(data: bytes, /) -> V:
+        """Return the object in an answer of the API server."""
 
     @property
     def deadline(self) -> float | None:
         """The latest time for the next call of `check_deadline`, on `monotonic()`; None: no need."""
-        ...
+        return None
 
-    def seen(self, state: W) -> ContainerEnd | None:
+    @abc.abstractmethod
+    def seen(self, state: V) -> ContainerEnd | None:
         """Process a changed object; return the end of its container, if it has ended."""
-        ...
 
+    @abc.abstractmethod
     def gone(self) -> ContainerEnd:
         """Process the object's deletion: return the end of its container."""
-        ...
 
     def check_deadline(self) -> None:
         """Raise NeverStarted if the object has waited for too long."""
-        ...
 
+    @abc.abstractmethod
     def finish(self, seconds: float = 10.0) -> None:
         """Forward the rest of the logs after the wait, for at most these seconds."""
-        ...
 
 
-class ObjectBackend(abc.ABC, Generic[V]):
-    """A `container.Backend`. `manifest` is the object without its name; `grace` is in seconds."""
+class ObjectBackend:
+    """A `container.Backend` of the objects that `kind` waits for. `manifest` is the object without its name."""
 
     def __init__(
-        self,
-        launch: Launch,
-        client: Client,
-        namespace: str,
-        resource: Resource,
-        decode: Decoder[V],
-        manifest: Json,
-        grace: float = DEFAULT_GRACE,
+        self, launch: Launch, client: Client, namespace: str, kind: type[ObjectWait[Any]], manifest: Json
     ) -> None:
         self.launch = launch
         self.calls = ApiCalls(client, namespace, launch)
-        self._resource = resource
-        self._decode = decode
+        self._kind = kind
+        self._resource = kind.resource
         self._manifest = manifest
-        self._grace = grace
-        self._interrupted: ObjectWait[V] | None = None  # a wait that ended before its object did
-
-    @abc.abstractmethod
-    def _begin_wait(self, name: str, uid: str) -> ObjectWait[V]:
-        """Start to wait for an object's end."""
+        self._grace = manifest.get("spec", {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+        self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
 
     def create(self, name: str) -> str:
         """Create the object, or find that this launch did."""
@@ -116,7 +116,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
         """
         launch = self.launch
         launch.mailbox.clear()
-        wait = self._begin_wait(name, uid)
+        wait = self._kind(launch, self.calls, name, uid)
         failures = 0
         try:
             while True:
@@ -145,14 +145,14 @@ class ObjectBackend(abc.ABC, Generic[V]):
         try:
             state = calls.patiently(
                 f"get {self._shown(name)}",
-                lambda: calls.client.get(self._resource, calls.namespace, name, self._decode),
+                lambda: calls.client.get(self._resource, calls.namespace, name, self._kind.decode),
             )
         except NotFoundError:
             return None
         meta = state.metadata
         if meta.labels.get(LAUNCH_LABEL) != self.launch.run or uid not in ("", meta.uid):
             return None
-        wait = self._begin_wait(name, meta.uid)
+        wait = self._kind(self.launch, calls, name, meta.uid)
         end: ContainerEnd | None = None
         try:
             end = wait.seen(state)
@@ -176,7 +176,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
     @contextmanager
     def _following(self, name: str, uid: str) -> Iterator[None]:
         """Have a thread put the object into the mailbox at each change, `Gone`, or the KubeError of a refusal."""
-        follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._decode, by_name(name))
+        follower = Follower(self.calls.client, self._resource, self.calls.namespace, self._kind.decode, by_name(name))
         mailbox = self.launch.mailbox
 
         def follow() -> None:
@@ -203,7 +203,7 @@ class ObjectBackend(abc.ABC, Generic[V]):
             follower.close()
             thread.join(10.0)
 
-    def _watch(self, wait: ObjectWait[V], name: str) -> tuple[ContainerEnd | KubeError, bool]:
+    def _watch(self, wait: ObjectWait[Any], name: str) -> tuple[ContainerEnd | KubeError, bool]:
         """Process messages until the container's end or an API failure; return it, and whether a state came before."""
         heard = False
         while True:
