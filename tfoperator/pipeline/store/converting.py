@@ -16,7 +16,42 @@ from tfoperator.pipeline.store.properties import Kinds, property_rows
 from tfoperator.pipeline.store.tables import ARTIFACT_STATES, EVENTS, EXECUTION_STATES, KINDS
 
 _OLD = ("Type", "Artifact", "Execution", "Context", "Event", "Association", "Attribution", "ParentContext")
-_RUN = "pipeline_run"
+_TIMES = "create_time_since_epoch, last_update_time_since_epoch"
+_COPIED = (
+    "type (id, name, type_kind)"
+    " SELECT id, CASE type_kind || name WHEN 'contextrun' THEN 'pipeline_run' ELSE name END, kind(type_kind)"
+    " FROM old_Type",
+    f"artifact (id, type_id, uri, state, {_TIMES})"
+    " SELECT id, type_id, uri, artifact_state(state), milliseconds(create_time), milliseconds(create_time)"
+    " FROM old_Artifact",
+    "tfoperator_artifact (artifact_id, made) SELECT id, made FROM old_Artifact",
+    f"execution (id, type_id, last_known_state, {_TIMES})"
+    " SELECT id, type_id, execution_state(last_known_state), milliseconds(create_time),"
+    " milliseconds(coalesce(last_update_time, create_time)) FROM old_Execution",
+    "tfoperator_execution (execution_id, step, cache_key, image_id, message)"
+    " SELECT id, name, cache_key, member(properties, 'image_id'), quoted(properties, 'message') FROM old_Execution",
+    f"context (id, type_id, name, {_TIMES})"
+    " SELECT id, type_id, name, milliseconds(create_time), milliseconds(create_time) FROM old_Context",
+    "tfoperator_run (context_id, record)"
+    " SELECT c.id, c.properties FROM old_Context c JOIN old_Type t ON t.id = c.type_id WHERE t.name = 'run'",
+    "tfoperator_lease (name, term, holder, until, host, process, kernel)"
+    " SELECT c.name, CAST(member(c.properties, 'term') AS INTEGER), '', 0.0, '', 0, ''"
+    " FROM old_Context c JOIN old_Type t ON t.id = c.type_id WHERE t.name = 'run'",
+    "association (context_id, execution_id) SELECT context_id, execution_id FROM old_Association",
+    "attribution (context_id, artifact_id) SELECT context_id, artifact_id FROM old_Attribution",
+    "parentcontext (context_id, parent_context_id) SELECT context_id, parent_context_id FROM old_ParentContext",
+    # One event for an artifact of an execution, however often it is used there; a path has both its rows of each use.
+    "event (id, artifact_id, execution_id, type, milliseconds_since_epoch)"
+    " SELECT min(e.id), e.artifact_id, e.execution_id, event_type(e.type), x.create_time_since_epoch"
+    " FROM old_Event e JOIN execution x ON x.id = e.execution_id GROUP BY e.artifact_id, e.execution_id, e.type",
+    *(
+        "eventpath (event_id, is_index_step, step_index, step_key)"
+        f" SELECT n.id, {is_index}, e.position, {key} FROM old_Event e JOIN event n"
+        " ON n.artifact_id = e.artifact_id AND n.execution_id = e.execution_id AND n.type = event_type(e.type)"
+        for key, is_index in (("e.name", 0), ("NULL", 1))
+    ),
+)
+"""What is copied, but for properties, by statements with the functions below; rows keep their ids."""
 
 
 def kept_copy(path: Path) -> Path:
@@ -35,119 +70,31 @@ def convert(db: sqlite3.Connection, path: Path, make_tables: Callable[[], None])
     for (index,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL").fetchall():
         db.execute(f'DROP INDEX "{index}"')
     make_tables()
-    _types_and_artifacts(db)
-    _executions(db)
-    _contexts(db)
-    _events(db)
+    functions: dict[str, Callable[[str], int]] = {
+        "kind": KINDS.__getitem__,
+        "artifact_state": ARTIFACT_STATES.index,
+        "execution_state": EXECUTION_STATES.index,
+        "event_type": EVENTS.__getitem__,
+        "milliseconds": lambda text: round(datetime.fromisoformat(text).timestamp() * 1000),
+    }
+    for name, function in functions.items():
+        db.create_function(name, 1, function)
+    db.create_function("member", 2, lambda whole, name: str(json.loads(whole).get(name, "")))
+    db.create_function("quoted", 2, lambda whole, name: json.dumps(json.loads(whole).get(name, "")))
+    for statement in _COPIED:
+        db.execute(f"INSERT INTO {statement}")
+    _properties(db, "artifact", lambda found: found)
+    _properties(db, "execution", lambda found: found.get("exec_properties") or {})
     for name in reversed(_OLD):
         db.execute(f'DROP TABLE "old_{name}"')
 
 
-def _types_and_artifacts(db: sqlite3.Connection) -> None:
-    rows = db.execute("SELECT id, name, type_kind FROM old_Type").fetchall()
-    names = {"run": _RUN}
-    _insert(
-        db,
-        "type (id, name, type_kind)",
-        [(one, names.get(name, name) if kind == "context" else name, KINDS[kind]) for one, name, kind in rows],
-    )
-    found = db.execute("SELECT id, type_id, uri, state, properties, made, create_time FROM old_Artifact").fetchall()
-    columns = "artifact (id, type_id, uri, state, create_time_since_epoch, last_update_time_since_epoch)"
-    _insert(
-        db,
-        columns,
-        [
-            (one, kind, uri, ARTIFACT_STATES.index(state), _time(at), _time(at))
-            for one, kind, uri, state, _, _, at in found
-        ],
-    )
-    _insert(db, "tfoperator_artifact (artifact_id, made)", [(one[0], one[5]) for one in found])
-    _properties(db, "artifact", [(one[0], one[1], json.loads(one[4])) for one in found])
-
-
-def _executions(db: sqlite3.Connection) -> None:
-    found = db.execute(
-        "SELECT id, type_id, name, last_known_state, cache_key, properties, create_time, last_update_time"
-        " FROM old_Execution"
-    ).fetchall()
-    columns = "execution (id, type_id, last_known_state, create_time_since_epoch, last_update_time_since_epoch)"
-    _insert(
-        db,
-        columns,
-        [
-            (one, kind, EXECUTION_STATES.index(state), _time(at), _time(ended or at))
-            for one, kind, _, state, _, _, at, ended in found
-        ],
-    )
-    known = {one[0]: json.loads(one[5]) for one in found}
-    _insert(
-        db,
-        "tfoperator_execution (execution_id, step, cache_key, image_id, message)",
-        [
-            (one, step, key, known[one].get("image_id", ""), json.dumps(known[one].get("message", "")))
-            for one, _, step, _, key, _, _, _ in found
-        ],
-    )
-    _properties(db, "execution", [(one[0], one[1], known[one[0]].get("exec_properties") or {}) for one in found])
-
-
-def _contexts(db: sqlite3.Connection) -> None:
-    found = db.execute(
-        "SELECT old_Context.id, type_id, old_Context.name, properties, create_time, old_Type.name"
-        " FROM old_Context JOIN old_Type ON old_Type.id = type_id"
-    ).fetchall()
-    columns = "context (id, type_id, name, create_time_since_epoch, last_update_time_since_epoch)"
-    _insert(db, columns, [(one[0], one[1], one[2], _time(one[4]), _time(one[4])) for one in found])
-    runs = [(one[0], json.loads(one[3]), one[2]) for one in found if one[5] == "run"]
-    _insert(db, "tfoperator_run (context_id, record)", [(one, json.dumps(record)) for one, record, _ in runs])
-    _insert(
-        db,
-        "tfoperator_lease (name, term, holder, until, host, process, kernel)",
-        [(name, record.get("term", 0), "", 0.0, "", 0, "") for _, record, name in runs],
-    )
-    for table, columns in (
-        ("Association", "context_id, execution_id"),
-        ("Attribution", "context_id, artifact_id"),
-        ("ParentContext", "context_id, parent_context_id"),
-    ):
-        db.execute(f"INSERT INTO {table.lower()} ({columns}) SELECT {columns} FROM old_{table}")
-
-
-def _events(db: sqlite3.Connection) -> None:
-    """One event for an artifact of an execution, however often it is used there."""
-    db.execute(
-        "INSERT INTO event (id, artifact_id, execution_id, type, milliseconds_since_epoch)"
-        f" SELECT min(e.id), e.artifact_id, e.execution_id, {_number('e.type')}, x.create_time_since_epoch"
-        " FROM old_Event e JOIN execution x ON x.id = e.execution_id GROUP BY e.artifact_id, e.execution_id, e.type"
-    )
-    for key, is_index in (("e.name", 0), ("NULL", 1)):
-        db.execute(
-            "INSERT INTO eventpath (event_id, is_index_step, step_index, step_key)"
-            f" SELECT n.id, {is_index}, e.position, {key} FROM old_Event e"
-            " JOIN event n ON n.artifact_id = e.artifact_id"
-            f" AND n.execution_id = e.execution_id AND n.type = {_number('e.type')}"
-        )
-
-
-def _number(column: str) -> str:
-    return f"CASE {column} WHEN 'INPUT' THEN {EVENTS['INPUT']} ELSE {EVENTS['OUTPUT']} END"
-
-
-def _properties(db: sqlite3.Connection, name: str, owners: list[tuple[int, int, dict[str, Any]]]) -> None:
+def _properties(db: sqlite3.Connection, name: str, of: Callable[[Any], dict[str, Any]]) -> None:
     known: dict[int, Kinds] = defaultdict(dict)
-    values = [
-        (owner, *row.values()) for owner, kind, properties in owners for row in property_rows(properties, known[kind])
-    ]
+    values = []
+    for owner, kind, text in db.execute(f"SELECT id, type_id, properties FROM old_{name}").fetchall():
+        values += [(owner, *row.values()) for row in property_rows(of(json.loads(text)), known[kind])]
     columns = f"{name}_id, name, is_custom_property, int_value, double_value, string_value, bool_value, byte_value"
-    _insert(db, f"{name}property ({columns})", values)
+    db.executemany(f"INSERT INTO {name}property ({columns}) VALUES ({', '.join('?' * 8)})", values)
     kinds = [(kind, one, number) for kind, names in known.items() for one, number in names.items()]
-    _insert(db, "typeproperty (type_id, name, data_type)", kinds)
-
-
-def _insert(db: sqlite3.Connection, columns: str, rows: list[Any]) -> None:
-    if rows:
-        db.executemany(f"INSERT INTO {columns} VALUES ({', '.join('?' * len(rows[0]))})", rows)
-
-
-def _time(text: str) -> int:
-    return round(datetime.fromisoformat(text).timestamp() * 1000)
+    db.executemany("INSERT INTO typeproperty (type_id, name, data_type) VALUES (?, ?, ?)", kinds)
