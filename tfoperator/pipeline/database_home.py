@@ -15,8 +15,8 @@ from tfoperator.launcher.core.record import RecordKeeper
 from tfoperator.pipeline.home import DEFAULT_HOME, Home
 from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.local_paths import local_path
-from tfoperator.pipeline.store.engines import postgres_url
 from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.postgresql import postgres_url
 from tfoperator.pipeline.store.records import RunRecord
 
 _SCHEMES = ("postgresql://", "postgres://")

@@ -31,7 +31,7 @@ DAY = 86400.0
 def store_at(world: FakeClock, folder: Path) -> Iterator[MetadataStore]:
     """A store whose time is a clock of the test."""
     store = MetadataStore(folder / "metadata.db")
-    engine = store.database._backend._engine  # type: ignore[attr-defined]
+    engine = store.database._engine
     engine.dispose()
 
     @event.listens_for(engine, "connect")

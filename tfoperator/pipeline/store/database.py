@@ -1,18 +1,20 @@
-"""A database, and transactions of it as methods."""
+"""A database, its transactions, and these as methods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import abc
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from pathlib import Path
-from typing import Concatenate, ParamSpec, Protocol, TypeVar
+from typing import ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
-from tfoperator.base.clock import Clock, Elapsed, StopSignal, SystemClock
-from tfoperator.pipeline.store.engines import Backend, PostgreSQL, in_words, notify
+from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
+from tfoperator.pipeline.store.engines import notify
 from tfoperator.pipeline.store.limits import StoreError
-from tfoperator.pipeline.store.sqlite_file import SQLiteFile
+from tfoperator.pipeline.store.tables import VERSION
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -20,26 +22,52 @@ P = ParamSpec("P")
 _PAUSE = 0.5
 
 
-class Database:
+class Database(abc.ABC):
     """A SQLite file, or a database of PostgreSQL. Thread-safe. Every transaction is atomic and durable."""
 
-    def __init__(self, place: Path | str, *, read_only: bool = False, clock: Clock | None = None) -> None:
-        """Make the file and its tables if necessary; for reading only, they must exist. A text is libpq's URL.
+    retries: ClassVar[float] = 0.0
+    """Seconds for which a transaction is tried again while the database is away."""
+    unmade: ClassVar[str]
+    """Why it has no tables, for one who only reads."""
 
-        Raises StoreError, ComponentError.
+    def __init__(self, place: str, engine: Engine, *, read_only: bool) -> None:
+        """Make the tables if necessary; for reading only, they must exist. `place` is its name for users.
+
+        Raises StoreError.
         """
-        self._clock = clock or SystemClock()
-        self._backend: Backend = (
-            SQLiteFile(place, read_only=read_only)
-            if isinstance(place, Path)
-            else PostgreSQL(place, read_only=read_only)
-        )
+        self.place = place
+        self._engine = engine
+        self._read_only = read_only
+        self._clock = SystemClock()
         try:
-            with in_words(self._backend):
-                self._backend.prepare()
+            with self._in_words():
+                self._prepare()
         except BaseException:
             self.close()
             raise
+
+    def _prepare(self) -> None:
+        with self._transaction(write=False) as db:
+            version = self._version(db)
+        if version > VERSION:
+            raise StoreError(f"{self.place} was written by a newer tfoperator (its format is {version})")
+        if version < VERSION and self._read_only:
+            wanted = "`tfoperator pipeline runs` converts it" if version else self.unmade
+            raise StoreError(f"{self.place} has not the present format: {wanted}")
+        if version < VERSION:
+            self._make()
+
+    @abc.abstractmethod
+    def _version(self, db: Connection) -> int:
+        """Return the version of the tables, 0 if there are none."""
+
+    @abc.abstractmethod
+    def _make(self) -> None:
+        """Make the tables, or convert them, unless another process has done it."""
+
+    @abc.abstractmethod
+    def _transaction(self, *, write: bool) -> AbstractContextManager[Connection]:
+        """Return a connection in a transaction, rolled back after any error. Raises SQLAlchemyError, StoreError."""
 
     def run(self, work: Callable[[Connection], T], *, write: bool) -> T:
         """Return the result of `work`, run in one transaction: all or nothing.
@@ -50,25 +78,46 @@ class Database:
         began = Elapsed(self._clock)
         while True:
             try:
-                with in_words(self._backend), self._backend.transaction(write=write) as db:
+                with self._in_words(), self._transaction(write=write) as db:
                     return work(db)
             except StoreError as error:
-                if not error.passing or began.seconds > self._backend.retries:
+                if not error.passing or began.seconds > self.retries:
                     raise
             StopSignal().wait(self._clock, _PAUSE)
 
+    @abc.abstractmethod
     def changes(self) -> str:
-        """Return a text that changes with each write by any process. Raises StoreError."""
-        with in_words(self._backend):
-            return self._backend.changes()
+        """Return a text that changes with each write by any process; "" if there is no store. Takes no lock.
+
+        Raises StoreError.
+        """
 
     def wait(self, seconds: float) -> float:
-        """Wait until a write, or for some seconds; return how many of `seconds` are left. From one thread at a time."""
-        return self._backend.wait(seconds)
+        """Wait until a write, or for some seconds; return how many of `seconds` are left. From one thread at a time.
+
+        Where nothing notifies, do not wait.
+        """
+        return seconds
 
     def close(self) -> None:
         """Close all connections."""
-        self._backend.close()
+        self._engine.dispose()
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Raise errors of the database as StoreError."""
+        try:
+            yield
+        except SQLAlchemyError as error:
+            orig = getattr(error, "orig", None)
+            failure = StoreError(f"{self.place}: {str(orig or error).strip().splitlines()[0]}")
+            away = isinstance(error, OperationalError) or (
+                isinstance(error, DBAPIError) and error.connection_invalidated
+            )
+            failure.passing = away and self.retries > 0
+            raise failure from error
+        except UnicodeEncodeError as error:
+            raise StoreError(f"{self.place}: a text can't be stored: {error.reason}") from error
 
 
 class OverDatabase(Protocol):

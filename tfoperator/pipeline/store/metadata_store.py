@@ -1,9 +1,9 @@
-"""Reads and writes of the metadata store. Each public method is one transaction, whose body may run more than once."""
+"""The metadata store, and its writes. Each public method is one transaction, whose body may run more than once."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,11 @@ from typing import Any
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tfoperator.launcher import Artifact
-from tfoperator.pipeline.store.database import Database, reads, writes
+from tfoperator.pipeline.store.database import Database, writes
 from tfoperator.pipeline.store.engines import exclusively, upsert
 from tfoperator.pipeline.store.lease_table import LeaseTable
-from tfoperator.pipeline.store.limits import MAX_ID, StoreError, batched, named
+from tfoperator.pipeline.store.limits import StoreError, batched, named
+from tfoperator.pipeline.store.postgresql import PostgreSQL
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.queries import (
     add_events,
@@ -29,35 +30,26 @@ from tfoperator.pipeline.store.queries import (
 )
 from tfoperator.pipeline.store.reading import (
     ARTIFACTS,
-    EXECUTIONS,
-    PIPELINE,
     RUN,
-    RUNS,
+    Reads,
     artifact_records,
     context_named,
     execution_record,
     execution_records,
     executions_in,
-    makers_of,
-    run_of,
-    run_record,
-    states_by_step,
 )
 from tfoperator.pipeline.store.records import (
-    ArtifactRecord,
     ExecutionRecord,
     ExecutionState,
-    Maker,
     RunRecord,
     StepOutcome,
 )
+from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 from tfoperator.pipeline.store.tables import (
     ARTIFACT_STATES,
     EVENTS,
     EXECUTION_STATES,
     artifacts,
-    associations,
-    contexts,
     events,
     execution_properties,
     executions,
@@ -67,10 +59,8 @@ from tfoperator.pipeline.store.tables import (
     types,
 )
 
-_USABLE = [EXECUTION_STATES.index(state) for state in ("COMPLETE", "CACHED")]
 
-
-class MetadataStore:
+class MetadataStore(Reads):
     """Artifacts, executions and runs. Thread-safe; several processes may share the database.
 
     With `read_only` nothing is created, and every write is a StoreError. Writes for a run name its `term`, that of the
@@ -79,7 +69,11 @@ class MetadataStore:
 
     def __init__(self, place: Path | str, *, read_only: bool = False) -> None:
         """Open a file, or with a text libpq's URL. Raises StoreError, ComponentError."""
-        self.database = Database(place, read_only=read_only)
+        self.database: Database = (
+            SQLiteFile(place, read_only=read_only)
+            if isinstance(place, Path)
+            else PostgreSQL(place, read_only=read_only)
+        )
         self.leases = LeaseTable(self.database)
 
     def __enter__(self) -> MetadataStore:
@@ -102,18 +96,6 @@ class MetadataStore:
         values = upsert(db, our_runs).values(context_id=context, record=run_text(run))
         db.execute(values.on_conflict_do_update(index_elements=["context_id"], set_={"record": values.excluded.record}))
 
-    @reads
-    def run(self, db: Connection, run_id: str) -> RunRecord | None:
-        """Return a run by its id."""
-        row = db.execute(RUNS.where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
-        return None if row is None else run_record(row)
-
-    @reads
-    def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
-        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
-        found = [run_record(row) for row in db.execute(RUNS.order_by(contexts.c.id.desc()).limit(most))]
-        return [run for run in found if pipeline in ("", run.pipeline)]
-
     @writes
     def forget_run(self, db: Connection, run_id: str) -> None:
         """Remove a run from the list. Its artifacts stay known: other runs may have used them."""
@@ -123,13 +105,6 @@ class MetadataStore:
         db.execute(delete(launches).where(launches.c.run == run_id))
 
     # Launches.
-
-    @reads
-    def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
-        """Return the record of a step's launch."""
-        query = select(launches.c.record).where(launches.c.run == run_id, launches.c.step == step)
-        text = db.execute(query).scalar()
-        return None if text is None else text.encode()
 
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
@@ -142,28 +117,6 @@ class MetadataStore:
             db.execute(insert(launches).values(run=run.id, step=step, record=text))
 
     # Executions.
-
-    @reads
-    def executions(
-        self, db: Connection, run_id: str, steps: Collection[str] | None = None
-    ) -> dict[str, ExecutionRecord]:
-        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
-        return {one.step: one for one in executions_in(db, run_id, steps)}
-
-    @reads
-    def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
-        """Return, by run, the states of its executions by step: the data for a list of runs."""
-        return states_by_step(db, run_ids)
-
-    @reads
-    def execution(self, db: Connection, number: int) -> ExecutionRecord | None:
-        """Return an execution by its id."""
-        return execution_record(db, number)
-
-    @reads
-    def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
-        """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
-        return makers_of(db, artifact_ids)
 
     @writes
     def begin_execution(
@@ -216,8 +169,7 @@ class MetadataStore:
     def _last(self, db: Connection, run_id: str, step: str, state: ExecutionState) -> ExecutionRecord | None:
         """Return the last execution of a step in a state."""
         wanted = (
-            EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
-            .where(associations.c.context_id == context_named(RUN, run_id).scalar_subquery())
+            executions_in(RUN, run_id)
             .where(our_executions.c.step == named(step), executions.c.last_known_state == EXECUTION_STATES.index(state))
             .order_by(executions.c.id.desc())
         )
@@ -227,18 +179,6 @@ class MetadataStore:
         record = execution_record(db, number, run.id)
         assert record is not None
         return record
-
-    @reads
-    def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
-        """Return the successful executions of a pipeline's step with this cache key, the newest first."""
-        wanted = (
-            EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
-            .where(associations.c.context_id == context_named(PIPELINE, pipeline).scalar_subquery())
-            .where(our_executions.c.cache_key == cache_key, our_executions.c.step == step)
-            .where(executions.c.last_known_state.in_(_USABLE))
-            .order_by(executions.c.id.desc())
-        )
-        return execution_records(db, db.execute(wanted).all(), "")
 
     @writes
     def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
@@ -275,22 +215,6 @@ class MetadataStore:
             if known.properties == artifact.properties:
                 return known.id
         return new_artifact(db, type_name, artifact.uri, "LIVE", artifact.properties, now)
-
-    @reads
-    def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
-        """Return artifacts by id or URI, the newest first."""
-        found = artifacts.c.uri == wanted.replace("\0", "")
-        if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
-            found = found | (artifacts.c.id == int(wanted))
-        return artifact_records(db, db.execute(ARTIFACTS.where(found).order_by(artifacts.c.id.desc())).all())
-
-    @reads
-    def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
-        """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
-        wanted = EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
-        wanted = wanted.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
-        rows = db.execute(wanted.order_by(executions.c.id)).all()
-        return [record for row in rows for record in execution_records(db, [row], run_of(db, row.id))]
 
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:

@@ -1,4 +1,4 @@
-"""Rows of the metadata store as values: functions over one connection."""
+"""The reads of the metadata store, and its rows as values."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, select
 
+from tfoperator.pipeline.store.database import Database, reads
 from tfoperator.pipeline.store.engines import database_seconds
-from tfoperator.pipeline.store.limits import batched
+from tfoperator.pipeline.store.limits import MAX_ID, batched
 from tfoperator.pipeline.store.properties import properties_of
 from tfoperator.pipeline.store.records import (
     ArtifactRecord,
@@ -35,12 +36,15 @@ from tfoperator.pipeline.store.tables import (
     events,
     execution_properties,
     executions,
+    launches,
     leases,
     our_artifacts,
     our_executions,
     our_runs,
     types,
 )
+
+_USABLE = [EXECUTION_STATES.index(state) for state in ("COMPLETE", "CACHED")]
 
 RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
 """Types of contexts."""
@@ -80,6 +84,113 @@ def context_named(kind: str, name: str) -> Any:
     )
 
 
+def executions_in(kind: str, name: str) -> Any:
+    """Return a query for the executions in a context."""
+    wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
+    return wanted.where(associations.c.context_id == context_named(kind, name).scalar_subquery())
+
+
+class Reads:
+    """The reads of a store, each a transaction; see `MetadataStore`."""
+
+    database: Database
+
+    @reads
+    def run(self, db: Connection, run_id: str) -> RunRecord | None:
+        """Return a run by its id."""
+        row = db.execute(RUNS.where(contexts.c.id == context_named(RUN, run_id).scalar_subquery())).first()
+        return None if row is None else run_record(row)
+
+    @reads
+    def runs(self, db: Connection, pipeline: str = "", *, most: int | None = None) -> list[RunRecord]:
+        """Return all runs, or those of a pipeline; the newest first, at most `most` in total."""
+        found = [run_record(row) for row in db.execute(RUNS.order_by(contexts.c.id.desc()).limit(most))]
+        return [run for run in found if pipeline in ("", run.pipeline)]
+
+    @reads
+    def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
+        """Return the record of a step's launch."""
+        query = select(launches.c.record).where(launches.c.run == run_id, launches.c.step == step)
+        text = db.execute(query).scalar()
+        return None if text is None else text.encode()
+
+    @reads
+    def executions(
+        self, db: Connection, run_id: str, steps: Collection[str] | None = None
+    ) -> dict[str, ExecutionRecord]:
+        """Return the executions of a run by step; the last one of each, or of each of `steps`."""
+        wanted, step = executions_in(RUN, run_id).order_by(executions.c.id), our_executions.c.step
+        parts = [wanted] if steps is None else [wanted.where(step.in_(some)) for some in batched([*steps])]
+        records = [one for part in parts for one in execution_records(db, db.execute(part).all(), run_id)]
+        return {one.step: one for one in records}
+
+    @reads
+    def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
+        """Return, by run, the states of its executions by step: the data for a list of runs."""
+        found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
+        states: Any = EXECUTION_STATES
+        wanted = (
+            select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
+            .join(associations, associations.c.context_id == contexts.c.id)
+            .join(executions, executions.c.id == associations.c.execution_id)
+            .join(our_executions, our_executions.c.execution_id == executions.c.id)
+            .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+            .order_by(executions.c.id)
+        )
+        for some in batched(run_ids):
+            for row in db.execute(wanted.where(contexts.c.name.in_(some))):
+                found[row.run][row.step] = states[row.last_known_state]
+        return found
+
+    @reads
+    def usable(self, db: Connection, pipeline: str, step: str, cache_key: str) -> list[ExecutionRecord]:
+        """Return the successful executions of a pipeline's step with this cache key, the newest first."""
+        wanted = (
+            executions_in(PIPELINE, pipeline)
+            .where(our_executions.c.cache_key == cache_key, our_executions.c.step == step)
+            .where(executions.c.last_known_state.in_(_USABLE))
+            .order_by(executions.c.id.desc())
+        )
+        return execution_records(db, db.execute(wanted).all(), "")
+
+    @reads
+    def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
+        """Return artifacts by id or URI, the newest first."""
+        found = artifacts.c.uri == wanted.replace("\0", "")
+        if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
+            found = found | (artifacts.c.id == int(wanted))
+        return artifact_records(db, db.execute(ARTIFACTS.where(found).order_by(artifacts.c.id.desc())).all())
+
+    @reads
+    def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
+        """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
+        wanted = EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
+        wanted = wanted.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
+        rows = db.execute(wanted.order_by(executions.c.id)).all()
+        return [record for row in rows for record in execution_records(db, [row], run_of(db, row.id))]
+
+    @reads
+    def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
+        """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
+        run = contexts.alias("run")
+        wanted = (
+            select(events.c.artifact_id, executions.c.id, our_executions.c.step, run.c.name.label("run"))
+            .join(executions, executions.c.id == events.c.execution_id)
+            .join(our_executions, our_executions.c.execution_id == executions.c.id)
+            .outerjoin(
+                associations.join(run, associations.c.context_id == run.c.id),
+                (associations.c.execution_id == executions.c.id)
+                & (run.c.type_id == type_named(RUN, "context").scalar_subquery()),
+            )
+            .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
+        )
+        found: dict[int, Maker] = {}
+        for some in batched(artifact_ids):
+            for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
+                found[row.artifact_id] = Maker(row.id, row.run or "", row.step)
+        return found
+
+
 def run_record(row: Any) -> RunRecord:
     """Return a row of RUNS as a value."""
     run = msgspec.convert(json.loads(row.record), RunRecord)
@@ -90,54 +201,6 @@ def lease_record(row: Row[Any]) -> Lease:
     """Return a row of a lease as a value."""
     left = row.left if row.holder else 0.0
     return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
-
-
-def executions_in(db: Connection, run_id: str, steps: Collection[str] | None) -> list[ExecutionRecord]:
-    """Return the executions of a run, or those of some steps of it, the oldest of each step first."""
-    wanted = EXECUTIONS.join(associations, associations.c.execution_id == executions.c.id)
-    wanted = wanted.where(associations.c.context_id == context_named(RUN, run_id).scalar_subquery())
-    wanted = wanted.order_by(executions.c.id)
-    parts = [wanted] if steps is None else [wanted.where(our_executions.c.step.in_(some)) for some in batched([*steps])]
-    return [one for part in parts for one in execution_records(db, db.execute(part).all(), run_id)]
-
-
-def states_by_step(db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
-    """Return, by run, the states of its executions by step."""
-    found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
-    states: Any = EXECUTION_STATES
-    wanted = (
-        select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
-        .join(associations, associations.c.context_id == contexts.c.id)
-        .join(executions, executions.c.id == associations.c.execution_id)
-        .join(our_executions, our_executions.c.execution_id == executions.c.id)
-        .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
-        .order_by(executions.c.id)
-    )
-    for some in batched(run_ids):
-        for row in db.execute(wanted.where(contexts.c.name.in_(some))):
-            found[row.run][row.step] = states[row.last_known_state]
-    return found
-
-
-def makers_of(db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
-    """Return, by artifact, the execution that made it, if there is one."""
-    run = contexts.alias("run")
-    wanted = (
-        select(events.c.artifact_id, executions.c.id, our_executions.c.step, run.c.name.label("run"))
-        .join(executions, executions.c.id == events.c.execution_id)
-        .join(our_executions, our_executions.c.execution_id == executions.c.id)
-        .outerjoin(
-            associations.join(run, associations.c.context_id == run.c.id),
-            (associations.c.execution_id == executions.c.id)
-            & (run.c.type_id == type_named(RUN, "context").scalar_subquery()),
-        )
-        .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
-    )
-    found: dict[int, Maker] = {}
-    for some in batched(artifact_ids):
-        for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
-            found[row.artifact_id] = Maker(row.id, row.run or "", row.step)
-    return found
 
 
 def run_of(db: Connection, number: int) -> str:
@@ -170,10 +233,10 @@ def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactR
     ]
 
 
-def execution_record(db: Connection, number: int, run_id: str | None = None) -> ExecutionRecord | None:
+def execution_record(db: Connection, number: int, run_id: str) -> ExecutionRecord | None:
     """Return an execution with its artifacts."""
     rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
-    return next(iter(execution_records(db, rows, run_of(db, number) if run_id is None else run_id)), None)
+    return next(iter(execution_records(db, rows, run_id)), None)
 
 
 def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> list[ExecutionRecord]:

@@ -14,6 +14,7 @@ from typing import Any
 from sqlalchemy import URL, Connection, create_engine, event
 
 from tfoperator.pipeline.store.converting import convert
+from tfoperator.pipeline.store.database import Database
 from tfoperator.pipeline.store.engines import make_tables
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.tables import VERSION
@@ -23,35 +24,35 @@ _BUSY_SECONDS = 30.0
 _TURN_SECONDS = 0.002
 
 
-class SQLiteFile:
+class SQLiteFile(Database):
     """A file, shared by the processes of one machine, which a kill leaves readable: SQLite's WAL, `synchronous=FULL`.
 
     Writers wait in turn for a lock beside it. SQLite itself lets a waiting one sleep ever longer, and others pass it.
     """
 
-    retries = 0.0
+    unmade = "it is being made just now: try again"
 
     def __init__(self, path: Path, *, read_only: bool) -> None:
-        self.place = str(path)
+        """Make the file if necessary."""
         self._path = path
-        self._read_only = read_only
         url = URL.create("sqlite", database=str(path))
-        self._engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
+        engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
 
         # SQLAlchemy's own recipe for SQLite: the driver must not begin transactions by itself.
-        @event.listens_for(self._engine, "connect")
+        @event.listens_for(engine, "connect")
         def configure(connection: Any, _: Any) -> None:
             connection.isolation_level = None
             for pragma in ("synchronous = FULL", f"query_only = {'ON' if read_only else 'OFF'}"):
                 connection.execute(f"PRAGMA {pragma}")
 
-        @event.listens_for(self._engine, "begin")
+        @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:
             write = connection.get_execution_options().get("write", False)
             connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN DEFERRED")
 
-    def prepare(self) -> None:
-        """See `Backend`."""
+        super().__init__(str(path), engine, read_only=read_only)
+
+    def _prepare(self) -> None:
         try:
             if self._read_only:
                 self._path.stat()
@@ -60,24 +61,14 @@ class SQLiteFile:
                 os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # parameters may be secrets
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
-        with self.transaction(write=False) as db:
-            version = _user_version(db)
-        if version > VERSION:
-            raise StoreError(f"{self._path} was written by a newer tfoperator (its format is {version})")
-        if version == VERSION:
-            return
-        if self._read_only:
-            wanted = "`tfoperator pipeline runs` converts it" if version else "it is being made just now: try again"
-            raise StoreError(f"{self._path} has not the present format: {wanted}")
-        with self._turn():
-            self._make()
+        super()._prepare()
 
     def _make(self) -> None:
-        with self._engine.connect() as db:
+        with self._turn(), self._engine.connect() as db:
             connection: Any = db.connection.driver_connection
             connection.execute("PRAGMA journal_mode = WAL")
-        with self._engine.connect().execution_options(write=True) as db, db.begin():
-            version = _user_version(db)
+        with self._transaction(write=True) as db:
+            version = self._version(db)
             if version == VERSION:
                 return
             if version:
@@ -87,9 +78,12 @@ class SQLiteFile:
                 make_tables(db)
             db.exec_driver_sql(f"PRAGMA user_version = {VERSION}")
 
+    def _version(self, db: Connection) -> int:
+        return int(db.exec_driver_sql("PRAGMA user_version").scalar_one())
+
     @contextmanager
-    def transaction(self, *, write: bool) -> Iterator[Connection]:
-        """See `Backend`. A reader takes no lock that a writer waits for."""
+    def _transaction(self, *, write: bool) -> Iterator[Connection]:
+        """See `Database`. A reader takes no lock that a writer waits for."""
         if not write:
             with self._engine.begin() as db:
                 yield db
@@ -122,16 +116,8 @@ class SQLiteFile:
             os.close(handle)
 
     def changes(self) -> str:
-        """See `Backend`."""
+        """See `Database`."""
         return file_changes(self._path)
-
-    def wait(self, seconds: float) -> float:
-        """See `Backend`. Nothing notifies."""
-        return seconds
-
-    def close(self) -> None:
-        """See `Backend`."""
-        self._engine.dispose()
 
 
 def file_changes(path: Path) -> str:
@@ -152,7 +138,3 @@ def file_changes(path: Path) -> str:
     except OSError:
         counter = ""
     return f"{found.st_ino} {found.st_mtime_ns} {found.st_size} {counter}"
-
-
-def _user_version(db: Connection) -> int:
-    return int(db.exec_driver_sql("PRAGMA user_version").scalar_one())

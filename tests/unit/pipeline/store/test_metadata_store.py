@@ -61,12 +61,10 @@ def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_suc
 def test_what_a_failure_was_to_make_is_abandoned_and_planned_again_when_it_goes_on(store: MetadataStore) -> None:
     one = begin(store)
     store.publish(one.id, StepOutcome("FAILED", "no disk", "", {}, {}, NOW))
-    known = store.execution(one.id)
-    assert known is not None
+    known = store.executions("r1")["a"]
     assert (known.message, known.outputs["o"][0].state, known.run_id) == ("no disk", "ABANDONED", "r1")
     store.publish(one.id, StepOutcome("RUNNING", "", "", {}, {}, NOW))
-    again = store.execution(one.id)
-    assert again is not None
+    again = store.executions("r1")["a"]
     assert (again.state, again.ended, again.outputs["o"][0].state) == ("RUNNING", None, "PENDING")
 
 

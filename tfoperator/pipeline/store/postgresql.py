@@ -1,0 +1,120 @@
+"""Records in a database of PostgreSQL: its connections and transactions, and notification of writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from sqlalchemy import Connection, create_engine
+
+from tfoperator.launcher import ComponentError
+from tfoperator.pipeline.store.database import Database
+from tfoperator.pipeline.store.engines import CHANNEL, exclusively, make_tables
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.tables import VERSION
+
+_CONNECTING: dict[str, Any] = {
+    "connect_timeout": "5",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+    "application_name": "tfoperator",
+    # A holder of a lock that hangs must not keep it.
+    "options": "-c lock_timeout=15s -c statement_timeout=30s -c idle_in_transaction_session_timeout=15s",
+}
+"""How soon a cut connection is noticed: before a lease runs out."""
+
+
+class PostgreSQL(Database):
+    """A database on a server. Each process has a few connections."""
+
+    retries = 25.0
+    """Less than a lease."""
+    unmade = "it has no tables of tfoperator"
+
+    def __init__(self, url: str, *, read_only: bool) -> None:
+        """Raises ComponentError, too."""
+        if find_spec("psycopg") is None:
+            raise ComponentError("records in PostgreSQL need psycopg: pip install 'tfoperator[postgres]'")
+        import psycopg
+
+        def connect(*, autocommit: bool = False) -> psycopg.Connection[Any]:
+            return psycopg.connect(url, autocommit=autocommit, **_CONNECTING)
+
+        self._connect = connect
+        self._listener: psycopg.Connection[Any] | None = None
+        super().__init__(url, create_engine("postgresql+psycopg://", creator=connect), read_only=read_only)
+
+    def _make(self) -> None:
+        with self._transaction(write=True) as db:
+            exclusively(db)
+            if self._version(db) == 0:
+                make_tables(db)
+                db.exec_driver_sql(f"CREATE TABLE tfoperator_version AS SELECT {VERSION} AS version")
+
+    def _version(self, db: Connection) -> int:
+        # Not to_regclass: what it has found missing it takes for missing after the wait for a lock, too.
+        query = "SELECT 1 FROM pg_class WHERE relname = 'tfoperator_version' AND pg_table_is_visible(oid)"
+        if db.exec_driver_sql(query).scalar() is None:
+            return 0
+        return int(db.exec_driver_sql("SELECT version FROM tfoperator_version").scalar_one())
+
+    @contextmanager
+    def _transaction(self, *, write: bool) -> Iterator[Connection]:
+        """See `Database`. A reader sees one state of the whole store."""
+        if write and self._read_only:
+            raise StoreError(f"{self.place} is opened read-only")
+        if write:
+            with self._engine.begin() as db:
+                yield db
+            return
+        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        with self._engine.connect().execution_options(**options) as db, db.begin():
+            yield db
+
+    def changes(self) -> str:
+        """See `Database`. It changes with every transaction of the server, of other databases, too."""
+        with self._in_words(), self._engine.connect() as db:
+            return str(db.exec_driver_sql("SELECT pg_current_snapshot()::text").scalar_one())
+
+    def wait(self, seconds: float) -> float:
+        """See `Database`."""
+        import psycopg
+
+        try:
+            if self._listener is None:
+                self._listener = self._connect(autocommit=True)
+                self._listener.execute(f"LISTEN {CHANNEL}")
+            for _ in self._listener.notifies(timeout=seconds, stop_after=1):
+                pass
+        except psycopg.Error:  # the next read says why
+            self._forget_listener()
+            return seconds
+        return 0.0
+
+    def _forget_listener(self) -> None:
+        listener, self._listener = self._listener, None
+        if listener is not None:
+            listener.close()
+
+    def close(self) -> None:
+        """See `Database`."""
+        self._forget_listener()
+        super().close()
+
+
+def postgres_url(url: str) -> tuple[str, str]:
+    """Return libpq's URL of `postgresql://HOST/DB?folder=URL`, and the folder. Raises ComponentError."""
+    parts = urlsplit(url)
+    query = dict(parse_qsl(parts.query, keep_blank_values=True))
+    folder = query.pop("folder", "")
+    if parts.password is not None or "password" in query:
+        raise ComponentError(
+            "a URL of records can't have a password in it, for URLs are shown and logged: set PGPASSFILE, or name a "
+            "service (PGSERVICE) that has it"
+        )
+    return parts._replace(query=urlencode(query)).geturl(), folder
