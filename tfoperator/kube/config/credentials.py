@@ -21,8 +21,8 @@ from tfoperator.kube.errors import ConfigError
 
 logger = logging.getLogger(__name__)
 
-TOKEN_FILE_PERIOD = 60.0
-"""Seconds after which a token file is read again. The kubelet rotates a token after 80 % of its life (an hour, at
+TOKEN_FILE_PERIOD = timedelta(seconds=60)
+"""The time after which a token file is read again. The kubelet rotates a token after 80 % of its life (an hour, at
 least 10 minutes), so a minute is early enough; client-go uses the same."""
 
 _LEEWAY = timedelta(seconds=60)
@@ -95,62 +95,18 @@ class StaticCredentials(Credentials):
         return False
 
 
-class TokenFile(Credentials):
-    """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
-
-    It is read again once a minute and after a 401. If that fails, the last token stays in use.
-    Raises ConfigError if it was never readable.
-    """
-
-    def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
-        self._path = Path(path)
-        self._clock: Clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards _token and _read_at
-        self._token = self._read()
-        self._read_at = self._clock.monotonic()
-
-    def _read(self) -> IssuedCredential:
-        try:
-            return IssuedCredential(bearer(self._path.read_text("utf-8"), f"token file {self._path}"))
-        except OSError as error:
-            raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
-        except UnicodeDecodeError:
-            raise ConfigError(f"token file {self._path} holds no text") from None
-
-    def current(self) -> IssuedCredential:
-        """Return the token, at most a minute old."""
-        return self.held() or self._reread()
-
-    def held(self) -> IssuedCredential | None:
-        """Return the token; None if the file must be read again."""
-        with self._lock:
-            old = self._clock.monotonic() - self._read_at >= TOKEN_FILE_PERIOD
-            return None if old else self._token
-
-    def _reread(self) -> IssuedCredential:
-        fresh = None
-        try:
-            fresh = self._read()
-        except ConfigError as error:
-            logger.warning("going on with the last token: %s", error)
-        with self._lock:
-            self._token, self._read_at = fresh or self._token, self._clock.monotonic()
-            return self._token
-
-    def refused(self, authorization: str) -> bool:
-        """Read the file now; return true if it holds another token."""
-        return self._reread().authorization != authorization
-
-
 class IssuedCredentials(Credentials):
-    """Credentials from a plugin that runs when they are needed, about to expire, or refused.
+    """Credentials from a plugin that runs when they are needed, about to expire, or refused, and `every` so often.
 
     One thread runs it; threads without a valid credential wait for its result, even a failure: eight workers
     don't start eight browsers. `issue` may block and raises ConfigError.
     """
 
-    def __init__(self, issue: Callable[[], IssuedCredential], *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, issue: Callable[[], IssuedCredential], *, every: timedelta | None = None, clock: Clock | None = None
+    ) -> None:
         self._issue = issue
+        self._every = every
         self._clock: Clock = clock or SystemClock()
         self._changed = threading.Condition()  # guards the fields below
         self._current: IssuedCredential | None = None
@@ -218,13 +174,33 @@ class IssuedCredentials(Credentials):
         if failure is not None:
             if current is None:
                 raise failure
-            logger.warning("going on with credentials that are about to expire: %s", failure)
+            logger.warning("going on with the credentials so far: %s", failure)
         assert current is not None
         return current
 
-    @staticmethod
-    def _renewal(expires: datetime | None, now: datetime) -> datetime | None:
+    def _renewal(self, expires: datetime | None, now: datetime) -> datetime | None:
         """Return a minute before expiry, or a tenth of the lifetime if that is shorter."""
         if expires is None:
-            return None
+            return None if self._every is None else now + self._every
         return expires - min(_LEEWAY, max(expires - now, timedelta(0)) / 10)
+
+
+class TokenFile(IssuedCredentials):
+    """A bearer token in a file that another process renews, e.g. the kubelet for a service account.
+
+    It is read again once a minute, and after a 401. If it can't be, the last token stays in use unless it was refused.
+    Raises ConfigError if it can't be read now.
+    """
+
+    def __init__(self, path: str | Path, *, clock: Clock | None = None) -> None:
+        self._path = Path(path)
+        super().__init__(self._read, every=TOKEN_FILE_PERIOD, clock=clock)
+        self.current()
+
+    def _read(self) -> IssuedCredential:
+        try:
+            return IssuedCredential(bearer(self._path.read_text("utf-8"), f"token file {self._path}"))
+        except OSError as error:
+            raise ConfigError(f"cannot read the token file {self._path}: {error.strerror}") from error
+        except UnicodeDecodeError:
+            raise ConfigError(f"token file {self._path} holds no text") from None
