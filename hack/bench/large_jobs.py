@@ -27,9 +27,9 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.identity import decode_identity
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES, Resource
+from tfoperator.kube.verbs import decode_metadata
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import resource_requests, watch_streams
@@ -194,7 +194,7 @@ def measure(
 
 
 def _count(client: Client, resource: Resource) -> int:
-    return len(client.list(resource, "default", decode_identity, ListOptions(), metadata_only=True).items)
+    return len(client.list(resource, "default", decode_metadata, ListOptions(), metadata_only=True).items)
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:
