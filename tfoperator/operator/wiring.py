@@ -29,9 +29,10 @@ from tfoperator.controller import (
 from tfoperator.events import EventRecorder, ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
+from tfoperator.kube.client import Client
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.logs.archive import ArchiveBounds, ArchiveSource, LogArchive, open_place
+from tfoperator.logs.archive import ArchiveBounds, LogArchive, open_place
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.settings import Options
@@ -69,7 +70,7 @@ class Reach(msgspec.Struct, frozen=True):
     """
 
     lease_client: ApiClient | None = None
-    log_source: ArchiveSource | None = None
+    log_source: Client | None = None
     newest_line: NewestLineOf | None = None
     stacks: StackKeeper | None = None
     commands: CommandRunner | None = None
@@ -204,7 +205,7 @@ class Parts:
             usage_of=lambda job: self.controller.newer_usage(job),
         )
 
-    def _make_archive(self, source: ArchiveSource | None) -> LogArchive | None:
+    def _make_archive(self, source: Client | None) -> LogArchive | None:
         options = self._options
         if not options.archive_dir or source is None:
             return None

@@ -5,7 +5,6 @@ operator writes the archive (`LogArchive`), clients that can see its directory o
 """
 
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
-from tfoperator.logs.archive.log_file import ArchiveSource
 from tfoperator.logs.archive.place import open_place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds
 from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE, archived_pods, read_archived
@@ -16,7 +15,6 @@ __all__ = [
     "ARCHIVE_VARIABLE",
     "ArchiveBounds",
     "ArchiveMetrics",
-    "ArchiveSource",
     "ArchivedContainer",
     "ArchivedPod",
     "LogArchive",

@@ -8,27 +8,9 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
 
 import msgspec
-
-
-class LogText(AbstractContextManager["LogText"], Iterable[bytes], Protocol):
-    """The bytes of a log: `tfoperator.kube.http.stream.ByteStream`."""
-
-    def close(self) -> None:
-        """End it at once; thread-safe."""
-        ...
-
-
-class ArchiveSource(Protocol):
-    """The source of logs: `tfoperator.kube.client.Client`."""
-
-    def pod_log(self, namespace: str, name: str, container: str = "", *, previous: bool = False) -> LogText:
-        """Return the log of a container up to now. Raises KubeError."""
-        ...
 
 
 class SavedLog(msgspec.Struct, frozen=True):

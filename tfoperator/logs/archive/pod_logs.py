@@ -18,7 +18,9 @@ from pathlib import Path, PurePath, PurePosixPath
 import msgspec
 
 from tfoperator.base.clock import Clock
+from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
+from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.logs.archive.attempt import Attempt, PodGone
 from tfoperator.logs.archive.layout import (
@@ -27,7 +29,7 @@ from tfoperator.logs.archive.layout import (
     pod_folder,
     pod_record,
 )
-from tfoperator.logs.archive.log_file import ArchiveSource, LogText, SavedLog, save_log
+from tfoperator.logs.archive.log_file import SavedLog, save_log
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.retention import Retention
 from tfoperator.logs.archive.runs import (
@@ -108,11 +110,9 @@ class _Turns:
 class PodLogs:
     """Thread-safe, for different pods at a time; `close()` ends current calls."""
 
-    def __init__(
-        self, source: ArchiveSource, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow
-    ) -> None:
+    def __init__(self, client: Client, place: Place, bounds: ArchiveBounds, *, clock: Clock, pod_now: PodNow) -> None:
         """The time limit of `bounds` starts with the call of `save`."""
-        self._source = source
+        self._client = client
         self._place = place
         self.bounds = bounds
         self._clock = clock
@@ -120,7 +120,7 @@ class PodLogs:
         self._retention = Retention(place, bounds.max_bytes, clock=clock)
         self._turns = _Turns(clock)
         self._lock = threading.Lock()  # guards the fields below
-        self._streams: set[LogText] = set()
+        self._streams: set[ByteStream] = set()
         self._closed = False
 
     def close(self) -> None:
@@ -207,7 +207,7 @@ class PodLogs:
         if not in_time():
             raise KubeError(f"no time was left after {self.bounds.timeout:.0f} s")
         meta = pod.metadata
-        with self._source.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
+        with self._client.pod_log(meta.namespace, meta.name, run.container, previous=run.previous) as stream:
             # The API selects logs by the pod's name. A replacement pod is created after its predecessor's end was
             # seen, so a cache that still has this one, after the log was opened, proves that the log is its own.
             now = self._pod_now(pod)

@@ -19,8 +19,8 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 
 from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.kube.client import Client
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.logs.archive.log_file import ArchiveSource
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.pod_logs import ArchiveBounds, PodLogs, PodNow, Saved
 from tfoperator.logs.archive.runs import NO_RUNS, Run, RunKey, ready_runs, runs_of
@@ -80,7 +80,7 @@ class LogArchive:
 
     def __init__(
         self,
-        source: ArchiveSource,
+        client: Client,
         place: Place,
         bounds: ArchiveBounds,
         *,
@@ -94,7 +94,7 @@ class LogArchive:
         self._metrics = metrics or ArchiveMetrics()
         self._clock = clock or SystemClock()
         self._pod_now = pod_now
-        self._logs = PodLogs(source, place, bounds, clock=self._clock, pod_now=pod_now)
+        self._logs = PodLogs(client, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
         self._changed = threading.Condition()  # guards the fields below, and batches; notified when a pod was taken
         self._entries: dict[str, _Entry] = {}  # by pod uid
@@ -199,7 +199,7 @@ class LogArchive:
     def close(self, timeout: float = 2.0) -> None:
         """Cancel current work, and wait up to `timeout` real seconds for the threads. Idempotent.
 
-        A thread that waits for a response, perhaps of a lost node, ends when the source's client is closed.
+        A thread that waits for a response, perhaps of a lost node, ends when the client is closed.
         """
         with self._changed:
             self._closed = True

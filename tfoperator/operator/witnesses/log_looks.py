@@ -10,15 +10,14 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Protocol
 
 import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.controller import LogLines, NewestLine
+from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ForbiddenError, KubeError
-from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.operator.witnesses.witness_pool import WitnessPool
 
@@ -45,23 +44,13 @@ _FORBIDDEN_PROBLEM = "the operator may not read logs (its role has no pods/log; 
 _NOTHING_READ = LogLines()
 
 
-class LogSource(Protocol):
-    """A source of logs: `tfoperator.kube.client.Client`."""
-
-    def pod_log(
-        self, namespace: str, name: str, container: str = "", *, tail_lines: int | None = None, timestamps: bool = False
-    ) -> ByteStream:
-        """Return the log of a container. Raises KubeError."""
-        ...
-
-
-def newest_line_from(source: LogSource) -> NewestLineOf:
+def newest_line_from(client: Client) -> NewestLineOf:
     """Return a function that reads one line and its time from an API server's log of a pod; it uses only the time."""
 
     def newest_line(pod: Pod) -> Seen:
         meta = pod.metadata
         head = b""
-        with source.pod_log(meta.namespace, meta.name, DEFAULT_CONTAINER_NAME, tail_lines=1, timestamps=True) as stream:
+        with client.pod_log(meta.namespace, meta.name, DEFAULT_CONTAINER_NAME, tail_lines=1, timestamps=True) as stream:
             for piece in stream:
                 head += piece[:_STAMP_BYTES]
                 if len(head) >= _STAMP_BYTES or b" " in head:

@@ -102,7 +102,7 @@ class Text:
 
 
 class Source:
-    """A `LogSource`: what is asked for is in `asked`; `texts` and `errors` are by (pod, container, previous)."""
+    """A client of logs: what is asked for is in `asked`; `texts` and `errors` are by (pod, container, previous)."""
 
     def __init__(self) -> None:
         self.texts: dict[tuple[str, str, bool], list[bytes]] = {}
