@@ -17,7 +17,7 @@ from rich.console import Console
 
 from tfoperator.api.loading import load_manifests
 from tfoperator.cli.views.run.live import LiveView
-from tfoperator.local.run import JobRun
+from tfoperator.local.run.job_run import JobRun
 
 ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "docs" / "run.svg"

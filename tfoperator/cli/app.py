@@ -9,7 +9,7 @@ import typer
 
 import tfoperator
 from tfoperator.base.controlchars import in_utf8
-from tfoperator.cli.commands import local, pipeline
+from tfoperator.cli.commands import local
 from tfoperator.cli.commands.convert import convert
 from tfoperator.cli.commands.crd import print_crd
 from tfoperator.cli.commands.jobs.changing import delete, resume, scale, suspend
@@ -20,6 +20,7 @@ from tfoperator.cli.commands.jobs.submit import submit
 from tfoperator.cli.commands.jobs.wait import wait
 from tfoperator.cli.commands.launch import launch
 from tfoperator.cli.commands.migrate import migrate
+from tfoperator.cli.commands.pipeline import compiling, looking, running, stepping
 from tfoperator.cli.commands.run import run
 from tfoperator.cli.commands.runs import compare, runs
 from tfoperator.cli.commands.ui import ui
@@ -57,18 +58,18 @@ _LOCAL_COMMANDS: Mapping[str, Callable[..., None]] = {"up": local.up, "down": lo
 """The commands of `tfoperator local`."""
 
 _PIPELINE_COMMANDS: Mapping[str, Callable[..., None]] = {
-    "run": pipeline.run,
-    "runs": pipeline.runs,
-    "show": pipeline.show,
-    "logs": pipeline.logs,
-    "lineage": pipeline.lineage,
-    "graph": pipeline.graph,
-    "ui": pipeline.ui,
-    "stop": pipeline.stop,
-    "clean": pipeline.clean,
-    "compile": pipeline.compile_pipeline,
-    "step": pipeline.step,
-    "finish": pipeline.finish,
+    "run": running.run,
+    "runs": looking.runs,
+    "show": looking.show,
+    "logs": looking.logs,
+    "lineage": looking.lineage,
+    "graph": looking.graph,
+    "ui": looking.ui,
+    "stop": running.stop,
+    "clean": running.clean,
+    "compile": compiling.compile_pipeline,
+    "step": stepping.step,
+    "finish": stepping.finish,
 }
 """The commands of `tfoperator pipeline`."""
 

@@ -66,7 +66,7 @@ class LastingPage:
     @contextmanager
     def ended(self, run_dir: Path) -> Iterator[None]:
         """Serve what is kept of the run, and then no more. Raises OSError, ValueError."""
-        from tfoperator.local.run import RecordedRun
+        from tfoperator.local.run.records import RecordedRun
 
         with RecordedRun(run_dir) as recorded:
             if self._server is not None:

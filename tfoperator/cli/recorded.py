@@ -20,7 +20,7 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.views.runs import KeptRun
 
 if TYPE_CHECKING:
-    from tfoperator.local.run import RecordedRun
+    from tfoperator.local.run.records import RecordedRun
     from tfoperator.sdk import TFJobClient
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
@@ -39,7 +39,7 @@ def kept_runs() -> list[KeptRun]:
 
 def read_run(directory: Path) -> KeptRun:
     """Return a run. One whose result can't be read is `Unreadable`."""
-    from tfoperator.local.run import RunResult
+    from tfoperator.local.run.results import RunResult
 
     began = datetime.fromtimestamp(directory.stat().st_ctime).astimezone()
     try:
@@ -83,7 +83,7 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
 @contextmanager
 def opened(run: KeptRun) -> Iterator[RecordedRun]:
     """Serve what is kept of a run that has ended, for this process. Raises CliError."""
-    from tfoperator.local.run import RecordedRun
+    from tfoperator.local.run.records import RecordedRun
 
     if run.result is None:
         says = {"Running": "has not ended yet", "Died": "died before its end"}.get(run.state, "can't be read")

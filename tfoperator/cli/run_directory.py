@@ -19,7 +19,8 @@ from tfoperator.cli.terminal.output import note
 from tfoperator.local.private_files import check_own, private_opener, write_private
 
 if TYPE_CHECKING:
-    from tfoperator.local.run import JobRun, RunResult
+    from tfoperator.local.run.job_run import JobRun
+    from tfoperator.local.run.results import RunResult
 
 RUNS = Path(".tfoperator", "runs")
 """The parent of run directories, relative to the current directory."""

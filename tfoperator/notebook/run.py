@@ -17,9 +17,10 @@ from tfoperator.cli.run_directory import keep_records, logging_to, make_run_dir
 from tfoperator.cli.views.run.summary import summary
 from tfoperator.cli.views.run.view import View
 from tfoperator.local.private_files import check_own, write_private
-from tfoperator.local.run import JobResult, JobRun, RunOutcome, RunResult
+from tfoperator.local.run.job_run import JobRun
+from tfoperator.local.run.results import JobResult, RunOutcome, RunResult
 from tfoperator.notebook.view import make_cell_view, result_table
-from tfoperator.report import Typed
+from tfoperator.report.facts import Typed
 from tfoperator.sdk.functions import function_script
 
 _PIP_SECONDS = 1800.0  # seconds, the limit for pip

@@ -13,7 +13,7 @@ from tfoperator.cli.views.replica_rows import ReplicaRow
 from tfoperator.cli.views.run.plain import PlainView, harmless, in_short
 from tfoperator.cli.views.run.view import View
 from tfoperator.kube.objects import Pod
-from tfoperator.local.run import RunOutcome, RunResult
+from tfoperator.local.run.results import RunOutcome, RunResult
 
 
 def make_cell_view() -> View:

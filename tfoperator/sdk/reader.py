@@ -14,7 +14,7 @@ from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.resources import EVENTS
-from tfoperator.report import Report, make_report
+from tfoperator.report.report import Report, make_report
 from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
 from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.logs.log_reader import JobLogReader

@@ -18,7 +18,7 @@ import msgspec
 import tfoperator
 from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
-from tfoperator.report import Curves
+from tfoperator.report.curves import Curves
 from tfoperator.sdk import TFJobError
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.ui.assets import NOT_STORED, assets

@@ -4,8 +4,10 @@ from typing import Any
 
 from tfoperator.cli.views.replica_rows import ReplicaRow
 from tfoperator.cli.views.run.plain import PlainView
-from tfoperator.local.run import FinalState, JobResult, LogChunk, ReplicaResult, RunOutcome, RunResult
+from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
 from tfoperator.notebook.view import CellView, make_cell_view, result_table, rows_table
+from tfoperator.report.facts import FinalState
 
 
 class Cell:

@@ -9,19 +9,10 @@ from tfoperator.api.job_conditions import ACTIVE_TOO_LONG
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import ObjectMeta
-from tfoperator.report import (
-    POD_GONE,
-    FinalState,
-    JobFacts,
-    ReplicaFacts,
-    Report,
-    RunFacts,
-    Typed,
-    facts_of_job,
-    make_report,
-    report_lines,
-)
-from tfoperator.report.text import names_in_short
+from tfoperator.report.facts import POD_GONE, FinalState, JobFacts, ReplicaFacts, RunFacts, Typed
+from tfoperator.report.job import facts_of_job
+from tfoperator.report.report import Report, make_report
+from tfoperator.report.text import names_in_short, report_lines
 
 BEGIN = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.report import Frame, last_traceback
-from tfoperator.report.traceback_text import folded
+from tfoperator.report.traceback_text import Frame, folded, last_traceback
 
 
 def lines_of(function: Callable[[], object]) -> list[str]:

@@ -19,7 +19,7 @@ from tests.support.visitor import WITHIN, Visitor, World, until
 from tfoperator.api.v1.status import Metric, TrainingProgress
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
-from tfoperator.report import Curves
+from tfoperator.report.curves import Curves
 
 
 @pytest.fixture

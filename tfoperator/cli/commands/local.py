@@ -25,7 +25,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 from tfoperator.local.runtime.selection import RuntimeName
 
 if TYPE_CHECKING:
-    from tfoperator.local.daemon import DaemonState, StateDirectory
+    from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 90.0  # a pod's grace period is 30 s by default
@@ -45,7 +45,7 @@ def up(
     state_dir: _StateDir = None,
 ) -> None:
     """Start the API server, the operator and the node agent; processes start in the current directory."""
-    from tfoperator.local.daemon import StateDirectory, default_state_directory
+    from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
     running = state.read()
@@ -77,7 +77,7 @@ def up(
 
 def _started(state: StateDirectory, command: list[str]) -> DaemonState:
     """Start a control plane, unless another command does so, and wait until one is up. Raises CliError."""
-    from tfoperator.local.daemon import RUNS_ALREADY
+    from tfoperator.local.daemon.state_directory import RUNS_ALREADY
 
     deadline = time.monotonic() + _START_SECONDS
     process = _start(state, command)
@@ -116,7 +116,7 @@ def down(
     state_dir: _StateDir = None,
 ) -> None:
     """Stop the control plane and everything that it runs; also cleans up after one that has crashed."""
-    from tfoperator.local.daemon import StateDirectory, default_state_directory
+    from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
     from tfoperator.local.identity import signal_process
     from tfoperator.local.runtime.process.records import RECORDS, kill_recorded
 
@@ -147,7 +147,7 @@ def status(
     state_dir: _StateDir = None,
 ) -> None:
     """Say whether a control plane is up, and what it runs. Exit code 1 if none is."""
-    from tfoperator.local.daemon import StateDirectory, default_state_directory
+    from tfoperator.local.daemon.state_directory import StateDirectory, default_state_directory
 
     state = StateDirectory(state_dir or default_state_directory())
     found = state.read()

@@ -31,7 +31,7 @@ from tfoperator.local.runtime.selection import RuntimeOptions
 
 if TYPE_CHECKING:
     from tfoperator.cli.page import LastingPage
-    from tfoperator.local.run import RunResult
+    from tfoperator.local.run.results import RunResult
 
 
 def run(
@@ -196,9 +196,11 @@ def _execute(
         from tfoperator.cli.views.run.live import make_view
         from tfoperator.cli.views.run.summary import summary
         from tfoperator.kube.errors import ApiError
-        from tfoperator.local.run import ControlPlaneFailed, JobRun, RunOutcome
+        from tfoperator.local.run.job_run import JobRun
+        from tfoperator.local.run.lifecycle import ControlPlaneFailed
+        from tfoperator.local.run.results import RunOutcome
         from tfoperator.local.runtime.protocol import RuntimeUnavailable
-        from tfoperator.report import Typed
+        from tfoperator.report.facts import Typed
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
         view = make_view(stream, verbose=verbose)

@@ -58,7 +58,7 @@ def _plain(run: KeptRun) -> dict[str, object]:
 
 def _curves(directory: Path) -> dict[str, list[tuple[int, float]]]:
     """Return the points of each metric, by step or else by number."""
-    from tfoperator.local.run import read_records
+    from tfoperator.local.run.records import read_records
 
     try:
         kept = read_records(directory).curves

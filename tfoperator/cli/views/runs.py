@@ -16,7 +16,7 @@ from tfoperator.cli.views.progress import metric_texts, short_number
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tfoperator.local.run import RunResult
+    from tfoperator.local.run.results import RunResult
 
 RUNS_HEADER = ("RUN", "STATE", "AGE", "DURATION", "PROGRESS", "METRICS", "PARAMETERS")
 

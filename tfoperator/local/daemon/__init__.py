@@ -2,7 +2,3 @@
 
 `python -m tfoperator.local.daemon` is that process (`__main__`); commands import only the part with the files.
 """
-
-from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory, default_state_directory
-
-__all__ = ["RUNS_ALREADY", "DaemonState", "StateDirectory", "default_state_directory"]

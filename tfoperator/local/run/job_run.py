@@ -31,7 +31,7 @@ from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
 from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions
-from tfoperator.report import Typed
+from tfoperator.report.facts import Typed
 
 _POLL_SECONDS = 0.1  # seconds between two reads of the logs
 _LISTEN_SECONDS = 0.5  # seconds between two looks at who listens at which port

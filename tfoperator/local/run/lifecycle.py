@@ -30,7 +30,7 @@ from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
 from tfoperator.local.run.records import PodWithJson, decode_pod
 from tfoperator.local.run.results import RunOutcome
-from tfoperator.report import Curves
+from tfoperator.report.curves import Curves
 
 logger = logging.getLogger(__name__)
 

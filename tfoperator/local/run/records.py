@@ -20,7 +20,7 @@ from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config
 from tfoperator.local.node.log_store import LogStore
-from tfoperator.report import Curves, Point
+from tfoperator.report.curves import Curves, Point
 
 RECORDS = "records.json"
 """The file in a run's directory."""

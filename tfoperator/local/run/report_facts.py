@@ -13,15 +13,8 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.stacks import kept_stacks
 from tfoperator.local.runtime.log_files import LogFile, last_lines
-from tfoperator.report import (
-    TAIL_BYTES,
-    TAIL_LINES,
-    FinalState,
-    JobFacts,
-    ReplicaFacts,
-    RunFacts,
-    facts_of_replica,
-)
+from tfoperator.report.facts import TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.job import facts_of_replica
 
 _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 

@@ -22,7 +22,9 @@ from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
 from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.local.runtime.measurements import PeakMemory
-from tfoperator.report import FinalState, Report, Typed, facts_of_job, make_report
+from tfoperator.report.facts import FinalState, Typed
+from tfoperator.report.job import facts_of_job
+from tfoperator.report.report import Report, make_report
 
 LAST_LINES = 20
 """How many lines at the end of a failed replica's log are shown."""

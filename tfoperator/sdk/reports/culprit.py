@@ -11,7 +11,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedPod
-from tfoperator.report import first_failure, suspects
+from tfoperator.report.blame import first_failure, suspects
 from tfoperator.sdk.reports.job_report import Logs, job_facts
 
 LINES = 20

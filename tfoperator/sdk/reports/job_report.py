@@ -26,17 +26,8 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived, runs_of_container
-from tfoperator.report import (
-    POD_GONE,
-    TAIL_BYTES,
-    TAIL_LINES,
-    FinalState,
-    JobFacts,
-    ReplicaFacts,
-    RunFacts,
-    facts_of_job,
-    facts_of_replica,
-)
+from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.sdk.states import container_status, pod_order, waiting_reason
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,7 @@ import msgspec
 from cachetools import FIFOCache, LRUCache
 
 from tfoperator.api.v1.status import TrainingProgress
-from tfoperator.report import Curves, Point
+from tfoperator.report.curves import Curves, Point
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 

@@ -11,7 +11,7 @@ import yaml
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.report import report_lines
+from tfoperator.report.text import report_lines
 from tfoperator.sdk import TFJobClient
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.unit.cli.conftest import Run
 from tests.unit.local.node.pods import python
-from tfoperator.local.daemon import RUNS_ALREADY, DaemonState, StateDirectory
+from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import ProcessIdentity, identify
 
 

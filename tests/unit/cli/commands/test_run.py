@@ -18,7 +18,7 @@ from tfoperator.cli.manifests import check_runnable
 from tfoperator.cli.run_directory import make_run_dir
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
-from tfoperator.local.run import RunOutcome, RunResult
+from tfoperator.local.run.results import RunOutcome, RunResult
 from tfoperator.local.runtime.selection import RuntimeOptions
 
 

@@ -14,7 +14,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, pod_record
-from tfoperator.report import FinalState, ReplicaFacts
+from tfoperator.report.facts import FinalState, ReplicaFacts
 from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -15,7 +15,7 @@ from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, pri
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from tfoperator.report import Report
+    from tfoperator.report.report import Report
     from tfoperator.sdk import ReplicaStacks
 
 
@@ -52,7 +52,7 @@ def stacks(
 
 def _show(found: Sequence[ReplicaStacks]) -> None:
     """Show stacks; replicas without stacks come last, those with the same reason in one line."""
-    from tfoperator.report import names_in_short
+    from tfoperator.report.text import names_in_short
 
     lacking: dict[str, list[str]] = {}
     for one in found:
@@ -97,7 +97,7 @@ def report(
 def _print_report(made: Report, output: ReportFormat) -> None:
     import msgspec
 
-    from tfoperator.report import headline, report_lines
+    from tfoperator.report.text import headline, report_lines
 
     if output is ReportFormat.JSON:
         print_object(msgspec.to_builtins(made), output)

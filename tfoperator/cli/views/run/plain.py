@@ -12,7 +12,7 @@ from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.views.progress import progress_text
 from tfoperator.cli.views.run.view import View
-from tfoperator.report import names_in_short
+from tfoperator.report.text import names_in_short
 
 _BAR_EVERY = 30.0
 """Seconds between two states of a progress bar: enough to show progress without too many lines in a night."""

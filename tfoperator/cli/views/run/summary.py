@@ -5,8 +5,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator
 
-from tfoperator.local.run import JobResult, RunOutcome, RunResult
-from tfoperator.report import report_lines
+from tfoperator.local.run.results import JobResult, RunOutcome, RunResult
+from tfoperator.report.text import report_lines
 
 
 def summary(result: RunResult) -> list[str]:

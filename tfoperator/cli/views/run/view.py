@@ -22,7 +22,8 @@ from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
-from tfoperator.local.run import LogChunk, RunOutcome
+from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.results import RunOutcome
 
 if TYPE_CHECKING:
     from tfoperator.local.usage import Usage

@@ -19,7 +19,8 @@ from tfoperator.cli.views.run.live import LiveView, make_view
 from tfoperator.cli.views.run.plain import PlainView
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.local.run import LogChunk, RunOutcome
+from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.results import RunOutcome
 from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.usage import ContainerUsage, Usage
 

@@ -1,8 +1,9 @@
 from __future__ import annotations
 
 from tfoperator.cli.views.run.summary import summary
-from tfoperator.local.run import FinalState, JobResult, ReplicaResult, RunOutcome, RunResult
-from tfoperator.report import JobFacts, ReplicaFacts, RunFacts, make_report
+from tfoperator.local.run.results import JobResult, ReplicaResult, RunOutcome, RunResult
+from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
+from tfoperator.report.report import make_report
 
 
 def result(outcome: RunOutcome, condition: str = "", message: str = "", *replicas: ReplicaResult) -> str:
