@@ -60,15 +60,12 @@ class Page(Protocol):
 
     def start(self) -> None:
         """Start to serve the page."""
-        ...
 
     def hold(self) -> None:
         """Go on to show what is known, and no later change: the run is over, and its jobs are taken away."""
-        ...
 
     def stop(self) -> None:
         """Stop serving, and close the client passed to the page."""
-        ...
 
 
 PageMaker = Callable[[Client, Callable[[str], object], Path | None], Page]

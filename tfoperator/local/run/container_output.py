@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -153,47 +153,40 @@ class OutputReader:
         return waiting
 
 
-class RunListener(Protocol):
-    """Receives every change. All calls come from the thread that runs the job; an exception ends the run."""
+class RunListener:
+    """Receives every change, and does nothing. All calls come from the thread that runs the job.
+
+    An exception ends the run.
+    """
+
+    shows_every_line = False
+    """Whether it needs every line that containers write, however long that takes; else lines are skipped."""
+    shows_usage = False
+    """Whether it wants the containers' usage every two seconds; if not, that isn't measured for it."""
 
     def job_changed(self, job: TFJob) -> None:
         """Handle a job that was created or whose status has changed."""
-        ...
 
     def pod_changed(self, pod: Pod) -> None:
         """Handle a pod that was created or whose status has changed."""
-        ...
 
     def pod_gone(self, pod: Pod) -> None:
         """Handle a pod that was removed."""
-        ...
 
     def event(self, event: Event) -> None:
         """Handle a recorded event."""
-        ...
-
-    shows_every_line: bool
-    """Whether it needs every line that containers write, however long that takes; else lines are skipped."""
 
     def logged(self, chunks: Sequence[LogChunk]) -> None:
         """Handle new output of containers."""
-        ...
 
     def stopping(self, outcome: RunOutcome) -> None:
         """Handle the end of the run, or its cause; running containers are being stopped."""
-        ...
 
     def page_link(self, url: str) -> None:
         """Handle a new link to the page, which can be opened once."""
-        ...
-
-    shows_usage: bool
-    """Whether it wants the containers' usage every two seconds; if not, that isn't measured for it."""
 
     def used(self, usage: Usage) -> None:
         """Handle the current usage of the containers."""
-        ...
 
     def tick(self) -> None:
         """Handle the passing of time."""
-        ...

@@ -145,15 +145,12 @@ class ContainerProcess(Protocol):
 
     def terminate(self) -> None:
         """Send SIGTERM to the container."""
-        ...
 
     def kill(self) -> None:
         """Send SIGKILL to all processes of the container."""
-        ...
 
     def stacks(self) -> str:
         """Return the stacks of the threads of its Python processes, or a sentence why there are none; may block."""
-        ...
 
 
 class Runtime(Protocol):
@@ -171,21 +168,18 @@ class Runtime(Protocol):
 
     def start(self) -> None:
         """Acquire the runtime's resources. Called once, before any launch. Raises RuntimeUnavailable."""
-        ...
 
     def prepare(self, pod: LocalPod, container: Container, services: Callable[[], Collection[str]]) -> str:
         """Ensure the requirements for the container's start; return the pod's IP address. Raises NotYet, LaunchError.
 
         `services` returns the names of the services that select the pod.
         """
-        ...
 
     def launch(self, run: ContainerStart, on_exit: OnExit, warn: Callable[[str, str], None]) -> ContainerProcess:
         """Start a container. Raises LaunchError.
 
         `warn(reason, message)` is called for each optional feature that the container asks for and can't have.
         """
-        ...
 
     def beside(self, pod: LocalPod, container: str, command: Sequence[str]) -> Beside:
         """Return how to run a command beside a container. Raises LaunchError, whose message says what to do."""
@@ -195,12 +189,9 @@ class Runtime(Protocol):
 
         Never raises. May block, since it reads files or calls an engine. Only one thread may call it at a time.
         """
-        ...
 
     def release_pod(self, pod: LocalPod) -> None:
         """Release the resources of a pod that has ended."""
-        ...
 
     def stop(self) -> None:
         """Release all resources; running containers are killed. Idempotent."""
-        ...

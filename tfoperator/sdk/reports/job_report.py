@@ -45,11 +45,9 @@ class Logs(Protocol):
 
     def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
         """Return the last lines of a container's run; none if it is unavailable."""
-        ...
 
     def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
         """Return the same for a deleted pod. Raises OSError."""
-        ...
 
 
 class ClusterLogs:

@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TensorBoard, TFJob, TFJobSpec
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import ObjectMeta, Pod
-from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.job_run import JobRun, tensorboard_log_dir
 from tfoperator.local.run.lifecycle import ControlPlaneFailed, JobLifecycle
 from tfoperator.local.run.results import RunOutcome
@@ -22,10 +22,9 @@ from tfoperator.local.runtime.protocol import Mount, real_path
 from tfoperator.local.usage import Usage
 
 
-class Recorder:
+class Recorder(RunListener):
     """A listener that writes down what it is told, and by whom."""
 
-    shows_usage = False
     shows_every_line = True
 
     def __init__(self) -> None:
@@ -60,9 +59,6 @@ class Recorder:
     def used(self, usage: Usage) -> None:
         if usage.containers:
             self._note("used")
-
-    def tick(self) -> None:
-        pass
 
 
 def job(*command: str) -> dict[str, Any]:

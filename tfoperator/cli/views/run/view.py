@@ -11,7 +11,6 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -22,11 +21,8 @@ from tfoperator.cli.views.replica_rows import ReplicaRow, replica_row
 from tfoperator.cli.views.run.folding import Folding
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
-from tfoperator.local.run.container_output import LogChunk
+from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
-
-if TYPE_CHECKING:
-    from tfoperator.local.usage import Usage
 
 _QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJobSucceeded", "TFJobFailed"}
 """Conditions and events of a job that goes as it should, and those that a condition's line says, too."""
@@ -34,11 +30,8 @@ _QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJo
 _ON_THIS_MACHINE = "http://127.0.0.1:"
 
 
-class View(ABC):
-    """A `RunListener` that turns changes into lines; the subclass displays them."""
-
-    shows_usage = False
-    shows_every_line = False
+class View(RunListener, ABC):
+    """Turns changes into lines; the subclass displays them."""
 
     def __init__(self, *, verbose: bool = False) -> None:
         """With `verbose`, show what mostly interests nobody: that pods were created, and each line of TensorFlow's."""
@@ -78,7 +71,7 @@ class View(ABC):
             self._progress[job.metadata.uid] = job.status.progress
             self.progressed(name, before, job.status.progress)
 
-    def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:  # noqa: B027
+    def progressed(self, name: str, before: TrainingProgress | None, now: TrainingProgress) -> None:
         """Show a job's report; do nothing where the table shows it."""
 
     def _say_where_its_tensorboard_is(self, job: TFJob) -> None:
@@ -180,9 +173,6 @@ class View(ABC):
         """Show how to open the page."""
         self.say("tfoperator", f"the page, for one browser: {url}")
 
-    def used(self, usage: Usage) -> None:  # noqa: B027 - most views have nothing to show it in
-        """Do nothing, where nothing is redrawn."""
-
     def tick(self) -> None:
         """Show what is due."""
         self.unfold()
@@ -195,8 +185,8 @@ class View(ABC):
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Show lines, each under its prefix."""
 
-    def close(self) -> None:  # noqa: B027 - most views have taken nothing
-        """Release the terminal."""
+    def close(self) -> None:
+        """Release the terminal; most views have taken nothing."""
 
     def _prefix(self, line: LogChunk) -> str:
         known = self._names.get((line.namespace, line.pod)) or self._guessed(line.pod)

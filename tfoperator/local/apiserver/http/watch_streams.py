@@ -27,7 +27,6 @@ class LineSink(Protocol):
 
     async def write(self, data: bytes) -> None:
         """Send data. Raises ConnectionError when the client is gone."""
-        ...
 
 
 def check_watch_options(options: ListRequest) -> None:
