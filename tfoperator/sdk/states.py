@@ -17,9 +17,9 @@ from tfoperator.api.names import (
     replica_of,
 )
 from tfoperator.api.queues import is_multikueue
-from tfoperator.api.replica_pods import replica_phase
+from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
-from tfoperator.kube.objects import ContainerStatus, Pod
+from tfoperator.kube.objects import ContainerStateWaiting, ContainerStatus, Pod
 
 _BY_PRIORITY = (
     ConditionType.FAILED,
@@ -125,6 +125,24 @@ def was_stopped(pod: Pod) -> bool:
     return bool(by_job) and by_job != STOPPED_WITH_REPLICA
 
 
+def replica_state(pod: Pod) -> str:
+    """Return a pod's state in one word: whether it is stopped, what its containers wait for, else its phase."""
+    phase = replica_phase(pod) or "Pending"
+    if was_stopped(pod) and phase != "Succeeded":
+        return "Stopped" if pod.status.phase == "Failed" else "Stopping"
+    if pod.metadata.deletion_timestamp is not None and phase not in ENDED_PHASES:
+        return "Stopping"
+    waiting = waiting_state(pod)
+    return phase if waiting is None else waiting.reason
+
+
+def waiting_state(pod: Pod) -> ContainerStateWaiting | None:
+    """Return why the pod's first container that does not run waits; None if all others are only being started."""
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    states = (status.state.waiting for status in statuses if status.state is not None)
+    return next((waiting for waiting in states if waiting is not None and waiting.reason not in _STARTING), None)
+
+
 def container_status(pod: Pod, container: str = "") -> ContainerStatus | None:
     """Return the status of the container of that name; without a name `tensorflow`, else the first."""
     statuses = pod.status.container_statuses
@@ -144,10 +162,8 @@ def has_started(status: ContainerStatus | None) -> bool:
 
 def waiting_reason(pod: Pod) -> str:
     """Return why the pod is not running, as far as reported: `ImagePullBackOff: message`; else empty."""
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting if status.state is not None else None
-        if waiting is not None and waiting.reason not in _STARTING:
-            return _reason(waiting.reason, waiting.message)
+    if waiting := waiting_state(pod):
+        return _reason(waiting.reason, waiting.message)
     for condition in pod.status.conditions:
         if condition.type == "PodScheduled" and condition.status == "False":
             return _reason(condition.reason, condition.message)

@@ -7,7 +7,7 @@ import pytest
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube import Pod
-from tfoperator.sdk.states import container_status, has_started, job_state, waiting_reason
+from tfoperator.sdk.states import container_status, has_started, job_state, replica_state, waiting_reason
 
 
 def job(*conditions: tuple[str, str], **metadata: Any) -> TFJob:
@@ -58,6 +58,12 @@ def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None
 )
 def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:
     assert waiting_reason(seen) == reason
+
+
+def test_a_pod_whose_init_container_fails_is_not_called_by_what_waits_for_that() -> None:
+    init = [{"name": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
+    waits = pod({"name": "a", "state": {"waiting": {"reason": "PodInitializing"}}}, initContainerStatuses=init)
+    assert replica_state(waits) == "CrashLoopBackOff"
 
 
 def test_the_container_is_tensorflow_unless_another_is_named() -> None:

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from tfoperator.api.names import ANNOTATION_STOPPED, DEFAULT_CONTAINER_NAME, replica_name
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.kube.objects import ContainerStatus, Pod
 from tfoperator.sdk import PodUsage
-from tfoperator.sdk.states import was_stopped
+from tfoperator.sdk.states import replica_state, waiting_state, was_stopped
 
 if TYPE_CHECKING:
     from tfoperator.local.usage import Usage
@@ -29,15 +28,11 @@ class ReplicaRow(msgspec.Struct, frozen=True):
 
 def replica_row(pod: Pod) -> ReplicaRow:
     """Return a pod as text: its state, and the reason for it."""
-    statuses = pod.status.container_statuses
-    state, detail = replica_phase(pod) or "Pending", ""
-    for status in (*pod.status.init_container_statuses, *statuses):
-        state, detail = _worse(status, state, detail)
-    if was_stopped(pod) and state != "Succeeded":
-        state = "Stopped" if pod.status.phase == "Failed" else "Stopping"
-        detail = pod.metadata.annotations[ANNOTATION_STOPPED]
-    elif pod.metadata.deletion_timestamp is not None and state not in ENDED_PHASES:
-        state, detail = "Stopping", ""
+    statuses, state = pod.status.container_statuses, replica_state(pod)
+    if state in ("Stopped", "Stopping"):
+        detail = pod.metadata.annotations[ANNOTATION_STOPPED] if was_stopped(pod) else ""
+    else:
+        detail = _detail(pod)
     return ReplicaRow(
         name=replica_name(pod),
         state=state,
@@ -47,15 +42,17 @@ def replica_row(pod: Pod) -> ReplicaRow:
     )
 
 
-def _worse(status: ContainerStatus, state: str, detail: str) -> tuple[str, str]:
-    now = status.state
-    if now is not None and now.waiting is not None and now.waiting.reason not in ("", "ContainerCreating"):
-        return now.waiting.reason, now.waiting.message
-    if now is not None and now.terminated is not None and now.terminated.exit_code != 0:
-        return state, _of_container(status, f"exit code {now.terminated.exit_code}")
-    if not detail and status.last_state is not None and status.last_state.terminated is not None:
-        return state, _of_container(status, f"last exit code {status.last_state.terminated.exit_code}")
-    return state, detail
+def _detail(pod: Pod) -> str:
+    if waiting := waiting_state(pod):
+        return waiting.message
+    detail = ""
+    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
+        now, last = status.state, status.last_state
+        if now is not None and now.terminated is not None and now.terminated.exit_code != 0:
+            detail = _of_container(status, f"exit code {now.terminated.exit_code}")
+        elif not detail and last is not None and last.terminated is not None:
+            detail = _of_container(status, f"last exit code {last.terminated.exit_code}")
+    return detail
 
 
 def _of_container(status: ContainerStatus, what: str) -> str:

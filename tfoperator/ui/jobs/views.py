@@ -10,7 +10,6 @@ from urllib.parse import urlsplit
 from tfoperator.api.job_conditions import condition_of, final_condition, has_condition
 from tfoperator.api.names import replica_name, tensorboard_name
 from tfoperator.api.queues import is_multikueue, queue_name
-from tfoperator.api.replica_pods import ENDED_PHASES, replica_phase
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.sdk.queues import JobQueue
@@ -19,10 +18,10 @@ from tfoperator.sdk.states import (
     job_state,
     pod_order,
     ready_text,
+    replica_state,
     restart_count,
     waiting_reason,
     wanted_replicas,
-    was_stopped,
 )
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
@@ -135,7 +134,7 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
         "name": name,
         "pod": pod.metadata.name,
         "uid": pod.metadata.uid,
-        "state": _pod_state(pod),
+        "state": replica_state(pod),
         "ready": bool(statuses) and all(one.ready for one in statuses),
         "restarts": sum(one.restart_count for one in statuses),
         "exitCode": ended.exit_code if ended is not None else None,
@@ -146,19 +145,6 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
         "requests": (resources.requests if resources is not None else None) or {},
         "created": _time(pod.metadata.creation_timestamp),
     }
-
-
-def _pod_state(pod: SeenPod) -> str:
-    phase = replica_phase(pod)
-    if pod.metadata.deletion_timestamp is not None and phase not in ENDED_PHASES:
-        return "Stopping"
-    for status in (*pod.status.init_container_statuses, *pod.status.container_statuses):
-        waiting = status.state.waiting if status.state is not None else None
-        if waiting is not None and waiting.reason not in ("", "ContainerCreating", "PodInitializing"):
-            return waiting.reason
-    if phase == "Failed" and was_stopped(pod):
-        return "Stopped"
-    return phase or "Pending"
 
 
 def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
