@@ -82,7 +82,7 @@ class PodStreams:
 
     async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
         """Send a container's output from now on. Raises StatusError."""
-        container = choose_container(pod.obj, _StreamRequest.parse(request).container)
+        container = choose_container(pod.obj, request.query.get("container", ""))
         reader = _served(self.log_reader, "no node agent serves logs")
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
@@ -93,19 +93,19 @@ class PodStreams:
 
     async def execute(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
         """Run a command beside a container. Raises StatusError."""
-        wanted = _StreamRequest.parse(request)
-        container = choose_container(pod.obj, wanted.container)
-        if not wanted.command:
+        query = request.query
+        container, command = choose_container(pod.obj, query.get("container", "")), query.getall("command", [])
+        if not command:
             raise bad_request("you must specify at least one command for the container")
         run_beside = _served(self.beside, "no node agent runs commands")
         try:
-            beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, wanted.command)
+            beside = run_beside(pod.metadata["namespace"], pod.metadata["name"], container, command)
         except LaunchError as error:
             raise bad_request(str(error)) from None
         socket = await _open_socket(request)
         self._sockets.add(socket)
         try:
-            await execute(socket, beside, stdin=wanted.stdin, tty=wanted.tty)
+            await execute(socket, beside, stdin=query_flag(query, "stdin"), tty=query_flag(query, "tty"))
         finally:
             self._sockets.discard(socket)
         return socket
@@ -115,26 +115,6 @@ def _served(part: T | None, otherwise: str) -> T:
     if part is None:
         raise StatusError(503, "ServiceUnavailable", otherwise)
     return part
-
-
-class _StreamRequest(msgspec.Struct, frozen=True):
-    """A client's request for streams of a pod."""
-
-    container: str
-    command: tuple[str, ...]
-    stdin: bool
-    tty: bool
-
-    @classmethod
-    def parse(cls, request: web.Request) -> _StreamRequest:
-        """Read the query."""
-        query = request.query
-        return cls(
-            query.get("container", ""),
-            tuple(query.getall("command", [])),
-            query_flag(query, "stdin"),
-            query_flag(query, "tty"),
-        )
 
 
 async def _open_socket(request: web.Request) -> web.WebSocketResponse:
