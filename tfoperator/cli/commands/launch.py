@@ -18,7 +18,7 @@ import typer
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
-from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note
 from tfoperator.cli.terminal.stdio import FragileStream
 
@@ -170,8 +170,7 @@ def _run(launcher: BaseComponentLauncher, log: FragileStream) -> int:
     )
 
     def cancel() -> None:
-        # From a thread: a signal handler must not take locks that its own thread may hold.
-        threading.Thread(target=launcher.cancel, name="cancel-launch", daemon=True).start()
+        in_thread(launcher.cancel)()
         in_handler = threading.current_thread() is threading.main_thread()
         if in_handler and isinstance(launcher, InProcessComponentLauncher) and launcher.busy:
             raise KeyboardInterrupt  # in the component's own code, which runs in this thread

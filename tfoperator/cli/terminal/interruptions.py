@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable
 from types import FrameType
+
+
+def in_thread(cancel: Callable[[], object]) -> Callable[[], None]:
+    """Return a function for a signal handler, which must not take locks that its own thread may hold."""
+    return lambda: threading.Thread(target=cancel, name="cancel", daemon=True).start()
 
 
 class Interruptions:

@@ -6,7 +6,6 @@ invalid, 130 and 143 interrupted.
 
 from __future__ import annotations
 
-import threading
 from contextlib import nullcontext
 from enum import StrEnum
 from pathlib import Path
@@ -29,7 +28,7 @@ from tfoperator.cli.commands.pipeline.opening import (
 )
 from tfoperator.cli.page import checked_home, served_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
-from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say
 
 if TYPE_CHECKING:
@@ -198,11 +197,7 @@ def _run(
 ) -> tuple[int, PipelineResult]:
     from tfoperator.pipeline import PipelineCancelled, PipelineFailed
 
-    def cancel() -> None:
-        # From a thread: a signal handler must not take locks that its own thread may hold.
-        threading.Thread(target=runner.cancel, name="cancel-pipeline", daemon=True).start()
-
-    interruptions = Interruptions(cancel)
+    interruptions = Interruptions(in_thread(runner.cancel))
     display.when_lost(interruptions.hang_up)
     with interruptions, display:
         try:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import base64
 import binascii
-import threading
 from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,7 +27,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     patterned,
 )
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
-from tfoperator.cli.terminal.interruptions import Interruptions
+from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note, say
 
 if TYPE_CHECKING:
@@ -76,11 +75,7 @@ def step(
             listener=display,
         )
 
-        def cancel() -> None:
-            # From a thread: a signal handler must not take locks that its own thread may hold.
-            threading.Thread(target=runner.cancel, name="cancel-step", daemon=True).start()
-
-        interruptions = Interruptions(cancel)
+        interruptions = Interruptions(in_thread(runner.cancel))
         display.when_lost(interruptions.hang_up)
         with interruptions, display:
             view = runner.run_step(
