@@ -12,7 +12,6 @@ import msgspec
 
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore
-from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.store.records import ExecutionState, RunRecord, StepOutcome
 
 _NOW = datetime.now(UTC)
@@ -65,9 +64,9 @@ class _Play:
         record = LaunchRecord(name, "f", begun.id, "3f2a", more.get("attempts", 1), container, more.get("uid", ""))
         with WorkDirectory(self.home.step_folder(self.run.id, name)) as work:
             work.save(msgspec.structs.replace(record, state="created", kind=more.get("kind", "kubernetes")))
-        log = StepLog(self.home.step_log(self.run.id, name))
+        log = self.home.log_to(self.run.id, name)
         for line in more.get("log", ()):
-            log.add(line)
+            log(line)
         if state is None:
             return
         self._clock -= _SECONDS[name]

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-import threading
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -40,16 +39,13 @@ class DatabaseHome(Home):
         self._scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
         super().__init__(Path(self._scratch.name))
         self.folder = place.absolute()
-        self._guard = threading.Lock()  # guards _reader
-        self._reader: MetadataStore | None = None
 
     def __str__(self) -> str:
         return self._url
 
     def close(self) -> None:
         """See `Home`."""
-        if self._reader is not None:
-            self._reader.close()
+        super().close()
         self._scratch.cleanup()
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
@@ -58,19 +54,8 @@ class DatabaseHome(Home):
 
     def exists(self) -> bool:
         """See `Home`. Raises StoreError."""
-        return bool(self.changes())
-
-    def reading(self) -> AbstractContextManager[MetadataStore]:
-        """See `Home`. One for all readers, until this is closed."""
-        with self._guard:
-            if self._reader is None:
-                self._reader = self.store(read_only=True)
-            return nullcontext(self._reader)
-
-    def changes(self) -> str:
-        """See `Home`."""
-        with self.reading() as store:
-            return store.database.changes()
+        with self.reading():
+            return True
 
     def wait(self) -> float:
         """See `Home`."""

@@ -25,7 +25,6 @@ from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, ke
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import Lease, RunRecord
-from tfoperator.pipeline.store.sqlite_file import file_changes
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
@@ -36,21 +35,6 @@ ORCHESTRATOR = "orchestrator"
 """The key in a run's `place` for the system that orders its steps (argo, airflow), each in its own process."""
 
 _RUN_ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,98}[A-Za-z0-9])?")
-
-
-class StepLog:
-    """Adds lines to a file, without control characters. Thread-safe."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._lock = threading.Lock()  # guards writes to the file: one line at a time
-
-    def add(self, line: str) -> None:
-        """Add a line. Raises OSError."""
-        with self._lock:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-                stream.write(f"{without_controls(line)}\n")
 
 
 class NoSuchRun(ComponentError):
@@ -106,12 +90,17 @@ class Home:
         self.path = path.absolute()
         self.folder = self.path
         """Where the logs are."""
+        self._opened = ExitStack()  # has the reader
+        self._guard = threading.Lock()  # guards the two below
+        self._reader: MetadataStore | None = None
+        self._identity = 0  # of the file that it reads
 
     def __str__(self) -> str:
         return str(self.path)
 
     def close(self) -> None:
         """Release it."""
+        self._opened.close()
 
     @property
     def database(self) -> Path:
@@ -132,12 +121,25 @@ class Home:
     """Seconds between two checks of an unfinished run."""
 
     def reading(self) -> AbstractContextManager[MetadataStore]:
-        """Return the metadata store, to be read only. Raises StoreError."""
-        return self.store(read_only=True)
+        """Return the metadata store, to be read only: one for all readers, until this is closed. Raises StoreError."""
+        with self._guard:
+            try:
+                identity = self.database.stat().st_ino  # another file may be there by now
+            except OSError:
+                identity = 0
+            if self._reader is None or identity != self._identity:
+                self._reader = None
+                self._opened.close()
+                self._reader = self._opened.enter_context(self.store(read_only=True))
+                self._identity = identity
+            return nullcontext(self._reader)
 
     def changes(self) -> str:
         """Return a text that changes with each write; "" before the first run. Raises StoreError."""
-        return file_changes(self.database)
+        if not self.exists():
+            return ""
+        with self.reading() as store:
+            return f"{self._identity} {store.database.changes()}"
 
     def wait(self) -> float:
         """Wait for a write, where one is notified; return the seconds until the next look. From one thread."""
@@ -175,8 +177,19 @@ class Home:
         return None
 
     def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """Return the receiver of a step's log lines. While the run is locked."""
-        return StepLog(self.step_log(run_id, step)).add
+        """Return the receiver of a step's log lines, which keeps them without control characters.
+
+        Thread-safe; raises OSError. While the run is locked.
+        """
+        path, lock = self.step_log(run_id, step), threading.Lock()  # lines are not interleaved
+
+        def add(line: str) -> None:
+            with lock:
+                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                    stream.write(f"{without_controls(line)}\n")
+
+        return add
 
     def log_lines(self, run_id: str, step: str) -> Iterator[str]:
         """Yield the lines of a step's log. Raises FileNotFoundError if there is none."""

@@ -21,7 +21,6 @@ from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineFailed
-from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.store.records import RunRecord, StepOutcome
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -42,9 +41,9 @@ def shown(browser: Browser, home: Home) -> Iterator[Shown]:
 
 
 def log_of(home: Home, run: str, step: str, text: str) -> None:
-    log = StepLog(home.step_log(run, step))
+    log = home.log_to(run, step)
     for line in text.splitlines():
-        log.add(line)
+        log(line)
 
 
 def says(*lines: str, until: threading.Event | None = None) -> Any:

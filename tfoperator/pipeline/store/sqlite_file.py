@@ -5,9 +5,10 @@ from __future__ import annotations
 import fcntl
 import os
 import random
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,8 @@ class SQLiteFile(Database):
     """A file, shared by the processes of one machine, which a kill leaves readable: SQLite's WAL, `synchronous=FULL`.
 
     Writers wait in turn for a lock beside it. SQLite itself lets a waiting one sleep ever longer, and others pass it.
+    Once the file is there, nothing but SQLite opens it or what SQLite keeps beside it: closing it again would end all
+    locks that SQLite has on it for this process, and writes of others would be lost.
     """
 
     unmade = "it is being made just now: try again"
@@ -35,6 +38,8 @@ class SQLiteFile(Database):
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Make the file if necessary."""
         self._path = path
+        self._lock = threading.Lock()  # guards _watcher, and its use
+        self._watcher: Connection | None = None
         url = URL.create("sqlite", database=str(path))
         engine = create_engine(url, connect_args={"timeout": _BUSY_SECONDS})
 
@@ -54,11 +59,12 @@ class SQLiteFile(Database):
 
     def _prepare(self) -> None:
         try:
-            if self._read_only:
-                self._path.stat()
-            else:
+            if not self._read_only and not self._path.exists():
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                os.close(os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))  # parameters may be secrets
+                with self._turn(), suppress(FileExistsError):
+                    how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+                    os.close(os.open(self._path, how, 0o600))  # parameters may be secrets
+            self._path.stat()
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
         super()._prepare()
@@ -116,25 +122,17 @@ class SQLiteFile(Database):
             os.close(handle)
 
     def changes(self) -> str:
+        """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""
+        with self._in_words(), self._lock:
+            if self._watcher is None:
+                self._watcher = self._engine.connect()
+            connection: Any = self._watcher.connection.driver_connection
+            return str(connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def close(self) -> None:
         """See `Database`."""
-        return file_changes(self._path)
-
-
-def file_changes(path: Path) -> str:
-    """Return a text that changes with each write to a file by any process; "" if there is none. Takes no lock.
-
-    It has the counter in the header of the WAL's index (https://www.sqlite.org/walformat.html). Where nobody has the
-    file open there is no index, and the file's time says it. Raises StoreError.
-    """
-    try:
-        found = path.stat()
-    except FileNotFoundError:
-        return ""
-    except OSError as error:
-        raise StoreError(f"{path}: {error.strerror}") from error
-    try:
-        with Path(f"{path}-shm").open("rb") as index:
-            counter = index.read(48)[8:32].hex()
-    except OSError:
-        counter = ""
-    return f"{found.st_ino} {found.st_mtime_ns} {found.st_size} {counter}"
+        with self._lock:
+            if self._watcher is not None:
+                self._watcher.close()
+                self._watcher = None
+        super().close()

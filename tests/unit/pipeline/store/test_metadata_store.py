@@ -15,11 +15,11 @@ import pytest
 from tests.support.threads import run_at_once
 from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.launcher import Artifact, OwnershipLost
+from tfoperator.pipeline import open_home
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import Lease, Maker, RunRecord, StepOutcome
-from tfoperator.pipeline.store.sqlite_file import file_changes
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -110,9 +110,11 @@ def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataSto
 @pytest.mark.usefixtures("place")
 def test_threads_and_processes_share_the_records(tmp_path: Path) -> None:
     def write(number: int) -> None:
-        with home_of(tmp_path).store() as store:
-            for one in range(5):
+        for one in range(5):  # each opens the records anew, while others have them open
+            home = home_of(tmp_path)
+            with home.store() as store:
                 store.put_run(run(f"{number}-{one}"))
+            home.changes()
 
     children = [multiprocessing.get_context("fork").Process(target=write, args=(10 + n,)) for n in range(2)]
     for child in children:
@@ -158,7 +160,7 @@ def test_a_reader_makes_nothing(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="No such file"):
         MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
     assert not (tmp_path / "other").exists()
-    assert file_changes(tmp_path / "nothing") == ""
+    assert open_home(tmp_path / "nothing").changes() == ""
 
 
 VALUES = {

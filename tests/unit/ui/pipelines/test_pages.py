@@ -20,7 +20,6 @@ from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore, PipelineFailed
-from tfoperator.pipeline.home import StepLog
 from tfoperator.pipeline.store.records import RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -120,10 +119,11 @@ def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> N
     go = threading.Event()
 
     def talk(_: Any, __: Any, exec_properties: Any) -> None:
-        log = StepLog(Path(exec_properties["tmp_path"]).parents[2] / "logs" / "left.log")
-        log.add("half-way")
+        run = Path(exec_properties["tmp_path"]).parents[2]
+        log = Home(run.parents[1]).log_to(run.name, "left")
+        log("half-way")
         go.wait(60)
-        log.add("through")
+        log("through")
 
     ON_THE_WAY["left"] = talk
     with shown(tmp_path, cluster=False) as world, world.visitor.stream("/api/runs") as listed:
