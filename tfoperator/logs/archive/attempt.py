@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePath
 
@@ -12,7 +12,7 @@ import msgspec
 
 from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
 from tfoperator.kube.objects import ContainerStatus, Pod
-from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, is_file_name, path_component
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
 from tfoperator.logs.archive.log_file import SavedLog
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.runs import Run, RunKey, file_of, runs_of_container
@@ -36,43 +36,32 @@ class _SavedRun(msgspec.Struct, frozen=True):
     gone: bool = False
 
 
+@dataclass
 class Attempt:
-    """Fills one new folder. For one thread."""
+    """Fills one new folder. For one thread.
 
-    def __init__(
-        self,
-        fetch: Callable[[Run, Path], SavedLog],
-        timeout: float,
-        now: datetime,
-        place: Place,
-        target: PurePath,
-        pod: Pod,
-        folder: Path,
-        old: ArchivedPod | None,
-        wanted: frozenset[RunKey],
-        have: frozenset[RunKey],
-    ) -> None:
-        """`fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError.
+    `fetch` writes the log of a run to a file, within `timeout` seconds. It raises KubeError and OSError. `target` is
+    the pod's folder in the archive, `folder` the new one, and `old` the record of the first. `kept` are the runs that
+    the archive has completely, and those `wanted` once they are fetched.
+    """
 
-        `target` is the pod's folder in the archive, and `folder` the new one.
-        """
-        self._fetch = fetch
-        self._timeout = timeout
-        self._now = now
-        self._place = place
-        self._target = target
-        self._pod = pod
-        self._folder = folder
-        self._old = old
-        self._wanted = wanted
-        self.kept = have
-        self.problems: list[str] = []
-        self.worth_another = False
-        self.fetched = 0
+    fetch: Callable[[Run, Path], SavedLog]
+    timeout: float
+    now: datetime
+    place: Place
+    target: PurePath
+    pod: Pod
+    folder: Path
+    old: ArchivedPod | None
+    wanted: frozenset[RunKey]
+    kept: frozenset[RunKey]
+    problems: list[str] = field(default_factory=list)
+    worth_another: bool = False
+    fetched: int = 0
 
     def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
         """Save the wanted logs of a container. Raises OSError; refusals of the API server go into `problems`."""
-        runs = runs_of_container(self._pod, status, init=init)
+        runs = runs_of_container(self.pod, status, init=init)
         saved = {run.previous: self._run(run) for run in runs}
         earlier = self._earlier(status.name, runs)
         problem = "; ".join(one.problem for one in saved.values() if one.problem)
@@ -100,41 +89,40 @@ class Attempt:
     def _earlier(self, name: str, runs: Iterable[Run]) -> tuple[ArchivedContainer, ...]:
         """Take over the logs that the archive has of a container's runs before these; kubelets keep the last two."""
         first = min((run.number for run in runs), default=0)
-        known = (one for one in (self._old.containers if self._old is not None else ()) if one.name == name)
+        known = (one for one in (self.old.containers if self.old is not None else ()) if one.name == name)
         found = []
         for run in [run for one in known for run in one.runs if run.restarts < first][-_MAX_EARLIER:]:
-            path = self._folder / f"{path_component(name)}.{run.restarts}.log"
-            if is_file_name(run.log):
-                with suppress(FileNotFoundError):  # removed meanwhile, to make room
-                    log, size = self._place.take(self._target, run.log, path)
-                    found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
+            path = self.folder / f"{path_component(name)}.{run.restarts}.log"
+            log, size = self.place.take(self.target, run.log, path)
+            if log:
+                found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
         return tuple(found)
 
     def _run(self, run: Run) -> _SavedRun:
-        path = self._folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
-        if run.key not in self._wanted:
+        path = self.folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
+        if run.key not in self.wanted:
             return self._kept_before(run, path)
         try:
-            saved = self._fetch(run, path)
+            saved = self.fetch(run, path)
         except KubeError as error:
             return self._not_fetched(run, path, error)
         name = self._stored(run, path)
         self.fetched += saved.size
         self.kept |= {run.key}
-        problem = "" if saved.complete else f"cut off after {self._timeout:.0f} s"
+        problem = "" if saved.complete else f"cut off after {self.timeout:.0f} s"
         if saved.full:
             problem = "the archive has no room for it; others' logs are not removed for a namespace that has more"
         return _SavedRun(name, saved.size, saved.dropped, problem)
 
     def _stored(self, run: Run, path: Path) -> str:
         ended = run.end.finished_at if run.end is not None else None
-        return self._place.store(self._target, path, min(ended or self._now, self._now))
+        return self.place.store(self.target, path, min(ended or self.now, self.now))
 
     def _not_fetched(self, run: Run, path: Path, error: KubeError) -> _SavedRun:
-        gone = _has_gone(error, self._pod)
+        gone = _has_gone(error, self.pod)
         problem = str(error)
         if gone:
-            logger.info("%s has gone, and a log with it: %s", self._pod.metadata.name, error)
+            logger.info("%s has gone, and a log with it: %s", self.pod.metadata.name, error)
             problem = "the pod was gone before the rest could be fetched"
         elif not isinstance(error, BadRequestError):
             self.worth_another = True
@@ -147,15 +135,10 @@ class Attempt:
 
     def _kept_before(self, run: Run, path: Path) -> _SavedRun:
         """Return the archive's log of the run, perhaps from before its end."""
-        name = file_of(self._old, run)
-        if self._old is None or not is_file_name(name):
-            return _SavedRun()
-        try:
-            kept, size = self._place.take(self._target, name, path)
-        except FileNotFoundError:  # removed meanwhile, to make room
-            return _SavedRun()
-        dropped = next((one.dropped for one in self._old.containers if one.log == name), 0)
-        return _SavedRun(kept, size, dropped)
+        name = file_of(self.old, run)
+        kept, size = self.place.take(self.target, name, path)
+        known = self.old.containers if self.old is not None and kept else ()
+        return _SavedRun(kept, size, next((one.dropped for one in known if one.log == name), 0))
 
 
 class PodGone(KubeError):

@@ -92,7 +92,7 @@ class Bucket(Place):
                 return data if tail_lines is None else b"".join(lines[len(lines) - min(tail_lines, len(lines)) :])
             some = 0
 
-    def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
+    def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
         """See `Place`: it stays where it is."""
         del path
         found = self._objects.find(_key(target / name))

@@ -13,7 +13,7 @@ from pathlib import Path, PurePath
 from urllib.parse import unquote, urlsplit
 
 from tfoperator.base.object_store import is_object_url
-from tfoperator.logs.archive.layout import RECORD, ArchivedPod, read_record
+from tfoperator.logs.archive.layout import RECORD, ArchivedPod, is_file_name, read_record
 from tfoperator.logs.archive.log_file import link
 
 logger = logging.getLogger(__name__)
@@ -68,8 +68,15 @@ class Place:
     def take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
         """Have a file of a pod's folder in the next one, too, as `path`; return its name there, and its bytes.
 
-        Raises FileNotFoundError if it was removed, to make room.
+        An empty name and 0 if there is no such file: it may have been removed meanwhile, to make room.
         """
+        try:
+            return self._take(target, name, path) if is_file_name(name) else ("", 0)
+        except FileNotFoundError:
+            return "", 0
+
+    def _take(self, target: PurePath, name: str, path: Path) -> tuple[str, int]:
+        """Do so for a file's name. Raises FileNotFoundError."""
         link(self.root / target / name, path)
         return path.name, path.stat().st_size
 

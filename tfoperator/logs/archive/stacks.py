@@ -6,7 +6,6 @@ The record of the pod's logs stays unchanged: stacks are taken while it runs, an
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path, PurePath
 from typing import Any
@@ -57,10 +56,8 @@ def _carried(
     """Return a container with those of its files that could be taken over; some may be removed by now, to make room."""
     names: dict[str, Any] = {}
     for member in files:
-        name, names[member] = getattr(one, member), ""
-        if is_file_name(name):
-            with suppress(FileNotFoundError):
-                names[member], _ = place.take(target, name, folder / name)
+        name = getattr(one, member)
+        names[member], _ = place.take(target, name, folder / name)
     if "log" in names:
         names["earlier"] = tuple(_carried(place, target, folder, run, ("log",)) for run in one.earlier)
     return msgspec.structs.replace(one, **names)

@@ -96,10 +96,9 @@ class LogArchive:
         self._pod_now = pod_now
         self._logs = PodLogs(client, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
-        self._changed = threading.Condition()  # guards the fields below, and batches; notified when a pod was taken
+        self._lock = threading.Lock()  # guards the fields below, and batches
         self._entries: dict[str, _Entry] = {}  # by pod uid
         self._known: dict[str, _Known] = {}  # by pod uid
-        self._taking: set[str] = set()  # pod uids
         self._running: set[Future[None]] = set()
         self._closed = False
         self._place = place
@@ -118,7 +117,7 @@ class LogArchive:
     def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
         """Return the UIDs of the pods that must wait; the others may be deleted. Does not block."""
         now = self._clock.monotonic()
-        with self._changed:
+        with self._lock:
             return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod, now))
 
     def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
@@ -128,7 +127,7 @@ class LogArchive:
         archive does nothing: it leaves the deletion to the next leader, who archives first.
         """
         now = self._clock.monotonic()
-        with self._changed:
+        with self._lock:
             fresh = [pod for pod in pods if self._is_fresh(pod, now)]
             if self._closed or not fresh:
                 return
@@ -163,7 +162,7 @@ class LogArchive:
 
     def wants(self, pod: Pod) -> bool:
         """Return whether `take` could keep something of the pod. Does not block."""
-        with self._changed:
+        with self._lock:
             return not self._closed and bool(self._to_take(pod))
 
     def take(self, job: ObjectMeta, pod: Pod, *, last: bool) -> bool:
@@ -173,19 +172,12 @@ class LogArchive:
         With `last` it is settled, unless it is the archive that can't be written. A pod whose deletion waits for its
         logs is left to the threads that fetch them.
         """
-        uid = pod.metadata.uid
-        with self._changed:
-            entry = self._entries.get(uid)
-            if self._closed or uid in self._taking or (entry is not None and entry.finished is None):
+        with self._lock:
+            entry = self._entries.get(pod.metadata.uid)
+            if self._closed or (entry is not None and entry.finished is None):
                 return True
-            self._taking.add(uid)
             runs = self._to_take(pod)
-        try:
-            return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
-        finally:
-            with self._changed:
-                self._taking.discard(uid)
-                self._changed.notify_all()
+        return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
 
     def _to_take(self, pod: Pod) -> list[Run]:
         known = self._known.get(pod.metadata.uid, _Known())
@@ -193,7 +185,7 @@ class LogArchive:
 
     def forget(self, pod: Pod) -> None:
         """Forget a deleted pod."""
-        with self._changed:
+        with self._lock:
             self._known.pop(pod.metadata.uid, None)
 
     def close(self, timeout: float = 2.0) -> None:
@@ -201,9 +193,8 @@ class LogArchive:
 
         A thread that waits for a response, perhaps of a lost node, ends when the client is closed.
         """
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify_all()
         self._logs.close()
         self._pool.shutdown(wait=False, cancel_futures=True)
         if not wait(tuple(self._running), timeout).not_done:  # those that were cancelled are not among them
@@ -214,14 +205,9 @@ class LogArchive:
 
     def _run(self, job: ObjectMeta, pod: Pod, entry: _Entry, batch: _Batch) -> None:
         try:
-            with self._changed:
-                # A log that is being fetched is not fetched twice.
-                while pod.metadata.uid in self._taking and not self._closed:
-                    if not self._clock.wait_until(self._changed, entry.deadline):
-                        break
             self._archive(job, pod, runs_of(pod), entry.deadline, last=True)
         finally:
-            with self._changed:
+            with self._lock:
                 entry.finished = self._clock.monotonic()
                 batch.open -= 1
                 over = batch.open == 0
@@ -231,7 +217,7 @@ class LogArchive:
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
         """Return whether that is settled; lost logs are reported."""
         meta = pod.metadata
-        with self._changed:
+        with self._lock:
             known = self._known.get(meta.uid, _Known()).kept
         problem = ""
         try:
@@ -253,7 +239,7 @@ class LogArchive:
 
     def _notice(self, problem: str) -> None:
         """Tell when the archive can't be written any more, and when it can again."""
-        with self._changed:
+        with self._lock:
             changed = self._away != bool(problem) and not self._closed
             self._away = bool(problem)
         if changed and problem:
@@ -264,7 +250,7 @@ class LogArchive:
     def _learn(self, pod: Pod, kept: frozenset[RunKey], tried: frozenset[RunKey], *, told: bool) -> bool:
         """Remember the result; return whether a problem of the pod was told before."""
         uid = pod.metadata.uid
-        with self._changed:
+        with self._lock:
             known = self._known.setdefault(uid, _Known())
             known.kept |= kept
             known.lost |= tried - known.kept
