@@ -227,9 +227,15 @@ def _lock(folder: Path) -> Iterator[int | None]:
 def _own_python(folder: Path) -> dict[str, str]:
     """Make an environment of Python that has all packages of this one; return the variables that choose it."""
     place = folder / "python"
-    needs_pip = find_spec("pip") is None and find_spec("ensurepip") is not None
-    venv.EnvBuilder(symlinks=True, with_pip=needs_pip).create(place)
+    venv.EnvBuilder(symlinks=True).create(place)
     packages = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    if find_spec("pip") is None and (source := find_spec("ensurepip")) is not None and source.origin:
+        # Python brings pip as a wheel, which can be imported as it is; to install it takes seconds.
+        packages += map(str, Path(source.origin).parent.glob("_bundled/pip-*.whl"))
     library = next(place.glob("lib/python*/site-packages"))
     (library / "shared.pth").write_text("".join(f"{path}\n" for path in packages), "utf-8")
+    for name in ("pip", "pip3"):  # the next ones on the PATH install for the launcher
+        command = place / "bin" / name
+        command.write_text('#!/bin/sh\nexec "${0%/*}/python3" -m pip "$@"\n', "utf-8")
+        command.chmod(0o700)
     return {"PATH": f"{place / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}", "VIRTUAL_ENV": str(place)}

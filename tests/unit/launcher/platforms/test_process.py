@@ -38,11 +38,14 @@ def launcher(folder: Path, script: str, lines: list[str], *words: str, **more: A
 
 
 def test_a_command_runs_with_its_variables_its_outputs_and_a_python_of_its_own(tmp_path: Path) -> None:
-    script = 'echo "$HUE"; echo data >"$0"; python3 -c "import sys, msgspec; print(sys.prefix)"; printf end'
+    script = (
+        'echo "$HUE"; echo data >"$0"; python3 -c "import sys, msgspec; print(sys.prefix)"; pip --version; printf end'
+    )
     lines: list[str] = []
     result = launcher(tmp_path, script, lines, "{{ outputs.out.uri }}", HUE="red").launch()
-    assert (Path(result.outputs["out"][0].uri).read_text(), lines[0], lines[2]) == ("data\n", "red", "end")
+    assert (Path(result.outputs["out"][0].uri).read_text(), lines[0], lines[3]) == ("data\n", "red", "end")
     assert lines[1].startswith(str(tmp_path / "work"))
+    assert lines[2].startswith("pip ")
     assert not Path(lines[1]).exists()
 
 
