@@ -24,6 +24,8 @@ import msgspec
 from tfoperator.launcher import ComponentError, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.pipeline.dsl.pipeline import Pipeline
+from tfoperator.pipeline.graph import Graph
+from tfoperator.pipeline.kfp import read_ir
 
 _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 
@@ -33,14 +35,18 @@ Platforms = Mapping[str, Mapping[str, Sequence[PlatformConfig]]]
 class LoadedPipeline(msgspec.Struct, frozen=True):
     """The content of a file, and the parameters that it was called with. `left_out` are the omitted optional ones."""
 
-    pipeline: Pipeline
+    pipeline: Pipeline | Graph
     parameters: dict[str, Any]
     platforms: Platforms
     left_out: tuple[str, ...] = ()
 
-    def platform_configs(self, wanted: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
-        """Return the configs of a platform; without `wanted` those of the only platform. Raises ComponentError."""
+    def platform_configs(self, wanted: str = "", containers: str = "") -> Mapping[str, Sequence[PlatformConfig]]:
+        """Return the configs of a platform; without `wanted` those of the only one, and of IR those of `containers`.
+
+        Raises ComponentError.
+        """
         known = ", ".join(self.platforms)
+        wanted = wanted or (containers if isinstance(self.pipeline, Graph) else "")
         if wanted:
             if wanted not in self.platforms:
                 raise ComponentError(f"there is no platform {wanted!r}; the file has {known or 'none'}")
@@ -53,12 +59,15 @@ class LoadedPipeline(msgspec.Struct, frozen=True):
 def load_pipeline_file(
     path: str, given: Mapping[str, str] | None = None, *, blank_is_left_out: bool = False
 ) -> LoadedPipeline:
-    """Run the file, and create its pipeline with parameters given as text.
+    """Run the file, and create its pipeline with parameters given as text. One of YAML is read: Kubeflow Pipelines' IR.
 
     With `blank_is_left_out` an optional parameter with empty text is left out: for callers that must pass all.
 
     Raises ComponentError, which names the file and, for an error of its code, the line; OSError if it doesn't exist.
     """
+    if Path(path).suffix in (".yaml", ".yml", ".json"):
+        graph, values, platforms = read_ir(path, given or {})
+        return LoadedPipeline(graph, values, platforms)
     module = _import(Path(path))
     make = getattr(module, _FUNCTION, None)
     if not callable(make):

@@ -51,6 +51,10 @@ def render_container(
     `for_kubernetes`: Kubernetes will expand command and arguments. A value reaches the program unchanged, and a
     reference `$(NAME)` is expanded only if all of it is in the template.
     """
+    ready = spec.words(bindings.inputs, bindings.outputs, bindings.exec_properties)
+    if ready is not None:
+        command, args = (tuple([verbatim(word) if for_kubernetes else word for word in side]) for side in ready)
+        return ExecutorContainerSpec(spec.image, command, args)
     problems: list[str] = []
 
     def rendered(field: str, text: str, *, escape: bool) -> str:

@@ -60,6 +60,13 @@ class ExecutorContainerSpec(ExecutorSpec, frozen=True):
             if isinstance(words, str) or not all(isinstance(word, str) for word in words):
                 raise ComponentError(f"{field} is a list of strings, but is {words!r}")
 
+    def words(
+        self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
+    ) -> tuple[list[str], list[str]] | None:
+        """Return command and arguments, if the spec has placeholders of its own and replaces them; else None."""
+        del inputs, outputs, properties
+        return None
+
 
 class Executor(Protocol):
     """A Python class that does a component's work; instantiated without arguments for each execution.

@@ -105,7 +105,7 @@ def graph(
     """Print a picture (SVG) of a pipeline, or of a run with the state of each step."""
     from tfoperator.cli.commands.launch import single_values
 
-    if what.endswith(".py"):
+    if what.endswith((".py", ".yaml", ".yml", ".json")):
         with in_words():
             from tfoperator.pipeline.drawing import draw
             from tfoperator.pipeline.dsl.pipeline import graph_of

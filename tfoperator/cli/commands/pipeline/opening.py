@@ -75,7 +75,9 @@ def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
                 yield home, store
 
 
-FileArgument = Annotated[str, typer.Argument(metavar="FILE", help="A pipeline in Python; see docs/pipelines.md.")]
+FileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", help="A pipeline in Python, or Kubeflow Pipelines' IR; see docs/pipelines.md.")
+]
 ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")]
 
 

@@ -85,7 +85,7 @@ def run(
         display = RunDisplay(logs_to_stdout=output is ReportFormat.TEXT)
         runner = PipelineRunner(
             [*map(named_launcher, own or ()), *launchers[containers.value]],
-            loaded.platform_configs(launching.platform),
+            loaded.platform_configs(launching.platform, containers.value),
             home=home,
             parallel=parallel,
             context=launching.context(cluster),

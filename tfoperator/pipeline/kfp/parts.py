@@ -1,0 +1,162 @@
+"""What the reading of tasks needs: what they put out, the order of them, constants with placeholders."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from graphlib import CycleError, TopologicalSorter
+from typing import Any
+
+import msgspec
+
+from tfoperator.launcher import Artifact, ComponentError
+from tfoperator.pipeline.graph import FromOutside, Loop, Source
+from tfoperator.pipeline.kfp.container import PLACEHOLDER
+from tfoperator.pipeline.kfp.spec import Json
+from tfoperator.pipeline.values import Value
+
+_TYPES = {
+    "NUMBER_INTEGER": ("Integer", 0),
+    "NUMBER_DOUBLE": ("Float", 0.0),
+    "STRING": ("String", ""),
+    "BOOLEAN": ("Boolean", False),
+    "LIST": ("JsonValue", []),
+    "STRUCT": ("JsonValue", {}),
+    "TASK_FINAL_STATUS": ("JsonValue", {}),
+}
+"""Of each type of parameters our type of values, and an example."""
+_INPUT = re.compile(r"\.inputs\.parameters\['([^']+)'\]")
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What the tasks of one DAG see, and are in."""
+
+    name: str = ""
+    parameters: Mapping[str, Any] = {}
+    artifacts: Mapping[str, Source] = {}
+    when: tuple[Any, ...] = ()
+    loops: tuple[Loop, ...] = ()
+    behind: tuple[str, ...] = ()
+    always: bool = False
+    depth: int = 0
+
+
+class Made(msgspec.Struct, frozen=True):
+    """A task: the steps that it became, and what it puts out."""
+
+    steps: tuple[str, ...]
+    parameters: Mapping[str, Any] = {}
+    artifacts: Mapping[str, Source] = {}
+
+
+def imported(where: str, importer: Json, scope: Scope) -> Made:
+    """Return what an importer does: an artifact that is there already, as from outside of the pipeline."""
+    uri, metadata = importer.get("artifactUri", {}), importer.get("metadata", {})
+    if "{{$" in str(metadata):
+        raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
+    name = uri.get("runtimeParameter")
+    place = uri.get("constant") if name is None else finder(where, scope.parameters)(name)
+    fixed = not isinstance(place, Value)
+    kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
+    source = FromOutside(kind, (Artifact(str(place) if fixed else "", metadata),), None if fixed else place)
+    return Made((), {}, {"artifact": source})
+
+
+def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
+    """Return tasks in an order in which each comes after those that it names."""
+    before: dict[str, set[str]] = {}
+    for name, task in tasks.items():
+        before[name] = set(task.get("dependentTasks", ()))
+        for one in (
+            *task.get("inputs", {}).get("parameters", {}).values(),
+            *task.get("inputs", {}).get("artifacts", {}).values(),
+        ):
+            for source in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
+                before[name] |= {one[source].get("producerTask", "")} if source in one else set()
+        if unknown := sorted(before[name] - tasks.keys()):
+            raise ComponentError(f"{scope or 'root'}.{name}: there is no task {unknown[0]!r}")
+    try:
+        return list(TopologicalSorter({name: sorted(others) for name, others in before.items()}).static_order())
+    except CycleError as error:
+        raise ComponentError(f"{scope or 'root'}: tasks wait for each other: {' <- '.join(error.args[1])}") from None
+
+
+def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> Any:
+    """Return what a task, or one of a DAG, puts out."""
+    key = source.get("outputParameterKey" if side == "parameters" else "outputArtifactKey", "")
+    producer = source.get("producerTask", source.get("producerSubtask", ""))
+    outputs: Mapping[str, Any] = getattr(made.get(str(producer)), side, {})
+    return finder(f"{where}: what {producer} puts out", outputs)(key)
+
+
+def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
+    """Return what a DAG puts out: the output of one of its tasks, or the first of several that is not left out."""
+    selectors = chosen.get("valueFromOneof", {}).get("parameterSelectors", chosen.get("artifactSelectors", ()))
+    side = "artifacts" if "artifactSelectors" in chosen else "parameters"
+    if "valueFromParameter" in chosen:
+        selectors = [chosen["valueFromParameter"]]
+    found = [output_of(where, one, made, side) for one in selectors]
+    return found[0] if len(found) == 1 else Value("first", tuple([as_value(where, one) for one in found]))
+
+
+def as_value(where: str, source: Any) -> Any:
+    """Return the output of a step. Raises ComponentError for what an importer has."""
+    if isinstance(source, FromOutside):
+        raise ComponentError(f"{where}: what an importer has can't be chosen from, and is no list, here")
+    return source
+
+
+def finder(where: str, known: Mapping[str, Any]) -> Callable[[str], Any]:
+    """Return a function that finds a member by name, or raises ComponentError."""
+
+    def find(name: str) -> Any:
+        if name not in known:
+            raise ComponentError(f"{where}: there is no {name!r}")
+        return known[name]
+
+    return find
+
+
+def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
+    """Return the inputs or outputs of a component, its parameters or artifacts."""
+    found: dict[str, Json] = component.get(f"{side}Definitions", {}).get(kind, {})
+    return found
+
+
+def type_of(where: str, one: Json) -> tuple[str, Any]:
+    """Return our type of values for a parameter, and an example."""
+    if (kind := one.get("parameterType", "STRING")) not in _TYPES:
+        raise ComponentError(f"{where}.parameterType: there is no {kind} here")
+    return _TYPES[kind]
+
+
+def typed(one: Json, value: Any) -> Any:
+    """Return a value as its type has it: numbers of the IR are floating-point ones."""
+    whole = one.get("parameterType") == "NUMBER_INTEGER" and isinstance(value, float) and value.is_integer()
+    return int(value) if whole else value
+
+
+def with_inputs(where: str, value: Any, known: Mapping[str, Any]) -> Any:
+    """Return a constant with the parameters that it names, in one pass."""
+    if not isinstance(value, str):
+        if "{{$" in str(value):
+            raise ComponentError(f"{where}: a placeholder in a list or structure can't be replaced here")
+        return value
+    parts: list[Any] = []
+    at = 0
+    for match in PLACEHOLDER.finditer(value):
+        if re.match(r"\.(pipeline_|workspace)", match["path"]):
+            raise ComponentError(f"{where}: {match[0]} is not known here")
+        if (name := _INPUT.fullmatch(match["path"])) is not None:
+            parts += [value[at : match.start()], finder(where, known)(name[1])]
+            at = match.end()
+    parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
+    return parts[0] if len(parts) == 1 else Value("text", tuple(parts))
+
+
+def items_of(where: str, text: str) -> Any:
+    """Return the items of a loop, which the IR has as text."""
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise ComponentError(f"{where}.parameterIterator.items.raw: {error}") from None

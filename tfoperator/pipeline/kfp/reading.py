@@ -1,0 +1,271 @@
+"""One graph of the nested ones of an IR: tasks become steps, with the conditions and loops of all that they are in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from tfoperator.base.yamldata import MAX_BYTES, YamlError, read_documents
+from tfoperator.launcher import Component, ComponentError, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.component_file import parameter_values
+from tfoperator.pipeline.graph import Graph, Loop, Source, Step, in_order
+from tfoperator.pipeline.kfp.conditions import read_condition
+from tfoperator.pipeline.kfp.container import IRContainerSpec
+from tfoperator.pipeline.kfp.parts import (
+    Made,
+    Scope,
+    as_value,
+    chosen_output,
+    definitions_of,
+    finder,
+    imported,
+    in_turn,
+    items_of,
+    output_of,
+    type_of,
+    typed,
+    with_inputs,
+)
+from tfoperator.pipeline.kfp.platforms import configs_of, retry_of
+from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, Json, check
+from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, Value
+
+_MAX_DEPTH = 30
+_MAX_TASKS = 2000
+_MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
+_STRATEGIES = ("ALL_UPSTREAM_TASKS_SUCCEEDED", "ALL_UPSTREAM_TASKS_COMPLETED")
+
+Configs = dict[str, dict[str, list[PlatformConfig]]]
+"""By platform, and then by step."""
+
+
+def read_ir(path: str, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
+    """Return the pipeline of a file, its parameters, and its platform configs by platform and step.
+
+    Raises ComponentError, which names the part of the file; OSError.
+    """
+    with Path(path).open("rb") as stream:
+        data = stream.read(MAX_BYTES + 1)
+    try:
+        documents = [one.value for one in read_documents(data, path)]
+        if not documents or len(documents) > 2:
+            raise ComponentError("a pipeline has a document, and a second one for what is of a platform")
+        return _Reading(documents[0], documents[1] if len(documents) > 1 else {}).read(given)
+    except YamlError as error:
+        raise ComponentError(str(error)) from None
+    except ComponentError as error:
+        raise ComponentError(f"{path}: {error}") from error
+
+
+class _Reading:
+    def __init__(self, pipeline: Any, platforms: Any) -> None:
+        check("pipeline", pipeline, PIPELINE)
+        check("platform spec", platforms, PLATFORMS)
+        self._pipeline: Json = pipeline
+        ours = platforms.get("platforms", {}).get("tfoperator", {})
+        self._platforms: Json = ours.get("deploymentSpec", {}).get("executors", {})
+        self._executors: Json = pipeline.get("deploymentSpec", {}).get("executors", {})
+        self._steps: list[Step] = []
+        self._tasks = 0
+        self._configs: Configs = {"docker": {}, "process": {}, "kubernetes": {}}
+
+    def read(self, given: Mapping[str, str]) -> tuple[Graph, Json, Configs]:
+        name, root = self._pipeline.get("pipelineInfo", {}).get("name", ""), self._pipeline.get("root", {})
+        Component(name, ExecutorSpec())  # names follow the same rules as those of components
+        wanted, problems = definitions_of(root, "input", "parameters"), list[str]()
+        examples = {key: type_of(f"root: {key}", one)[1] for key, one in wanted.items()}
+        values = parameter_values(examples, given, problems)
+        for key, one in wanted.items():
+            if key not in given:
+                values[key] = typed(one, one.get("defaultValue"))
+                if values[key] is None and not one.get("isOptional"):
+                    problems.append(f"parameter {key!r} is missing: --param {key}=VALUE")
+        if definitions_of(root, "input", "artifacts"):
+            problems.append("root.inputDefinitions.artifacts: artifacts can't be given to a pipeline")
+        if "dag" not in root:
+            problems.append("root.dag is missing")
+        if problems:
+            raise ComponentError("\n".join(["its parameters are wrong:", *problems]))
+        self._dag(root, Scope(parameters=values))
+        place = self._pipeline.get("defaultPipelineRoot") or f"{name}-root"
+        graph = Graph(name, place.rstrip("/"), in_order(name, self._steps), enable_cache=True)
+        if "://" in place.removeprefix("file://"):
+            raise ComponentError(
+                f"defaultPipelineRoot {place}: these components read and write files; give a directory"
+            )
+        return graph, values, self._configs
+
+    def _dag(self, component: Json, scope: Scope) -> dict[str, Made]:
+        if scope.depth > _MAX_DEPTH:
+            raise ComponentError(f"{scope.name[:200]}: DAGs are nested more than {_MAX_DEPTH} deep")
+        made: dict[str, Made] = {}
+        tasks = component["dag"].get("tasks", {})
+        for name in in_turn(scope.name, tasks):
+            made[name] = self._task(name, tasks[name], scope, made)
+        return made
+
+    def _task(self, name: str, task: Json, scope: Scope, made: Mapping[str, Made]) -> Made:
+        where = f"{scope.name}{'.' * bool(scope.name)}{name}"
+        if "." in name:
+            raise ComponentError(f"{where}: a task's name has no dot: steps are called by the tasks that they are in")
+        self._tasks += 1
+        if self._tasks > _MAX_TASKS:
+            raise ComponentError(f"{where[:200]}: there are more than {_MAX_TASKS} tasks")
+        component = self._component(where, task)
+        trigger, iterator = task.get("triggerPolicy", {}), task.get("parameterIterator")
+        if trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED") not in _STRATEGIES:
+            raise ComponentError(f"{where}.triggerPolicy.strategy: {trigger['strategy']} is not known")
+        always = trigger.get("strategy") == _STRATEGIES[1]
+        behind = [one for other in task.get("dependentTasks", ()) for one in made[other].steps]
+        parameters = self._parameters(where, task, component, scope, made)
+        loops = scope.loops
+        if iterator is not None:
+            items = iterator.get("items", {})
+            raw = items.get("raw")
+            plain = items_of(where, raw) if raw else parameters.get(items.get("inputParameter", ""))
+            if plain is None:
+                raise ComponentError(f"{where}.parameterIterator.items: there are none")
+            loop = Loop(where, plain, task.get("iteratorPolicy", {}).get("parallelismLimit", 0))
+            loops = (*loops, loop)
+            parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
+        condition = trigger.get("condition")
+        when = (*scope.when, read_condition(condition, finder(where, parameters))) if condition else scope.when
+        inner = Scope(
+            where,
+            parameters,
+            self._artifacts(where, task, scope, made),
+            when,
+            loops,
+            (*scope.behind, *behind),
+            always or scope.always,
+            scope.depth + 1,
+        )
+        if "dag" in component:
+            found = self._dag(component, inner)
+            outputs = component["dag"].get("outputs", {})
+            result = Made(
+                tuple([one for each in found.values() for one in each.steps]),
+                {key: chosen_output(where, one, found) for key, one in outputs.get("parameters", {}).items()},
+                {key: chosen_output(where, one, found) for key, one in outputs.get("artifacts", {}).items()},
+            )
+        else:
+            result = self._executed(task, component, inner)
+        if iterator is None:
+            return result
+        # Seen from outside, an output of a loop is a list.
+        parameters, artifacts = (
+            {key: Value(COLLECT, (len(scope.loops), loops[-1], as_value(where, one))) for key, one in side.items()}
+            for side in (result.parameters, result.artifacts)
+        )
+        return Made(result.steps, parameters, artifacts)
+
+    def _executed(self, task: Json, component: Json, scope: Scope) -> Made:
+        where, label = scope.name, component.get("executorLabel", "")
+        if label not in self._executors:
+            raise ComponentError(f"{where}: there is no executor {label!r}")
+        executor = self._executors[label]
+        if "importer" in executor:
+            return imported(where, executor["importer"], scope)
+        if "container" not in executor:
+            raise ComponentError(f"executors.{label}: it has no container")
+        values = {key: type_of(where, one)[0] for key, one in definitions_of(component, "output", "parameters").items()}
+        sides = (definitions_of(component, "input", "artifacts"), definitions_of(component, "output", "artifacts"))
+        kinds = {key: one.get("artifactType", {}) for side in sides for key, one in side.items()}
+        container = executor["container"]
+        spec = IRContainerSpec(
+            container.get("image", ""),
+            tuple(container.get("command", ())),
+            tuple(container.get("args", ())),
+            task=where,
+            parameters=tuple(definitions_of(component, "input", "parameters")),
+            artifacts=kinds,
+            values=tuple(values),
+        )
+        outputs = {key: kinds[key].get("schemaTitle", "system.Artifact") for key in sides[1]} | values
+        for key in (*outputs, *sides[0]):
+            if not re.fullmatch(r"[\w.-]*\w", key):
+                raise ComponentError(f"{where}: {key!r} can't be the name of an input or output: it names files")
+        step = Step(
+            where,
+            label.removeprefix("exec-") or where,
+            spec,
+            dict(scope.artifacts),
+            outputs,
+            {key: one for key, one in scope.parameters.items() if one is not None},
+            scope.when,
+            scope.loops,
+            scope.behind,
+            scope.always,
+            retry_of(where, task.get("retryPolicy")),
+            task.get("cachingOptions", {}).get("enableCache", False),
+        )
+        Component(where, spec, exec_properties=dict(step.exec_properties))  # checks it
+        self._steps.append(step)
+        for platform, config in configs_of(label, container, self._platforms.get(label, {})).items():
+            self._configs[platform][where] = [config]
+        parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
+        return Made((where,), parameters, artifacts)
+
+    def _component(self, where: str, task: Json) -> Json:
+        name = task.get("componentRef", {}).get("name", "")
+        known: Json = self._pipeline.get("components", {})
+        if name not in known:
+            raise ComponentError(f"{where}: there is no component {name!r}")
+        component: Json = known[name]
+        return component
+
+    def _parameters(
+        self, where: str, task: Json, component: Json, scope: Scope, made: Mapping[str, Made]
+    ) -> dict[str, Any]:
+        definitions = definitions_of(component, "input", "parameters")
+        given = task.get("inputs", {}).get("parameters", {})
+        found: dict[str, Any] = {}
+        for key, one in definitions.items():
+            default, value = typed(one, one.get("defaultValue")), None
+            if key in given:
+                value = self._parameter(f"{where}: {key}", given[key], scope, made)
+                if isinstance(value, Value) and (default is not None or one.get("isOptional")):
+                    value = Value("first", (value, default))
+            value = default if value is None else value
+            found[key] = typed(one, value)
+            if (
+                value is None
+                and not one.get("isOptional")
+                and key != task.get("parameterIterator", {}).get("itemInput")
+            ):
+                raise ComponentError(f"{where}: its parameter {key!r} is missing")
+        for key in given.keys() - definitions.keys():  # of texts with placeholders
+            found[key] = self._parameter(f"{where}: {key}", given[key], scope, made)
+        for key, one in given.items():
+            if "runtimeValue" in one:
+                found[key] = with_inputs(f"{where}: {key}", found[key], found)
+        return {key: value for key, value in found.items() if key in definitions}
+
+    def _parameter(self, where: str, given: Json, scope: Scope, made: Mapping[str, Made]) -> Any:
+        if (source := given.get("taskOutputParameter")) is not None:
+            value = output_of(where, source, made, "parameters")
+        elif (source := given.get("taskFinalStatus")) is not None:
+            value = Value(STATUS, made[source["producerTask"]].steps)
+        elif (name := given.get("componentInputParameter")) is not None:
+            value = finder(where, scope.parameters)(name)
+        else:
+            value = given.get("runtimeValue", {}).get("constant")
+        selector = given.get("parameterExpressionSelector")
+        if selector is None:
+            return value
+        if (match := _MEMBER.fullmatch(selector)) is None:
+            raise ComponentError(f"{where}.parameterExpressionSelector: {selector[:100]!r} can't be computed here")
+        for key in re.findall(r'\["([^"\]]+)"\]', match[1]):
+            value = Value("get", (value, key))
+        return value
+
+    def _artifacts(self, where: str, task: Json, scope: Scope, made: Mapping[str, Made]) -> dict[str, Source]:
+        found: dict[str, Source] = {}
+        for key, given in task.get("inputs", {}).get("artifacts", {}).items():
+            if (source := given.get("taskOutputArtifact")) is not None:
+                found[key] = output_of(where, source, made, "artifacts")
+            elif (one := scope.artifacts.get(given.get("componentInputArtifact", ""))) is not None:
+                found[key] = one
+        return found

@@ -1,0 +1,111 @@
+"""The fields of the IR that have a meaning here. Any other is an error, which names it and where it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tfoperator.launcher import ComponentError
+
+Json = dict[str, Any]
+
+_EACH = "*"
+"""In place of the names of members: each has this form."""
+_NAMED = {"name": str, "displayName": str, "description": str}
+_TYPE = {"schemaTitle": str, "schemaVersion": str, "instanceSchema": str}
+_PARAMETER = {
+    "parameterType": str,
+    "defaultValue": object,
+    "isOptional": bool,
+    "description": str,
+    "literals": [object],
+}
+_ARTIFACT = {"artifactType": _TYPE, "isArtifactList": bool, "isOptional": bool, "description": str, "metadata": dict}
+_INTERFACE = {"parameters": {_EACH: _PARAMETER}, "artifacts": {_EACH: _ARTIFACT}}
+_CONSTANT = {"constant": object, "runtimeParameter": str}
+_FROM_TASK = {"producerTask": str, "outputParameterKey": str, "outputArtifactKey": str}
+_GIVEN = {
+    "taskOutputParameter": _FROM_TASK,
+    "taskOutputArtifact": _FROM_TASK,
+    "taskFinalStatus": {"producerTask": str},
+    "componentInputParameter": str,
+    "componentInputArtifact": str,
+    "runtimeValue": {"constant": object},
+    "parameterExpressionSelector": str,
+}
+_TASK = {
+    "componentRef": _NAMED,
+    "taskInfo": _NAMED,
+    "inputs": {"parameters": {_EACH: _GIVEN}, "artifacts": {_EACH: _GIVEN}},
+    "dependentTasks": [str],
+    "cachingOptions": {"enableCache": bool},
+    "triggerPolicy": {"condition": str, "strategy": str},
+    "retryPolicy": {
+        "maxRetryCount": int,
+        "backoffDuration": str,
+        "backoffFactor": float,
+        "backoffMaxDuration": str,
+    },
+    "parameterIterator": {"itemInput": str, "items": {"raw": str, "inputParameter": str}},
+    "iteratorPolicy": {"parallelismLimit": int},
+}
+_SELECTOR = {"producerSubtask": str, "outputParameterKey": str, "outputArtifactKey": str}
+_CHOSEN = {
+    "valueFromParameter": _SELECTOR,
+    "valueFromOneof": {"parameterSelectors": [_SELECTOR]},
+    "artifactSelectors": [_SELECTOR],
+}
+_COMPONENT = {
+    "inputDefinitions": _INTERFACE,
+    "outputDefinitions": _INTERFACE,
+    "dag": {"tasks": {_EACH: _TASK}, "outputs": {"parameters": {_EACH: _CHOSEN}, "artifacts": {_EACH: _CHOSEN}}},
+    "executorLabel": str,
+}
+_ACCELERATOR = {"type": str, "count": str, "resourceType": str, "resourceCount": str}
+_RESOURCES = {
+    **dict.fromkeys(("cpuLimit", "cpuRequest", "memoryLimit", "memoryRequest"), float),
+    **dict.fromkeys((f"resource{what}{bound}" for what in ("Cpu", "Memory") for bound in ("Limit", "Request")), str),
+    "accelerator": _ACCELERATOR,
+}
+_EXECUTOR = {
+    "container": {
+        "image": str,
+        "command": [str],
+        "args": [str],
+        "env": [{"name": str, "value": str}],
+        "resources": _RESOURCES,
+    },
+    "importer": {"artifactUri": _CONSTANT, "typeSchema": _TYPE, "metadata": dict, "reimport": bool},
+}
+PIPELINE = {
+    "pipelineInfo": _NAMED,
+    "root": _COMPONENT,
+    "components": {_EACH: _COMPONENT},
+    "deploymentSpec": {"executors": {_EACH: _EXECUTOR}},
+    "schemaVersion": str,
+    "sdkVersion": str,
+    "defaultPipelineRoot": str,
+}
+PLATFORMS = {"platforms": {"tfoperator": {"deploymentSpec": {"executors": {_EACH: dict}}}}}
+"""The second document. Of our own platform it has, by executor, what component.yaml has as `platforms`."""
+
+
+def check(where: str, value: Any, form: Any) -> None:
+    """Raise ComponentError for a value of another form: a type, a list of one form, or members with theirs."""
+    if isinstance(form, dict):
+        _of(where, value, dict)
+        for name, member in value.items():
+            if (known := form.get(name, form.get(_EACH))) is None:
+                raise ComponentError(f"{where}.{name}: pipelines here have no such thing; {member!r:.60}")
+            check(f"{where}.{name}", member, known)
+    elif isinstance(form, list):
+        _of(where, value, list)
+        for number, member in enumerate(value):
+            check(f"{where}[{number}]", member, form[0])
+    else:
+        _of(where, value, form)
+
+
+def _of(where: str, value: Any, kind: type[Any]) -> None:
+    wanted = (int, float) if kind is float else kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind in (int, float)):
+        raise ComponentError(f"{where}: {value!r:.60} is no {kind.__name__}")
