@@ -80,7 +80,7 @@ class PipelinePages:
         """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("an artifact's id is a number")
-        return artifact_detail(read_artifact(self._home, int(number)))
+        return artifact_detail(*read_artifact(self._home, int(number)))
 
     async def _parts(self, run_id: str, put: Put) -> None:
         """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 
 import msgspec
 
@@ -24,40 +24,27 @@ class PipelineRunFacts(msgspec.Struct, frozen=True):
     makers: Mapping[int, Maker] = {}
 
 
-class ArtifactFacts(msgspec.Struct, frozen=True):
-    """An artifact, its sources, and the artifacts made from it."""
-
-    origin: Lineage
-    use: Lineage
-
-
 def read_run(home: Home, run_id: str) -> PipelineRunFacts:
     """Read a run. Raises NotThere, CannotRead."""
     with _opened(home) as store:
-        try:
-            run = store.run(run_id)
-            if run is None:
-                raise NotThere(f"there is no run {run_id}")
-            executions = store.executions(run_id)
-            numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
-            makers = store.makers(sorted(numbers))
-            known = {step: home.known_launch(store, run, step) for step in run.steps}
-        except StoreError as error:
-            raise CannotRead(str(error)) from error
+        run = store.run(run_id)
+        if run is None:
+            raise NotThere(f"there is no run {run_id}")
+        executions = store.executions(run_id)
+        numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
+        makers = store.makers(sorted(numbers))
+        known = {step: home.known_launch(store, run, step) for step in run.steps}
     launches = {step: launch for step, launch in known.items() if launch is not None}
     return PipelineRunFacts(home.seen(run), executions, launches, makers)
 
 
-def read_artifact(home: Home, number: int) -> ArtifactFacts:
-    """Read an artifact. Raises NotThere, CannotRead."""
+def read_artifact(home: Home, number: int) -> tuple[Lineage, Lineage]:
+    """Read an artifact: its sources, and the artifacts made from it. Raises NotThere, CannotRead."""
     with _opened(home) as store:
-        try:
-            found = next((one for one in store.artifacts(str(number)) if one.id == number), None)
-            if found is None:
-                raise NotThere(f"there is no artifact {number}")
-            return ArtifactFacts(lineage_of(store, found), lineage_of(store, found, downstream=True))
-        except StoreError as error:
-            raise CannotRead(str(error)) from error
+        found = next((one for one in store.artifacts(str(number)) if one.id == number), None)
+        if found is None:
+            raise NotThere(f"there is no artifact {number}")
+        return lineage_of(store, found), lineage_of(store, found, downstream=True)
 
 
 def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> StepLogTail:
@@ -67,11 +54,13 @@ def log_tail(home: Home, run: RunRecord, step: str, tail_lines: int) -> StepLogT
     return StepLogTail(home.step_log(run.id, step), tail_lines=tail_lines)
 
 
-def _opened(home: Home) -> AbstractContextManager[MetadataStore]:
+@contextmanager
+def _opened(home: Home) -> Iterator[MetadataStore]:
     try:
         if not home.exists():
             raise NotThere("no pipeline was run here yet")
-        return home.reading()
+        with home.reading() as store:
+            yield store
     except StoreError as error:
         raise CannotRead(str(error)) from error
 

@@ -13,7 +13,7 @@ from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
-from tfoperator.ui.pipelines.reading import ArtifactFacts, PipelineRunFacts
+from tfoperator.ui.pipelines.reading import PipelineRunFacts
 
 MAX_TEXT = 4000
 """Maximum characters of a message or a value."""
@@ -71,13 +71,9 @@ def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]
     ]
 
 
-def artifact_detail(facts: ArtifactFacts) -> dict[str, Any]:
+def artifact_detail(origin: Lineage, use: Lineage) -> dict[str, Any]:
     """Return an artifact with its lineage in both directions."""
-    return {
-        "artifact": _artifact(facts.origin.artifact, {}),
-        "origin": _lineage(facts.origin),
-        "use": _lineage(facts.use),
-    }
+    return {"artifact": _artifact(origin.artifact, {}), "origin": _lineage(origin), "use": _lineage(use)}
 
 
 def _now(states: Mapping[str, str]) -> str:
