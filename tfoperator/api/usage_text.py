@@ -11,7 +11,10 @@ _GIB = 2.0**30
 
 
 def usage_text(usage: JobUsage, now: datetime) -> str:
-    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first, empty if no time was spent."""
+    """Return `87% trained: training 2m54s, starting 20s, queued 6s, as reports tell`; the longest first.
+
+    Empty if no time was spent.
+    """
     seconds, percent = usage.until(now), usage.goodput_at(now)
     if percent is None:
         return ""
