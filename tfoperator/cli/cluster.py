@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-if TYPE_CHECKING:
-    from tfoperator.kube.client import Client
-    from tfoperator.sdk import TFJobClient
+from tfoperator.kube.client import Client
+from tfoperator.sdk import TFJobClient
 
 _PANEL = "Cluster"
 
@@ -38,9 +37,6 @@ class ClusterOptions(msgspec.Struct, frozen=True):
 
     def connect(self, archive_dir: str | None = None) -> TFJobClient:
         """Return a client of jobs; use it as a context manager. Raises ConfigError."""
-        # Imported here since other commands need no cluster.
-        from tfoperator.sdk import TFJobClient
-
         return TFJobClient(self.kubeconfig, self.context, self.namespace, archive_dir=archive_dir)
 
     def api(self) -> Client:

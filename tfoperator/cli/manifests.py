@@ -13,6 +13,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.validation import MANAGED_BY_OPERATOR
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
+from tfoperator.kube.resources import NAMESPACES
 
 
 def is_tfjob(obj: dict[str, Any]) -> bool:
@@ -126,7 +127,6 @@ def check_runnable(manifests: Sequence[Manifest], namespace: str = "default") ->
 
 def _wrong_places(manifests: Sequence[Manifest], namespace: str) -> Iterator[str]:
     """Return objects with the name of another one of their kind, or in an invalid namespace."""
-    from tfoperator.kube.resources import NAMESPACES
     from tfoperator.local.manifest_resources import resource_of
 
     first: dict[tuple[str, str, str], Manifest] = {}

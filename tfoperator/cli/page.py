@@ -8,12 +8,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfoperator.api.names import EMBEDDED_VERSION
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import note, say
+from tfoperator.kube import KubeError
+from tfoperator.kube.client import Client
 
 if TYPE_CHECKING:
-    from tfoperator.kube.client import Client
     from tfoperator.ui import UiServer
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
@@ -82,9 +84,6 @@ class LastingPage:
 
 def is_local(client: Client) -> bool:
     """Return whether the client's server is the control plane of this machine, by its version."""
-    from tfoperator.api.names import EMBEDDED_VERSION
-    from tfoperator.kube import KubeError
-
     try:
         return EMBEDDED_VERSION in client.get_raw("/version").decode("utf-8", "replace")
     except KubeError:

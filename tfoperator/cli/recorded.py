@@ -18,10 +18,10 @@ from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.run_directory import LOG, RESULT, RUNS
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.views.runs import KeptRun
+from tfoperator.sdk import TFJobClient
 
 if TYPE_CHECKING:
     from tfoperator.local.run.records import RecordedRun
-    from tfoperator.sdk import TFJobClient
 
 _MAX_RESULT = 32 << 20  # bytes of a result that are read
 _STAMP = len("20260131-235959")  # of a name; in one second several can begin
@@ -69,8 +69,6 @@ def client_of(word: str, cluster: ClusterOptions, archive_dir: str | None = None
             yield client, word
         return
     with opened(run) as recorded:
-        from tfoperator.sdk import TFJobClient
-
         names = [meta["name"] for meta in recorded.jobs]
         if not job and len(names) > 1:
             raise CliError(f"{word}: this run has several jobs", f"Say which: {word.rstrip('/')}/{names[0]}")

@@ -5,18 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Collection
-from typing import TYPE_CHECKING
 
 import typer
 
+from tfoperator.api.v1.types import TFJob
 from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.base.durations import parse_duration
 from tfoperator.cli.terminal.progress import StatusLine
-
-if TYPE_CHECKING:
-    from tfoperator.api.v1.types import TFJob
-    from tfoperator.kube.client import Client
-    from tfoperator.sdk import JobQueue, TFJobClient
+from tfoperator.cli.views.jobs import state_message
+from tfoperator.kube.client import Client
+from tfoperator.sdk import JobQueue, TFJobClient
+from tfoperator.sdk.queues import in_queue, job_queue
+from tfoperator.sdk.states import job_state, ready_text
 
 _QUEUE_SECONDS = 3.0
 """Seconds between two looks at a job's queue, whose state Kueue changes without changing the job."""
@@ -57,9 +57,6 @@ def await_conditions(
     client: TFJobClient, name: str, namespace: str, expected: Collection[str], deadline: Deadline
 ) -> TFJob:
     """Return the job once one of the conditions is true, showing its state meanwhile. Raises the SDK's errors."""
-    from tfoperator.cli.views.jobs import state_message
-    from tfoperator.sdk.states import job_state, ready_text
-
     with StatusLine(f"waiting for {name}") as progress:
 
         def show(job: TFJob, queue: JobQueue | None) -> None:
@@ -95,8 +92,6 @@ class QueueLooks:
 
     def saw_job(self, job: TFJob) -> None:
         """Record the job's present state."""
-        from tfoperator.sdk.queues import in_queue
-
         with self._lock:
             self._job = job
             self._show(job, self._queue)
@@ -104,8 +99,6 @@ class QueueLooks:
             self._looks.start()
 
     def _look(self) -> None:
-        from tfoperator.sdk.queues import job_queue
-
         job = self._job
         assert job is not None
         queue = job_queue(self._client, job)

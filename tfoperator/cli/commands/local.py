@@ -19,10 +19,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.cli.program_options import LocalPodOptions
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
+from tfoperator.cli.views.jobs import shown_state
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
 from tfoperator.local.runtime.selection import RuntimeName
+from tfoperator.logs.archive import ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
     from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory
@@ -207,11 +212,6 @@ def _remove_containers() -> list[str]:
 
 
 def _jobs(kubeconfig: Path) -> list[dict[str, str]]:
-    from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-    from tfoperator.cli.views.jobs import shown_state
-    from tfoperator.kube.client import Client
-    from tfoperator.kube.config import load_config
-
     with Client(load_config(str(kubeconfig))) as client:
         jobs = client.list(TFJOBS, "", decode_tfjob).items
     return [{"namespace": job.metadata.namespace, "name": job.metadata.name, "phase": shown_state(job)} for job in jobs]
@@ -244,8 +244,6 @@ def _await_end(running: DaemonState) -> bool:
 
 
 def _export(state: StateDirectory) -> str:
-    from tfoperator.logs.archive import ARCHIVE_VARIABLE
-
     kubeconfig, archive = state.kubeconfig.resolve(), state.archive.resolve()
     return f"export KUBECONFIG={shlex.quote(str(kubeconfig))} {ARCHIVE_VARIABLE}={shlex.quote(str(archive))}"
 

@@ -19,6 +19,7 @@ from tfoperator.api.loading import Manifest, to_yaml
 from tfoperator.api.validation import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
+from tfoperator.cli.page import LastingPage
 from tfoperator.cli.program_job import ProgramJob
 from tfoperator.cli.program_options import LocalPodOptions, ProgramOptions, check_checkpoints, program_job
 from tfoperator.cli.run_directory import as_dict, keep_records, logging_to, make_run_dir
@@ -27,10 +28,11 @@ from tfoperator.cli.terminal.interruptions import Interruptions
 from tfoperator.cli.terminal.output import ReportFormat, note
 from tfoperator.cli.terminal.stdio import FragileStream
 from tfoperator.cli.waiting import timeout_seconds
+from tfoperator.kube.errors import ApiError
 from tfoperator.local.runtime.selection import RuntimeOptions
+from tfoperator.report.facts import Typed
 
 if TYPE_CHECKING:
-    from tfoperator.cli.page import LastingPage
     from tfoperator.local.run.results import RunResult
 
 
@@ -192,15 +194,12 @@ def _execute(
     verbose: bool,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
-        from tfoperator.cli.page import LastingPage
         from tfoperator.cli.views.run.live import make_view
         from tfoperator.cli.views.run.summary import summary
-        from tfoperator.kube.errors import ApiError
         from tfoperator.local.run.job_run import JobRun
         from tfoperator.local.run.lifecycle import ControlPlaneFailed
         from tfoperator.local.run.results import RunOutcome
         from tfoperator.local.runtime.protocol import RuntimeUnavailable
-        from tfoperator.report.facts import Typed
 
         stream = FragileStream(sys.stderr if output is ReportFormat.JSON else sys.stdout)
         view = make_view(stream, verbose=verbose)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from tfoperator.cli.cluster import AllNamespaces, ArchiveDir, ClusterOptions
+from tfoperator.cli.commands.pipeline.opening import opened as opened_home
 from tfoperator.cli.page import DEFAULT_HOME, checked_home, is_local, serve_until_interrupted
 from tfoperator.cli.recorded import find_run, opened
 
@@ -35,8 +36,6 @@ def ui(
     """
     home = checked_home(str(pipelines or DEFAULT_HOME))
     if pipelines is not None:
-        from tfoperator.cli.commands.pipeline.opening import opened as opened_home
-
         with opened_home(pipelines):
             pass  # it exists and is readable
     if run is not None:

@@ -10,14 +10,14 @@ import errno
 import os
 import tempfile
 import traceback
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tfoperator.api.loading import ManifestError
+from tfoperator.api.queues import JOB_UID_LABEL
 from tfoperator.cli.terminal.output import note
 from tfoperator.kube.errors import ConfigError, ForbiddenError, KubeError, TransportError, UnauthorizedError
-
-if TYPE_CHECKING:
-    from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, WaitTimeout
+from tfoperator.sdk import JobAlreadyExists, JobFailed, JobNotFound, JobQueued, QueueState, WaitTimeout
+from tfoperator.sdk import errors as sdk
 
 EXIT_FAILED: Final = 1
 """The command worked, and the result is negative: an invalid manifest, a failed job."""
@@ -74,8 +74,6 @@ def _is_somewhere() -> bool:
 
 
 def _about_a_job(error: Exception) -> CliError | None:
-    # Imported here: only client commands can have raised one.
-    from tfoperator.sdk import errors as sdk
 
     match error:
         case sdk.NotInstalled():
@@ -110,9 +108,6 @@ def _command(verb: str, error: JobNotFound | JobAlreadyExists | JobFailed | JobQ
 
 def _queue_hint(error: JobQueued) -> str:
     """Return how to get the requested effect through Kueue."""
-    from tfoperator.api.queues import JOB_UID_LABEL
-    from tfoperator.sdk import QueueState
-
     queue, in_namespace = error.queue, f"-n {error.namespace}"
     if queue.cluster:
         # Kueue would remove it there, report here that it runs, and keep its quota.

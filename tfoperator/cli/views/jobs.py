@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tfoperator.api.job_conditions import condition_of, has_condition
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.base.durations import human_duration
+from tfoperator.sdk import JobEvent
 from tfoperator.sdk.queues import JobQueue
 from tfoperator.sdk.states import job_state, ready_text, restart_count, wanted_replicas
-
-if TYPE_CHECKING:
-    from tfoperator.sdk import JobEvent
 
 HEADER = ("NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "AGE")
 WIDE_HEADER = (*HEADER, "GOODPUT", "DURATION", "REPLICAS", "MESSAGE")

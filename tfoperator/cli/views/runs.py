@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -14,8 +15,6 @@ from tfoperator.cli.views.jobs import age
 from tfoperator.cli.views.progress import metric_texts, short_number
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tfoperator.local.run.results import RunResult
 
 RUNS_HEADER = ("RUN", "STATE", "AGE", "DURATION", "PROGRESS", "METRICS", "PARAMETERS")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -25,10 +25,7 @@ from tfoperator.cli.terminal.output import (
     without_noise,
 )
 from tfoperator.cli.waiting import await_deletion, optional_deadline
-
-if TYPE_CHECKING:
-    from tfoperator.api.v1.types import TFJob
-    from tfoperator.sdk import TFJobClient
+from tfoperator.sdk import JobNotFound, TFJobClient, TFJobError
 
 
 def _command(change: Callable[[TFJobClient, str], TFJob], done: str, help_text: str) -> Callable[..., None]:
@@ -88,8 +85,6 @@ def _apply_to_each(
     client: TFJobClient, names: Sequence[str], change: Callable[[str], TFJob], output: ObjectFormat, *, done: str
 ) -> None:
     """Change each job and print it; `done` names the change. Raises typer.Exit if one of them failed."""
-    from tfoperator.sdk import TFJobError
-
     changed: list[dict[str, Any]] = []
     code = 0
     for name in names:
@@ -134,7 +129,6 @@ def delete(
             targets += _in_file(file, cluster.namespace, client.namespace)
         deleted: list[tuple[str, str]] = []
         failures: list[Exception] = []
-        from tfoperator.sdk import JobNotFound
 
         for name, where in targets:
             try:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import typer
 
 from tfoperator.base.controlchars import printable, without_controls
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
+from tfoperator.cli.commands.jobs.logs import selection_of
 from tfoperator.cli.recorded import client_of, of_run
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from tfoperator.report.report import Report
-    from tfoperator.sdk import ReplicaStacks
+from tfoperator.cli.terminal.progress import StatusLine
+from tfoperator.report.report import Report
+from tfoperator.sdk import ReplicaStacks
 
 
 def stacks(
@@ -31,9 +29,6 @@ def stacks(
     signal, which programs answer that report their progress by tfoperator.progress; in a cluster that needs the right
     to run a command in the pods (pods/exec).
     """
-    from tfoperator.cli.commands.jobs.logs import selection_of
-    from tfoperator.cli.terminal.progress import StatusLine
-
     which = selection_of(replica, all_replicas=replica is None)
     with cluster.connect() as client, StatusLine(f"taking stacks of {name}"):
         found = client.get_job_stacks(name, replica_type=which.replica_type, replica_index=which.replica_index)
@@ -76,8 +71,6 @@ def report(
     The replica comes first whose end began it, with its last traceback; then those that failed likewise, what the
     others did, and every restart with its cause. Logs of pods that are gone come from the operator's log archive.
     """
-    from tfoperator.cli.terminal.progress import StatusLine
-
     run, job = of_run(name, cluster)
     kept = [one.report for one in run.result.jobs if one.report and job in ("", one.name)] if run and run.result else []
     if len(kept) == 1:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from tfoperator.api.names import parse_replica_index, parse_replica_type
+from tfoperator.api.names import parse_replica_index, parse_replica_type, replica_name
 from tfoperator.api.v1.types import ReplicaType
 from tfoperator.base.controlchars import json_text, shown_line, without_controls
 from tfoperator.cli.cluster import ArchiveDir, ClusterOptions, JobName, Replica
@@ -18,11 +18,9 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import REPLICA_COLOURS, ReportFormat, ReportOutput, note, paint, uses_colour
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import timeout_seconds
-
-if TYPE_CHECKING:
-    from tfoperator.kube.objects import Pod
-    from tfoperator.sdk import LogLine, ReplicaLog
-    from tfoperator.sdk.states import ReplicaFilter
+from tfoperator.kube.objects import Pod
+from tfoperator.sdk import LogLine, ReplicaLog
+from tfoperator.sdk.states import ReplicaFilter, waiting_reason
 
 
 def logs(
@@ -87,8 +85,6 @@ def logs(
 
 def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     """Return the replicas of `--replica` and `--all-replicas`; by default the leading one. Raises CliError."""
-    from tfoperator.sdk.states import ReplicaFilter
-
     if replica is None:
         return ReplicaFilter(is_master=not all_replicas)
     if all_replicas:
@@ -120,8 +116,6 @@ class _Printer:
 
     def log(self, pod: Pod, text: str) -> None:
         """Print a pod's whole log."""
-        from tfoperator.api.names import replica_name
-
         if not self._with_prefix and not self._json:
             sys.stdout.write(without_controls(text, keep="\n\r"))
             return
@@ -138,9 +132,6 @@ class _Printer:
 
 
 def _missing(pod: Pod, *, previous: bool) -> str:
-    from tfoperator.api.names import replica_name
-    from tfoperator.sdk.states import waiting_reason
-
     if previous:
         return f"{replica_name(pod)} has no previous run"
     reason = waiting_reason(pod)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
+from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
@@ -25,13 +26,15 @@ from tfoperator.cli.terminal.output import (
     print_object,
     without_noise,
 )
+from tfoperator.cli.terminal.progress import StatusLine
+from tfoperator.cli.views.jobs import EVENT_HEADER, event_row, event_summary
 from tfoperator.kube import ListOptions
+from tfoperator.kube.event import decode_event
+from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import WatchEventType
-
-if TYPE_CHECKING:
-    from tfoperator.kube.objects import Pod
-    from tfoperator.sdk import JobEvent, JobQueue, PodUsage, TFJobClient
+from tfoperator.sdk import Follower, JobEvent, JobQueue, PodUsage, TFJobClient, job_queues
+from tfoperator.sdk.events import concerns
 
 
 def get(
@@ -49,7 +52,6 @@ def get(
     if watch and len(wanted) > 1:
         raise CliError("--watch takes one name, or none for all")
     from tfoperator.cli.views.listing import JobPrinter, find_jobs, usage_of_jobs, watch_jobs
-    from tfoperator.sdk import job_queues
 
     with client_of(next(iter(wanted), ""), cluster) as (client, name):
         wanted = [name, *wanted[1:]] if wanted else []
@@ -79,7 +81,6 @@ def describe(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show a TFJob with its replicas, conditions and events."""
-    from tfoperator.cli.terminal.progress import StatusLine
     from tfoperator.cli.views.description import print_description
 
     with client_of(name, cluster) as (client, name):
@@ -102,9 +103,6 @@ def _queue_summary(queue: JobQueue | None) -> dict[str, Any]:
 def _report(
     client: TFJobClient, name: str, pods: list[Pod], events: list[JobEvent], usage: dict[str, PodUsage]
 ) -> dict[str, Any]:
-    from tfoperator.api.names import job_selector
-    from tfoperator.cli.views.jobs import event_summary
-
     uids = {pod.metadata.uid for pod in pods}
     page = client.api.list(PODS, client.namespace, plain, ListOptions(label_selector=job_selector(name)))
     kind = {"apiVersion": PODS.api_version, "kind": PODS.kind}
@@ -123,8 +121,6 @@ def events(
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Show the events of a TFJob, its pods and services, the oldest first."""
-    from tfoperator.cli.views.jobs import EVENT_HEADER, event_summary
-
     with client_of(name, cluster) as (client, name):
         table = TableWriter(EVENT_HEADER)
         if watch:
@@ -140,18 +136,11 @@ def events(
 
 
 def _rows(found: Sequence[JobEvent]) -> list[tuple[str, ...]]:
-    from tfoperator.cli.views.jobs import event_row
-
     now = SystemClock().now()
     return [event_row(event, now) for event in found]
 
 
 def _watch(client: TFJobClient, name: str, table: TableWriter, output: ReportFormat) -> None:
-    from tfoperator.cli.views.jobs import event_summary
-    from tfoperator.kube.event import decode_event
-    from tfoperator.sdk import Follower
-    from tfoperator.sdk.events import concerns
-
     job = client.get_job(name)
     first: list[JobEvent] | None = []
 

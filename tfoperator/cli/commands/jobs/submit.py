@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import msgspec
 import typer
 
 from tfoperator.api.loading import Manifest
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
+from tfoperator.api.validation import validate_multikueue
 from tfoperator.cli.cluster import ClusterOptions, plain
 from tfoperator.cli.manifests import checked_manifests, in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
 from tfoperator.cli.terminal.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
-
-if TYPE_CHECKING:
-    from tfoperator.sdk import TFJobClient
+from tfoperator.kube.errors import AlreadyExistsError, NotFoundError
+from tfoperator.kube.resources import NAMESPACES
+from tfoperator.sdk import TFJobClient, TFJobError
+from tfoperator.sdk.errors import job_errors
 
 
 class DryRun(StrEnum):
@@ -70,9 +73,6 @@ def submit(
 def _create_job(
     client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun, output: ObjectFormat
 ) -> dict[str, Any]:
-    from tfoperator.api.v1.types import TFJOBS
-    from tfoperator.sdk.errors import job_errors
-
     metadata = manifest.obj["metadata"]
     made: dict[str, Any] = {**manifest.obj, "metadata": {**metadata, "namespace": place}}
     if dry_run is not DryRun.CLIENT:
@@ -89,9 +89,6 @@ def _create_job(
 
 def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
     """Warn that Kueue gives jobs in some queues to MultiKueue at creation, which the check before can't detect."""
-    from tfoperator.api.v1.types import decode_tfjob
-    from tfoperator.api.validation import validate_multikueue
-
     told = set(validate_multikueue(decode_tfjob(msgspec.json.encode(manifest.obj))))
     for problem in validate_multikueue(decode_tfjob(msgspec.json.encode(made))):
         if problem not in told:
@@ -99,8 +96,6 @@ def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
 
 
 def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun) -> None:
-    from tfoperator.kube.errors import AlreadyExistsError
-    from tfoperator.kube.resources import NAMESPACES
     from tfoperator.local.manifest_resources import resource_of
 
     resource = resource_of(manifest.obj)
@@ -119,8 +114,6 @@ def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: 
 
 
 def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -> int:
-    from tfoperator.sdk import TFJobError
-
     codes = []
     for job in jobs:
         name, place = job["metadata"]["name"], job["metadata"]["namespace"]
@@ -136,9 +129,6 @@ def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -
 
 
 def _fetch(client: TFJobClient, job: dict[str, Any]) -> dict[str, Any]:
-    from tfoperator.api.v1.types import TFJOBS
-    from tfoperator.kube.errors import NotFoundError
-
     try:
         return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], plain)
     except NotFoundError:  # its ttl may be short

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from tfoperator.cli.commands.launch import single_values
 from tfoperator.cli.commands.pipeline.opening import FileArgument, Launching, ParamOption, in_words
+from tfoperator.cli.commands.pipeline.running import load
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
 
@@ -66,9 +68,6 @@ def compile_pipeline(
 
     The parameters become the workflow's. The same file gives the same bytes.
     """
-    from tfoperator.cli.commands.launch import single_values
-    from tfoperator.cli.commands.pipeline.running import load
-
     if template and to is not Orchestrator.ARGO:
         raise CliError("--template is for Argo")
     with in_words("Nothing was written."):

@@ -9,6 +9,7 @@ import typer
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.cli.commands.launch import single_values
 from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
 from tfoperator.cli.commands.ui import PagePort
 from tfoperator.cli.page import checked_home, serve_until_interrupted
@@ -103,8 +104,6 @@ def graph(
     home: HomeOption = DEFAULT_HOME,
 ) -> None:
     """Print a picture (SVG) of a pipeline, or of a run with the state of each step."""
-    from tfoperator.cli.commands.launch import single_values
-
     if what.endswith((".py", ".yaml", ".yml", ".json")):
         with in_words():
             from tfoperator.pipeline.drawing import draw

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, single_values
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
@@ -70,8 +70,6 @@ def run(
 
     Exit code 0: all succeeded. 1: one failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
-    from tfoperator.cli.commands.launch import single_values
-
     if resume and run_id:
         raise CliError("--resume goes on with a run that is there, --run-id begins one if need be: give one of them")
     with in_words():

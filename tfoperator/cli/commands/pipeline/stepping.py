@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, single_values
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
@@ -26,6 +26,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     in_words,
     patterned,
 )
+from tfoperator.cli.commands.pipeline.running import load
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note, say
@@ -56,9 +57,6 @@ def step(
 
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
-    from tfoperator.cli.commands.launch import single_values
-    from tfoperator.cli.commands.pipeline.running import load
-
     with in_words(failed=EXIT_RETRYABLE):
         from tfoperator.cli.views.pipeline_progress import RunDisplay
         from tfoperator.pipeline import IN_CLUSTER, PipelineRunner
