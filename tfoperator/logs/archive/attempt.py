@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path, PurePath
@@ -11,29 +11,16 @@ from pathlib import Path, PurePath
 import msgspec
 
 from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
-from tfoperator.kube.objects import ContainerStatus, Pod
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
 from tfoperator.logs.archive.log_file import SavedLog
 from tfoperator.logs.archive.place import Place
-from tfoperator.logs.archive.runs import Run, RunKey, file_of, runs_of_container
+from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
 
 logger = logging.getLogger(__name__)
 
 _MAX_EARLIER = 18
 """The most runs of a container that are kept besides the last two."""
-
-
-class _SavedRun(msgspec.Struct, frozen=True):
-    """The file of one run (empty: none), its bytes, the number of those left out before it, and its problem.
-
-    A pod that has `gone` is not a failure, but is in the record.
-    """
-
-    file: str = ""
-    size: int = 0
-    dropped: int = 0
-    problem: str = ""
-    gone: bool = False
 
 
 @dataclass
@@ -61,44 +48,44 @@ class Attempt:
 
     def container(self, status: ContainerStatus, *, init: bool) -> ArchivedContainer:
         """Save the wanted logs of a container. Raises OSError; refusals of the API server go into `problems`."""
+        none, name = ArchivedContainer(status.name), status.name
         runs = runs_of_container(self.pod, status, init=init)
         saved = {run.previous: self._run(run) for run in runs}
-        earlier = self._earlier(status.name, runs)
-        problem = "; ".join(one.problem for one in saved.values() if one.problem)
-        self.problems += [f"{status.name}: {one.problem}" for one in saved.values() if one.problem and not one.gone]
-        newest = next((run for run in runs if not run.previous), None)
-        before = next((run for run in runs if run.previous), None)
-        end = newest.end if newest is not None else None
-        return ArchivedContainer(
-            name=status.name,
+        last, before = saved.get(False, none), saved.get(True, none)
+        earlier = self._earlier(name, min((run.number for run in runs), default=0))
+        stacks = next((one.stacks for one in self._archived if one.name == name), "")
+        return msgspec.structs.replace(
+            last,
             init=init,
             restarts=status.restart_count,
-            exit_code=end.exit_code if end is not None else None,
-            reason=end.reason if end is not None else "",
-            finished=end.finished_at if end is not None else None,
-            log=saved[False].file if newest is not None else "",
-            previous_exit_code=before.end.exit_code if before is not None and before.end is not None else None,
-            previous_finished=before.end.finished_at if before is not None and before.end is not None else None,
-            previous_log=saved[True].file if before is not None else "",
-            size=sum(one.size for one in saved.values()) + sum(run.size for run in earlier),
-            dropped=saved[False].dropped if newest is not None else 0,
-            problem=problem,
+            previous_exit_code=before.exit_code,
+            previous_finished=before.finished,
+            previous_log=before.log,
+            size=sum(run.size for run in (last, before, *earlier)),
+            problem="; ".join(run.problem for run in (last, before) if run.problem),
+            stacks=self.place.take(self.target, stacks, self.folder / stacks)[0],
             earlier=earlier,
         )
 
-    def _earlier(self, name: str, runs: Iterable[Run]) -> tuple[ArchivedContainer, ...]:
-        """Take over the logs that the archive has of a container's runs before these; kubelets keep the last two."""
-        first = min((run.number for run in runs), default=0)
-        known = (one for one in (self.old.containers if self.old is not None else ()) if one.name == name)
+    @property
+    def _archived(self) -> tuple[ArchivedContainer, ...]:
+        return self.old.containers if self.old is not None else ()
+
+    def _known(self, name: str) -> list[ArchivedContainer]:
+        """Return the runs of a container of which the archive has the logs, the oldest first."""
+        return [run for one in self._archived if one.name == name for run in one.runs]
+
+    def _earlier(self, name: str, first: int) -> tuple[ArchivedContainer, ...]:
+        """Take over the archive's logs of a container's runs before this number; kubelets keep the last two."""
         found = []
-        for run in [run for one in known for run in one.runs if run.restarts < first][-_MAX_EARLIER:]:
+        for run in [run for run in self._known(name) if run.restarts < first][-_MAX_EARLIER:]:
             path = self.folder / f"{path_component(name)}.{run.restarts}.log"
             log, size = self.place.take(self.target, run.log, path)
             if log:
                 found.append(msgspec.structs.replace(run, log=log, size=size, stacks=""))
         return tuple(found)
 
-    def _run(self, run: Run) -> _SavedRun:
+    def _run(self, run: Run) -> ArchivedContainer:
         path = self.folder / f"{path_component(run.container)}{'.previous' if run.previous else ''}.log"
         if run.key not in self.wanted:
             return self._kept_before(run, path)
@@ -106,39 +93,56 @@ class Attempt:
             saved = self.fetch(run, path)
         except KubeError as error:
             return self._not_fetched(run, path, error)
-        name = self._stored(run, path)
-        self.fetched += saved.size
         self.kept |= {run.key}
         problem = "" if saved.complete else f"cut off after {self.timeout:.0f} s"
         if saved.full:
             problem = "the archive has no room for it; others' logs are not removed for a namespace that has more"
-        return _SavedRun(name, saved.size, saved.dropped, problem)
+        if problem:
+            self.problems.append(f"{run.container}: {problem}")
+        return self._stored(run, path, saved.size, problem, saved.dropped)
 
-    def _stored(self, run: Run, path: Path) -> str:
+    def _stored(self, run: Run, path: Path, size: int, problem: str, dropped: int = 0) -> ArchivedContainer:
+        self.fetched += size
         ended = run.end.finished_at if run.end is not None else None
-        return self.place.store(self.target, path, min(ended or self.now, self.now))
+        name = self.place.store(self.target, path, min(ended or self.now, self.now))
+        return _archived(run, name, size, problem, dropped)
 
-    def _not_fetched(self, run: Run, path: Path, error: KubeError) -> _SavedRun:
-        gone = _has_gone(error, self.pod)
+    def _not_fetched(self, run: Run, path: Path, error: KubeError) -> ArchivedContainer:
         problem = str(error)
-        if gone:
+        if gone := _has_gone(error, self.pod):  # no failure, but in the record
             logger.info("%s has gone, and a log with it: %s", self.pod.metadata.name, error)
             problem = "the pod was gone before the rest could be fetched"
-        elif not isinstance(error, BadRequestError):
-            self.worth_another = True
+        else:
+            self.worth_another = self.worth_another or not isinstance(error, BadRequestError)
+            self.problems.append(f"{run.container}: {problem}")
         if size := _size(path):
-            self.fetched += size
-            return _SavedRun(self._stored(run, path), size, problem=problem, gone=gone)
+            return self._stored(run, path, size, problem)
         path.unlink(missing_ok=True)
         before = self._kept_before(run, path)
-        return msgspec.structs.replace(before, problem=problem if before.file or not gone else "", gone=gone)
+        return msgspec.structs.replace(before, problem=problem if before.log or not gone else "")
 
-    def _kept_before(self, run: Run, path: Path) -> _SavedRun:
+    def _kept_before(self, run: Run, path: Path) -> ArchivedContainer:
         """Return the archive's log of the run, perhaps from before its end."""
-        name = file_of(self.old, run)
-        kept, size = self.place.take(self.target, name, path)
-        known = self.old.containers if self.old is not None and kept else ()
-        return _SavedRun(kept, size, next((one.dropped for one in known if one.log == name), 0))
+        for known in self._known(run.container):
+            if known.restarts == run.number:
+                log, size = self.place.take(self.target, known.log, path)
+                return _archived(run, log, size, dropped=known.dropped if log else 0)
+        return _archived(run)
+
+
+def _archived(run: Run, log: str = "", size: int = 0, problem: str = "", dropped: int = 0) -> ArchivedContainer:
+    """Return one run of a container, with its log."""
+    end = run.end or ContainerStateTerminated()
+    return ArchivedContainer(
+        run.container,
+        exit_code=end.exit_code if run.end is not None else None,
+        reason=end.reason,
+        finished=end.finished_at,
+        log=log,
+        size=size,
+        dropped=dropped,
+        problem=problem,
+    )
 
 
 class PodGone(KubeError):

@@ -40,7 +40,7 @@ from tfoperator.logs.archive.runs import (
     kept_runs,
     runs_of,
 )
-from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, carry_stacks, with_stacks
+from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, with_stacks
 
 logger = logging.getLogger(__name__)
 
@@ -187,7 +187,6 @@ class PodLogs:
             containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
             if self._closed or not any(one.log or one.previous_log for one in containers):
                 return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
-            containers = carry_stacks(self._place, target, folder, old, containers)
             now = self._clock.now()
             (folder / RECORD).write_bytes(encode_record(pod_record(job, pod, now, containers)))
             self._retention.add(folder, target, _end_of(pod, now), old)

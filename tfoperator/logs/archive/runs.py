@@ -15,7 +15,7 @@ import msgspec
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.replica_pods import restarted_by_rule
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
-from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.logs.archive.layout import ArchivedPod
 
 RunKey = tuple[str, int, int | None, datetime | None]
 """Container, number, exit code and end of a run; without the last two it is running."""
@@ -80,23 +80,8 @@ def kept_runs(record: ArchivedPod | None) -> frozenset[RunKey]:
     """Return the runs that a record has completely."""
     if record is None:
         return NO_RUNS
-    return frozenset(key for one in record.containers if not one.problem for key in _kept_runs(one))
-
-
-def file_of(record: ArchivedPod | None, run: Run) -> str:
-    """Return the name of a record's file for a run, perhaps from before its end; empty if it has none."""
-    for one in record.containers if record is not None else ():
-        if one.name == run.container:
-            by_number = {one.restarts - 1: one.previous_log, one.restarts: one.log}
-            return by_number.get(run.number, "")
-    return ""
-
-
-def _kept_runs(one: ArchivedContainer) -> Iterator[RunKey]:
-    if one.log:
-        yield one.name, one.restarts, one.exit_code, one.finished
-    if one.previous_log:
-        yield one.name, one.restarts - 1, one.previous_exit_code, one.previous_finished
+    whole = [run for one in record.containers if not one.problem for run in one.runs]
+    return frozenset((run.name, run.restarts, run.exit_code, run.finished) for run in whole)
 
 
 def _comes_back(pod: Pod, name: str, end: ContainerStateTerminated, *, init: bool) -> bool:

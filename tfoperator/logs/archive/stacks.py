@@ -38,18 +38,6 @@ def with_stacks(
     return msgspec.structs.replace(record, containers=(told, *rest))
 
 
-def carry_stacks(
-    place: Place, target: PurePath, folder: Path, old: ArchivedPod | None, containers: Iterable[ArchivedContainer]
-) -> tuple[ArchivedContainer, ...]:
-    """Return the containers with their stacks files in `old`, which are in the new folder then, too.
-
-    Raises OSError.
-    """
-    kept = {one.name: one.stacks for one in old.containers} if old is not None else {}
-    with_names = (msgspec.structs.replace(one, stacks=kept.get(one.name, "")) for one in containers)
-    return tuple(_carried(place, target, folder, one, ("stacks",)) for one in with_names)
-
-
 def _carried(
     place: Place, target: PurePath, folder: Path, one: ArchivedContainer, files: Iterable[str]
 ) -> ArchivedContainer:

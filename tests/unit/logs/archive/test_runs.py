@@ -17,7 +17,7 @@ from tfoperator.kube.objects import (
     PodSpec,
 )
 from tfoperator.logs.archive.layout import ArchivedContainer
-from tfoperator.logs.archive.runs import file_of, kept_runs, ready_runs, runs_of
+from tfoperator.logs.archive.runs import kept_runs, ready_runs, runs_of
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
@@ -129,9 +129,6 @@ def test_a_record_tells_what_it_has() -> None:
     )
     kept = msgspec.structs.replace(record(uid="u"), containers=(container,))
     assert kept_runs(kept) == {run.key, before.key}
-    assert (file_of(kept, run), file_of(kept, before)) == ("c.log", "c.previous.log")
-    (_, after) = runs_of(having(status(RUNNING, ended(0, minute=2), restarts=2)))
-    assert file_of(kept, after) == "c.log"
     assert kept_runs(None) == frozenset()
     broken = msgspec.structs.replace(container, problem="cut off")
     assert kept_runs(msgspec.structs.replace(kept, containers=(broken,))) == frozenset()
