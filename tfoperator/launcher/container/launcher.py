@@ -22,7 +22,7 @@ from tfoperator.launcher.container.templates import Bindings, render_container
 from tfoperator.launcher.core.component import ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.component_launcher import BaseComponentLauncher
 from tfoperator.launcher.core.errors import LaunchCancelled
-from tfoperator.launcher.core.output import ContainerEnd, VerdictKind
+from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import Output
 
 logger = logging.getLogger(__name__)
@@ -103,15 +103,12 @@ class ContainerComponentLauncher(BaseComponentLauncher):
             self._advance("planned", attempt=record.attempt, name=name, uid="", message="")
 
     def _conclude(self, backend: Backend, end: ContainerEnd) -> Output | None:
-        record, output = self.record, self._read_output(end)
-        verdict = self._judged(end, output)
-        succeeded = verdict.kind is VerdictKind.SUCCEEDED
-        output = output if succeeded and isinstance(output, Output) else None
-        self._advance(verdict.kind.value, message=verdict.message, image_id=end.image_id, output=output)
-        if self.context.clean_up.removes(succeeded=succeeded):
+        record, verdict = self.record, self._judged(end)
+        self._advance(**msgspec.structs.asdict(verdict))
+        if self.context.clean_up.removes(succeeded=verdict.state == "succeeded"):
             backend.remove(record.name, record.uid)
         verdict.raise_failure(f"component {self.component.name} failed ({record.name})")
-        return output
+        return verdict.output
 
     def _again_succeeded(self) -> None:
         """Remove the remains of a launcher that was killed after the success."""

@@ -38,11 +38,10 @@ from tfoperator.launcher.core.metadata import Execution, Publisher, fingerprint
 from tfoperator.launcher.core.output import (
     ContainerEnd,
     ExecutionVerdict,
-    VerdictKind,
     judge,
     read_output,
 )
-from tfoperator.launcher.core.output_document import MalformedOutput, Output
+from tfoperator.launcher.core.output_document import Output
 from tfoperator.launcher.core.record import (
     Decided,
     LaunchRecord,
@@ -175,18 +174,15 @@ class BaseComponentLauncher(abc.ABC):
         what = f"component {self.component.name}, execution {self.record.execution_id}"
         return self.context.repeated(attempt, self.context.retry, worth_it, cancelled=self.cancelled, what=what)
 
-    def _read_output(self, end: ContainerEnd | None = None) -> Output | MalformedOutput | None:
-        """Return the component's output.json: the file if there is one, else the one in the container's end."""
+    def _judged(self, end: ContainerEnd) -> ExecutionVerdict:
+        """Return the outcome of one execution, by its end, its output.json, and the context's policy."""
         try:
-            return read_output(self.context.store, self.tmp_path, self.component.outputs, end)
+            output = read_output(self.context.store, self.tmp_path, self.component.outputs, end)
         except ObjectStoreError as error:  # the container's end is kept, for a launch that resumes
             raise PlatformUnavailable(f"component {self.component.name}: {error}") from None
-
-    def _judged(self, end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
-        """Return the outcome of one execution, by the context's policy."""
         verdict = judge(end, output)
-        if verdict.kind is VerdictKind.PERMANENT and self.context.retry.any_failure:
-            return msgspec.structs.replace(verdict, kind=VerdictKind.RETRYABLE)
+        if verdict.state == "failed" and self.context.retry.any_failure:
+            return msgspec.structs.replace(verdict, state="retryable")
         return verdict
 
     def _clear_output(self) -> None:

@@ -14,9 +14,8 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping, Sequence
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 from urllib.parse import unquote
 
 import msgspec
@@ -194,48 +193,49 @@ def _below(uri: str, tmp_path: str) -> Path | None:
     return real
 
 
-class VerdictKind(StrEnum):
-    """The kinds of outcomes of an execution."""
-
-    SUCCEEDED = "succeeded"
-    PERMANENT = "failed"
-    RETRYABLE = "retryable"
+VerdictState = Literal["succeeded", "failed", "retryable"]
 
 
 class ExecutionVerdict(msgspec.Struct, frozen=True):
-    """The outcome, as a message for users unless it is a success."""
+    """The outcome, as a launch's record has it: with a message for users, or of a success its output.json."""
 
-    kind: VerdictKind
+    state: VerdictState
     message: str = ""
+    output: Output | None = None
+    image_id: str = ""
 
     def raise_failure(self, what: str) -> None:
         """Raise PermanentFailure or RetryableFailure unless it is a success. The message begins with `what`."""
-        if self.kind is VerdictKind.PERMANENT:
+        if self.state == "failed":
             raise PermanentFailure(f"{what}: {self.message}")
-        if self.kind is VerdictKind.RETRYABLE:
+        if self.state == "retryable":
             raise RetryableFailure(f"{what}: {self.message}")
 
 
 def judge(end: ContainerEnd, output: Output | MalformedOutput | None) -> ExecutionVerdict:
     """Return the outcome of one execution. `output` None: there is no output.json."""
+    state, message = _judged(end, output)
+    reported = output if state == "succeeded" and isinstance(output, Output) else None
+    return ExecutionVerdict(state, message, reported, end.image_id)
+
+
+def _judged(end: ContainerEnd, output: Output | MalformedOutput | None) -> tuple[VerdictState, str]:
     if isinstance(output, MalformedOutput):
         if not end.lost:
-            return ExecutionVerdict(VerdictKind.PERMANENT, str(output))
+            return "failed", str(output)
         output = None  # it may be incomplete, since the container was lost
     if output is not None and output.error_status is not None:
         status = output.error_status
-        kind = VerdictKind.RETRYABLE if status.retryable else VerdictKind.PERMANENT
-        return ExecutionVerdict(kind, f"output.json says {status.code}: {status.message or 'without a message'}")
+        said = f"output.json says {status.code}: {status.message or 'without a message'}"
+        return "retryable" if status.retryable else "failed", said
     if end.exit_code == 0:
-        return ExecutionVerdict(VerdictKind.SUCCEEDED)
+        return "succeeded", ""
     if end.lost:
         # The component writes output.json when its work is done: one without an error means success.
         if output is not None:
-            return ExecutionVerdict(VerdictKind.SUCCEEDED)
-        return ExecutionVerdict(
-            VerdictKind.RETRYABLE, end.message or "its container was taken away before it had finished"
-        )
+            return "succeeded", ""
+        return "retryable", end.message or "its container was taken away before it had finished"
     if end.exit_code is None:  # e.g. of a TFJob, whose message has its replicas' codes
-        return ExecutionVerdict(VerdictKind.PERMANENT, end.message or "its exit code is unknown")
+        return "failed", end.message or "its exit code is unknown"
     said = f"exit code {end.exit_code}"
-    return ExecutionVerdict(VerdictKind.PERMANENT, f"{said}: {end.message}" if end.message else said)
+    return "failed", f"{said}: {end.message}" if end.message else said

@@ -32,7 +32,7 @@ from tfoperator.launcher.core.errors import (
     RetryableFailure,
 )
 from tfoperator.launcher.core.output import ContainerEnd
-from tfoperator.launcher.core.output_document import MalformedOutput, Output
+from tfoperator.launcher.core.output_document import Output
 
 logger = logging.getLogger(__name__)
 
@@ -243,10 +243,9 @@ class InProcessComponentLauncher(BaseComponentLauncher):
                 for line in text.splitlines():
                     self.context.log(line)
             end = ContainerEnd(exit_code=1, message=f"{type(error).__name__}: {error}")
-        output = self._read_output(end)
-        self._judged(end, output).raise_failure(f"component {self.component.name} failed")
-        assert not isinstance(output, MalformedOutput)
-        return output
+        verdict = self._judged(end)
+        verdict.raise_failure(f"component {self.component.name} failed")
+        return verdict.output
 
     def _interruptible(self, work: Callable[[], None]) -> None:
         here = threading.current_thread()

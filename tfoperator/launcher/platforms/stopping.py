@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.backend import Backend, Launch, Mailbox
 from tfoperator.launcher.core.context import LaunchContext
-from tfoperator.launcher.core.output import ContainerEnd, VerdictKind, judge, output_file, read_output
-from tfoperator.launcher.core.output_document import Output
+from tfoperator.launcher.core.output import ContainerEnd, judge, output_file, read_output
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.launcher.platforms.docker.backend import DockerBackend
 from tfoperator.launcher.platforms.docker.client import connect_docker
@@ -56,10 +54,7 @@ def stop_recorded(folder: Path, context: LaunchContext, why: str) -> LaunchRecor
 
 def _concluded(record: LaunchRecord, end: ContainerEnd, context: LaunchContext) -> LaunchRecord:
     output = read_output(context.store, record.place.get("tmp_path", ""), record.decided.outputs, end)
-    verdict = judge(end, output)
-    output = output if verdict.kind is VerdictKind.SUCCEEDED and isinstance(output, Output) else None
-    state: Any = verdict.kind.value
-    return msgspec.structs.replace(record, state=state, message=verdict.message, image_id=end.image_id, output=output)
+    return msgspec.structs.replace(record, **msgspec.structs.asdict(judge(end, output)))
 
 
 @contextmanager

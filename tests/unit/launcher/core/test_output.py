@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.launcher import Artifact, LocalOutputStore
-from tfoperator.launcher.core.output import ContainerEnd, VerdictKind, judge, read_output
+from tfoperator.launcher.core.output import ContainerEnd, judge, read_output
 from tfoperator.launcher.core.output_document import (
     MAX_OUTPUT_BYTES,
     ErrorStatus,
@@ -69,28 +69,28 @@ def test_any_bytes_are_read_or_refused(data: bytes) -> None:
 
 
 @pytest.mark.parametrize(
-    ("end", "said", "kind", "words"),
+    ("end", "said", "state", "words"),
     [
-        (ContainerEnd(0), None, VerdictKind.SUCCEEDED, ""),
-        (ContainerEnd(0), Output(), VerdictKind.SUCCEEDED, ""),
-        (ContainerEnd(0), PERMANENT, VerdictKind.PERMANENT, "bad data"),
-        (ContainerEnd(0), RETRYABLE, VerdictKind.RETRYABLE, "busy"),
-        (ContainerEnd(0), MalformedOutput("line 1"), VerdictKind.PERMANENT, "line 1"),
-        (ContainerEnd(1), None, VerdictKind.PERMANENT, "exit code 1"),
-        (ContainerEnd(137, "OOMKilled"), None, VerdictKind.PERMANENT, "137: OOMKilled"),
-        (ContainerEnd(1), Output(), VerdictKind.PERMANENT, "exit code 1"),
-        (ContainerEnd(1), RETRYABLE, VerdictKind.RETRYABLE, "busy"),
-        (ContainerEnd(None), None, VerdictKind.PERMANENT, "its exit code is unknown"),
-        (LOST, None, VerdictKind.RETRYABLE, "gone"),
-        (LOST, Output(), VerdictKind.SUCCEEDED, ""),
-        (LOST, PERMANENT, VerdictKind.PERMANENT, "bad data"),
-        (LOST, MalformedOutput("cut off"), VerdictKind.RETRYABLE, "gone"),
+        (ContainerEnd(0), None, "succeeded", ""),
+        (ContainerEnd(0), Output(), "succeeded", ""),
+        (ContainerEnd(0), PERMANENT, "failed", "bad data"),
+        (ContainerEnd(0), RETRYABLE, "retryable", "busy"),
+        (ContainerEnd(0), MalformedOutput("line 1"), "failed", "line 1"),
+        (ContainerEnd(1), None, "failed", "exit code 1"),
+        (ContainerEnd(137, "OOMKilled"), None, "failed", "137: OOMKilled"),
+        (ContainerEnd(1), Output(), "failed", "exit code 1"),
+        (ContainerEnd(1), RETRYABLE, "retryable", "busy"),
+        (ContainerEnd(None), None, "failed", "its exit code is unknown"),
+        (LOST, None, "retryable", "gone"),
+        (LOST, Output(), "succeeded", ""),
+        (LOST, PERMANENT, "failed", "bad data"),
+        (LOST, MalformedOutput("cut off"), "retryable", "gone"),
     ],
 )
-def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, kind: VerdictKind, words: str) -> None:
+def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, state: str, words: str) -> None:
     verdict = judge(end, said)
 
-    assert verdict.kind is kind
+    assert verdict.state == state
     assert words in verdict.message
 
 
