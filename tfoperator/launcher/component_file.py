@@ -154,31 +154,25 @@ def _named(values: list[str] | dict[str, Any]) -> dict[str, Any]:
     return values
 
 
+_MAKERS: Mapping[str, Callable[[Any], PlatformConfig]] = {
+    "docker": lambda arguments: DockerPlatformConfig(**arguments),
+    "process": lambda process: ProcessPlatformConfig(process.environment),
+    "kubernetes": lambda pod: KubernetesPodPlatformConfig(pod.spec, metadata=pod.metadata),
+    "tfjob": lambda job: TFJobPlatformConfig(
+        job.replicas, spec=job.spec, pod_spec=job.pod.spec, metadata=job.pod.metadata
+    ),
+}
+
+
 def platform_configs(platforms: Platforms) -> list[PlatformConfig]:
     """Return the configs. Raises PlatformConfigError, which names the platform."""
-    makers: tuple[tuple[str, Callable[[], PlatformConfig | None]], ...] = (
-        ("docker", lambda: None if platforms.docker is None else DockerPlatformConfig(**platforms.docker)),
-        ("process", lambda: ProcessPlatformConfig(platforms.process.environment) if platforms.process else None),
-        ("kubernetes", lambda: None if platforms.kubernetes is None else _pod_config(platforms.kubernetes)),
-        ("tfjob", lambda: None if platforms.tfjob is None else _tfjob_config(platforms.tfjob)),
-    )
     configs: list[PlatformConfig] = []
-    for name, make in makers:
+    for name, make in _MAKERS.items():
         try:
-            config = make()
+            configs += [] if (given := getattr(platforms, name)) is None else [make(given)]
         except (PlatformConfigError, TypeError) as error:
             raise PlatformConfigError(f"platforms.{name}: {error}") from error
-        if config is not None:
-            configs.append(config)
     return configs
-
-
-def _pod_config(pod: _Pod) -> KubernetesPodPlatformConfig:
-    return KubernetesPodPlatformConfig(pod.spec, metadata=pod.metadata)
-
-
-def _tfjob_config(job: _TFJob) -> TFJobPlatformConfig:
-    return TFJobPlatformConfig(job.replicas, spec=job.spec, pod_spec=job.pod.spec, metadata=job.pod.metadata)
 
 
 def _artifacts(
