@@ -91,7 +91,8 @@ class Joined:
         def there() -> Json:
             found = find(self.worker.client, TFJOBS, self.worker.namespace, job.name)
             assert found is not None, self.workload(job)
-            assert found["metadata"]["labels"]["kueue.x-k8s.io/prebuilt-workload-name"] == self.workload(job)["name"]
+            prebuilt = found["metadata"]["annotations"]["kueue.x-k8s.io/prebuilt-workload-name"]
+            assert prebuilt == self.workload(job)["name"]
             return found
 
         return JobOnCluster(self.worker.cluster, eventually(there, within=PATIENCE, every=0.1, what="a remote job"))

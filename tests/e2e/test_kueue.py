@@ -51,7 +51,7 @@ def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         cluster = Cluster(admin)
         cluster.install_crd(crd())
         cluster.create_namespace()
-        off = {"frameworks": ["pod"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
+        off = {"frameworks": ["batch/job"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
         stack.enter_context(kueue(plane, admin, folder, **({"integrations": off} if ours else {})))
         flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1", f"--kueue={ours}")
         stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags)).wait_ready()
@@ -224,11 +224,11 @@ def test_suspending_names_kueues_way_which_works(queues: Queues, tell: Commands)
 
 
 @pytest.mark.parametrize("queues", ["theirs"], indirect=True)
-def test_what_kueues_webhook_makes_of_no_template_is_none(queues: Queues) -> None:
+def test_kueues_webhook_adds_nothing_to_a_job_without_a_queue(queues: Queues) -> None:
     manifest = queues.manifest("stock", "", PS=1, Worker=1)
     del manifest["spec"]["tfReplicaSpecs"]["PS"]["template"]
     job = queues.submit_manifest(manifest)
-    assert job.get()["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"] == {"containers": None}
+    assert "template" not in job.get()["spec"]["tfReplicaSpecs"]["PS"]
     pods = job.wait_pods("ps-0", "worker-0")
     assert pods["ps-0"]["spec"]["containers"][0]["image"] == "example.invalid/ps:1"
     without = queues.manifest("bad", "", Worker=1)

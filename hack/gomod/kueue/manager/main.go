@@ -1,6 +1,7 @@
-// Kueue with one integration, that of TFJobs: its own controllers, scheduler and webhooks, put together as its
-// cmd/kueue does. That command compiles 1,580 packages, this one 1,020: it leaves out the other kinds of jobs, the
-// server that shows queues, and the certificates that Kueue makes for itself. The configuration is Kueue's own file.
+// Kueue with the integrations of TFJobs and of Jobs, of which one must be on: its own controllers, scheduler and
+// webhooks, put together as its cmd/kueue does. That command compiles half as many packages more: this one leaves out
+// the other kinds of jobs, the server that shows queues, and the certificates that Kueue makes for itself. The
+// configuration is Kueue's own file.
 package main
 
 import (
@@ -36,11 +37,14 @@ import (
 	"sigs.k8s.io/kueue/pkg/controller/core"
 	"sigs.k8s.io/kueue/pkg/controller/core/indexer"
 	"sigs.k8s.io/kueue/pkg/controller/jobframework"
+	_ "sigs.k8s.io/kueue/pkg/controller/jobs/job"
 	_ "sigs.k8s.io/kueue/pkg/controller/jobs/kubeflow/jobs/tfjob"
 	"sigs.k8s.io/kueue/pkg/controller/tas"
 	tasindexer "sigs.k8s.io/kueue/pkg/controller/tas/indexer"
 	dispatcher "sigs.k8s.io/kueue/pkg/controller/workloaddispatcher"
+	"sigs.k8s.io/kueue/pkg/resources"
 	"sigs.k8s.io/kueue/pkg/scheduler"
+	preemptexpectations "sigs.k8s.io/kueue/pkg/scheduler/preemption/expectations"
 	"sigs.k8s.io/kueue/pkg/util/kubeversion"
 	"sigs.k8s.io/kueue/pkg/webhooks"
 )
@@ -82,6 +86,9 @@ func run(ctx context.Context, configFile string) error {
 	if err := utilfeature.DefaultMutableFeatureGate.SetFromMap(cfg.FeatureGates); err != nil {
 		return err
 	}
+	if err := config.AddWebhookSettingsTo(&options, &cfg); err != nil {
+		return err
+	}
 	options.Metrics.BindAddress = cfg.Metrics.BindAddress
 	kubeConfig, err := ctrl.GetConfig()
 	if err != nil {
@@ -94,8 +101,18 @@ func run(ctx context.Context, configFile string) error {
 		return err
 	}
 	blocks := cfg.WaitForPodsReady != nil && ptr.Deref(cfg.WaitForPodsReady.BlockAdmission, false)
-	cache := schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(blocks))
-	queues := qcache.NewManager(mgr.GetClient(), cache, qcache.WithPodsReadyRequeuingTimestamp(requeuing(&cfg)))
+	formatter := resources.NewResourceFormatter()
+	cache := schdcache.New(mgr.GetClient(), schdcache.WithPodsReadyTracking(blocks),
+		schdcache.WithResourceFormatter(formatter))
+	requeuer := qcache.NewRequeuer()
+	if err := mgr.Add(requeuer); err != nil {
+		return err
+	}
+	preemptions := preemptexpectations.New()
+	queues := qcache.NewManager(mgr.GetClient(), cache, requeuer,
+		qcache.WithPodsReadyRequeuingTimestamp(requeuing(&cfg)),
+		qcache.WithPreemptionExpectations(preemptions),
+		qcache.WithResourceFormatter(formatter))
 	if err := setupIndexes(ctx, mgr, &cfg); err != nil {
 		return err
 	}
@@ -107,13 +124,14 @@ func run(ctx context.Context, configFile string) error {
 	if err := version.FetchServerVersion(); err != nil {
 		return err
 	}
-	if err := setupControllers(ctx, mgr, cache, queues, &cfg, version); err != nil {
+	owed := core.SetupControllersOpts{PreemptionExpectations: preemptions, ResourceFormatter: formatter}
+	if err := setupControllers(ctx, mgr, cache, queues, &cfg, version, owed); err != nil {
 		return err
 	}
 	for _, check := range []func() error{
 		func() error { return mgr.AddHealthzCheck("healthz", healthz.Ping) },
 		func() error { return mgr.AddReadyzCheck("readyz", mgr.GetWebhookServer().StartedChecker()) },
-		func() error { _, err := webhooks.Setup(mgr); return err },
+		func() error { _, err := webhooks.Setup(mgr, nil); return err },
 	} {
 		if err := check(); err != nil {
 			return err
@@ -121,8 +139,10 @@ func run(ctx context.Context, configFile string) error {
 	}
 	go queues.CleanUpOnContext(ctx)
 	go cache.CleanUpOnContext(ctx)
-	if err := mgr.Add(scheduler.New(queues, cache, mgr.GetClient(), mgr.GetEventRecorderFor(constants.AdmissionName),
-		scheduler.WithPodsReadyRequeuingTimestamp(requeuing(&cfg)))); err != nil {
+	if err := mgr.Add(scheduler.New(queues, cache, mgr.GetClient(), mgr.GetEventRecorder(constants.AdmissionName),
+		scheduler.WithPodsReadyRequeuingTimestamp(requeuing(&cfg)),
+		scheduler.WithPreemptionExpectations(preemptions),
+		scheduler.WithResourceFormatter(formatter))); err != nil {
 		return err
 	}
 	return mgr.Start(ctx)
@@ -145,8 +165,9 @@ func setupIndexes(ctx context.Context, mgr ctrl.Manager, cfg *configapi.Configur
 func setupControllers(
 	ctx context.Context, mgr ctrl.Manager, cache *schdcache.Cache, queues *qcache.Manager,
 	cfg *configapi.Configuration, version *kubeversion.ServerVersionFetcher,
+	owed core.SetupControllersOpts,
 ) error {
-	if _, err := core.SetupControllers(mgr, queues, cache, cfg); err != nil {
+	if _, err := core.SetupControllers(mgr, queues, cache, cfg, owed); err != nil {
 		return err
 	}
 	adapters, err := jobframework.GetMultiKueueAdapters(sets.New(cfg.Integrations.Frameworks...))
@@ -163,10 +184,10 @@ func setupControllers(
 	); err != nil {
 		return err
 	}
-	if _, err := dispatcher.SetupControllers(mgr, cfg); err != nil {
+	if _, err := dispatcher.SetupControllers(mgr, cfg, nil); err != nil {
 		return err
 	}
-	if _, err := tas.SetupControllers(mgr, queues, cache, cfg); err != nil {
+	if _, err := tas.SetupControllers(mgr, queues, cache, cfg, nil); err != nil {
 		return err
 	}
 	namespaces, err := metav1.LabelSelectorAsSelector(cfg.ManagedJobsNamespaceSelector)
@@ -178,8 +199,9 @@ func setupControllers(
 		jobframework.WithWaitForPodsReady(cfg.WaitForPodsReady),
 		jobframework.WithKubeServerVersion(version),
 		jobframework.WithEnabledFrameworks(cfg.Integrations.Frameworks),
+		jobframework.WithEnabledExternalFrameworks(cfg.Integrations.ExternalFrameworks),
 		jobframework.WithManagerName(constants.KueueName),
-		jobframework.WithLabelKeysToCopy(cfg.Integrations.LabelKeysToCopy),
+		jobframework.WithLabelKeysToCopy(sets.New(cfg.Integrations.LabelKeysToCopy...)),
 		jobframework.WithCache(cache),
 		jobframework.WithQueues(queues),
 		jobframework.WithObjectRetentionPolicies(cfg.ObjectRetentionPolicies),
