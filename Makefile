@@ -122,14 +122,14 @@ $(VENV)/bin/uv: requirements/installer.lock
 $(VENV)/run.stamp: setup.cfg requirements/run.lock requirements/operator.lock | $(VENV)/bin/uv
 	@echo "installing tfoperator and TensorFlow into $(VENV) (once, half a minute) ..."
 	@$(INSTALL) --require-hashes -r requirements/run.lock
-	@$(INSTALL) --no-build-isolation -e .
+	@$(INSTALL) --no-build-isolation --config-setting editable_mode=compat -e .
 	@touch $@
 
 # The lock has everything; --no-deps because an installer would believe what requirements/overrides.txt knows better.
 $(VENV)/dev.stamp: setup.cfg $(wildcard requirements/*.lock) | $(VENV)/bin/uv
 	@echo "installing tfoperator, TensorFlow and the test tools into $(VENV) (once, a minute) ..."
 	@$(INSTALL) --require-hashes -r requirements/dev.lock
-	@$(INSTALL) --no-build-isolation -e .
+	@$(INSTALL) --no-build-isolation --config-setting editable_mode=compat -e .
 	@touch $@ $(VENV)/run.stamp
 
 clean:  ## remove the virtual environment and what tools leave behind

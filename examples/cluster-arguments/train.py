@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -27,7 +28,7 @@ PIXELS, CLASSES = 64, 10
 BATCH = 64
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every process."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split

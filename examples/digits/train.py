@@ -18,6 +18,7 @@ import os
 import sys
 import tempfile
 import time
+from typing import Any
 
 # Fail an RPC to a peer that isn't there instead of waiting for it without limit; TensorFlow's own retries stay.
 os.environ.setdefault("GRPC_FAIL_FAST", "use_caller")
@@ -49,7 +50,7 @@ def serve(resolver: tf.distribute.cluster_resolver.ClusterResolver) -> None:
     server.join()
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every run."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
@@ -63,7 +64,7 @@ def load_digits():
 class Network(tf.Module):
     """One hidden layer. Create it inside a strategy's scope: that puts its variables on the parameter servers."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         random = tf.random.Generator.from_seed(SEED)
         self.w1 = tf.Variable(random.normal((PIXELS, HIDDEN), stddev=(2 / PIXELS) ** 0.5))
@@ -72,11 +73,11 @@ class Network(tf.Module):
         self.b2 = tf.Variable(tf.zeros(CLASSES))
         self.step = tf.Variable(0, dtype=tf.int64, trainable=False)
 
-    def __call__(self, images):
+    def __call__(self, images: tf.Tensor) -> tf.Tensor:
         """The logits of each class."""
         return tf.nn.relu(images @ self.w1 + self.b1) @ self.w2 + self.b2
 
-    def loss(self, images, labels):
+    def loss(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean cross-entropy."""
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self(images)))
 
@@ -99,12 +100,12 @@ def coordinate(resolver: tf.distribute.cluster_resolver.ClusterResolver, options
         checkpoint.restore(manager.latest_checkpoint, options=on_chief)
         print(f"resumed from step {int(network.step)} ({manager.latest_checkpoint})", flush=True)
 
-    def batches():
+    def batches() -> Any:
         data = tf.data.Dataset.from_tensor_slices((train_images, train_labels))
         return data.shuffle(len(train_labels), seed=SEED).repeat().batch(BATCH, drop_remainder=True)
 
     @tf.function
-    def train(iterator):
+    def train(iterator: Any) -> tf.Tensor:
         loss = 0.0
         for _ in range(STEPS_PER_TASK):
             images, labels = next(iterator)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -28,7 +29,7 @@ PIXELS, HIDDEN, CLASSES = 64, 64, 10
 BATCH = 64  # of all workers together
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every process."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
@@ -61,7 +62,7 @@ def train(strategy: tf.distribute.Strategy, epochs: int) -> None:
         batch = context.get_per_replica_batch_size(BATCH)
         return data.shuffle(len(train_labels), seed=SEED).repeat().batch(batch, drop_remainder=True)
 
-    def learn(images, labels):
+    def learn(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             logits = model(images, training=True)
             losses = keras.losses.sparse_categorical_crossentropy(labels, logits, from_logits=True)
@@ -72,7 +73,7 @@ def train(strategy: tf.distribute.Strategy, epochs: int) -> None:
         return loss
 
     @tf.function
-    def train_step(batch):
+    def train_step(batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return strategy.reduce(tf.distribute.ReduceOp.SUM, strategy.run(learn, args=batch), axis=None)
 
     batches = iter(strategy.distribute_datasets_from_function(share))

@@ -14,6 +14,7 @@ import argparse
 import os
 import tempfile
 import time
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -28,7 +29,7 @@ PIXELS, HIDDEN, CLASSES = 64, 64, 10
 BATCH = 64  # of all workers together
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every process."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
@@ -41,7 +42,7 @@ def load_digits():
 class Network(tf.Module):
     """One hidden layer. Create it inside a strategy's scope: that gives every worker a copy, equal at the start."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         random = tf.random.Generator.from_seed(SEED)
         self.w1 = self._variable(random.normal((PIXELS, HIDDEN), stddev=(2 / PIXELS) ** 0.5))
@@ -50,15 +51,15 @@ class Network(tf.Module):
         self.b2 = self._variable(tf.zeros(CLASSES))
 
     @staticmethod
-    def _variable(value):
+    def _variable(value: tf.Tensor) -> tf.Variable:
         # What the workers add to a variable is averaged over them first.
         return tf.Variable(value, aggregation=tf.VariableAggregation.MEAN)
 
-    def __call__(self, images):
+    def __call__(self, images: tf.Tensor) -> tf.Tensor:
         """The logits of each class."""
         return tf.nn.relu(images @ self.w1 + self.b1) @ self.w2 + self.b2
 
-    def loss(self, images, labels):
+    def loss(self, images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         """The mean cross-entropy."""
         return tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=self(images)))
 
@@ -75,7 +76,7 @@ def train(strategy: tf.distribute.Strategy, options: argparse.Namespace) -> None
         batch = context.get_per_replica_batch_size(BATCH)
         return data.shuffle(len(train_labels), seed=SEED).repeat().batch(batch, drop_remainder=True)
 
-    def learn(images, labels):
+    def learn(images: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
         with tf.GradientTape() as tape:
             loss = network.loss(images, labels)
         variables = network.trainable_variables
@@ -84,7 +85,7 @@ def train(strategy: tf.distribute.Strategy, options: argparse.Namespace) -> None
         return loss
 
     @tf.function
-    def train_step(batch):
+    def train_step(batch: tuple[tf.Tensor, tf.Tensor]) -> tf.Tensor:
         return strategy.reduce(tf.distribute.ReduceOp.MEAN, strategy.run(learn, args=batch), axis=None)
 
     resolver = strategy.cluster_resolver

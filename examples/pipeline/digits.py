@@ -12,7 +12,7 @@ from pathlib import Path
 
 import steps
 
-from tfoperator.launcher import ExecutorClassSpec, ExecutorContainerSpec, TFJobPlatformConfig
+from tfoperator.launcher import Executor, ExecutorClassSpec, ExecutorContainerSpec, TFJobPlatformConfig
 from tfoperator.launcher import KubernetesPodPlatformConfig as PodConfig
 from tfoperator.pipeline import (
     BaseComponent,
@@ -79,7 +79,7 @@ def create_pipeline(
             "{{ inputs.second.uri }}", image=image,
         ),
     }  # fmt: skip
-    classes = {"data": steps.Data, "train": steps.Train, "evaluate": steps.Evaluate}
+    classes: dict[str, type[Executor]] = {"data": steps.Data, "train": steps.Train, "evaluate": steps.Evaluate}
     work = {name: ExecutorClassSpec(classes[name]) if in_process else spec for name, spec in specs.items()}
 
     data = Data(seed=seed, custom_executor_spec=work["data"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -18,7 +19,7 @@ import keras
 from tfoperator.progress import ProgressCallback
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every run."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split

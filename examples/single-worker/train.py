@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import os
 import tempfile
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -22,7 +23,7 @@ tf.get_logger().setLevel("ERROR")
 SEED = 20
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every run."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
@@ -42,7 +43,7 @@ def train(options: argparse.Namespace) -> None:
     loss = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
     model.compile(keras.optimizers.Adam(options.learning_rate), loss, metrics=["accuracy"])
 
-    def say(epoch, logs):
+    def say(epoch: int, logs: dict[str, float]) -> None:
         print(f"epoch {epoch + 1}/{options.epochs} loss {logs['loss']:.3f}", flush=True)
 
     model.fit(

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import Any
 
 # Leave the logs to what this script has to say.
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "2")
@@ -23,7 +24,7 @@ tf.get_logger().setLevel("ERROR")
 SEED = 20
 
 
-def load_digits():
+def load_digits() -> Any:
     """1797 images of 8x8 pixels, a quarter of them held out; the same split in every run."""
     from sklearn.datasets import load_digits as load
     from sklearn.model_selection import train_test_split
@@ -44,7 +45,7 @@ def train(options: argparse.Namespace) -> None:
     model.compile(keras.optimizers.Adam(options.learning_rate), loss, metrics=["accuracy"])
     writers = {name: tf.summary.create_file_writer(os.path.join(options.log_dir, name)) for name in ("train", "test")}
 
-    def write(name: str, epoch: int, logs) -> None:
+    def write(name: str, epoch: int, logs: dict[str, float]) -> None:
         with writers[name].as_default(step=epoch):
             tf.summary.scalar("loss", logs["loss"])
             tf.summary.scalar("accuracy", logs["accuracy"])

@@ -1,4 +1,4 @@
-"""README and the tutorials as a person follows them: files that they show are written, and each command is typed."""
+"""README, the tutorials and the page on models as a person follows them: files are written, commands are typed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def variables(tmp_path: Path) -> Iterator[dict[str, str]]:
 
 
 @pytest.mark.timeout(SECONDS + 20)
-@pytest.mark.parametrize("page", TUTORIALS, ids=lambda page: page.stem)
+@pytest.mark.parametrize("page", [*TUTORIALS, TUTORIALS[0].with_name("models.md")], ids=lambda page: page.stem)
 def test_a_tutorial_can_be_followed(page: Path, tmp_path: Path, variables: dict[str, str]) -> None:
     folder = tmp_path / "empty"
     folder.mkdir()

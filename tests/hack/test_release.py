@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import subprocess
+import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -18,6 +19,7 @@ import tfoperator
 from hack import release
 from hack.lock import FOLDER, LOCKS, ROOT, canonical, versions
 
+UV = str(Path(sys.executable).with_name("uv"))
 EPOCH = 1_700_000_000
 
 
@@ -61,6 +63,54 @@ def test_the_wheel_holds_the_package_and_the_source_all_that_builds_it(dist: Pat
         assert {member.uid for member in source} == {0}
         assert len({member.mtime for member in source}) == 1
     assert {"setup.cfg", "pyproject.toml", "LICENSE", "README.md", *expected} <= paths
+
+
+def requirement(dist: Path) -> str:
+    return f"tfoperator[docker,pipeline,postgres,objects,gpu] @ file://{named(dist, '-py3-none-any.whl')}"
+
+
+@pytest.fixture(scope="module")
+def stranger(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheel and what its extras need."""
+    folder = tmp_path_factory.mktemp("stranger") / "venv"
+    subprocess.run([UV, "venv", "--quiet", "--no-project", "--python", sys.executable, str(folder)], check=True)
+    python = folder / "bin" / "python"
+    subprocess.run([UV, "pip", "install", "--quiet", "--python", str(python), requirement(dist)], check=True)
+    return python
+
+
+def test_the_wheel_works_where_nothing_else_is(stranger: Path, tmp_path: Path) -> None:
+    modules = "tfoperator.sdk, tfoperator.pipeline, tfoperator.launcher, tfoperator.progress, tfoperator.operator"
+    for command in ([stranger, "-c", f"import {modules}"], [stranger.parent / "tfoperator", "--help"]):
+        subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, timeout=120)
+    manifest = ROOT / "examples" / "digits" / "tfjob.yaml"
+    said = subprocess.run([stranger.parent / "tfoperator", "validate", manifest], cwd=tmp_path, capture_output=True)
+    assert said.returncode == 0, said.stderr
+
+
+def test_the_strict_mypy_of_a_stranger_accepts_each_example(stranger: Path, tmp_path: Path) -> None:
+    # TensorFlow and Keras have no types, so their classes and decorators have none.
+    untyped = ["--ignore-missing-imports", "--allow-subclassing-any", "--allow-untyped-decorators"]
+    examples = subprocess.run(
+        ["git", "ls-files", "examples/*.py"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for path in examples.stdout.split():
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", "--config-file=", "--strict", *untyped, "--python-executable", stranger,
+             "--cache-dir", tmp_path / "cache", ROOT / path],
+            cwd=tmp_path, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("version", ["3.11", "3.12", "3.13", "3.14"])
+def test_what_it_needs_can_be_installed_with_each_python(dist: Path, version: str, tmp_path: Path) -> None:
+    wanted = tmp_path / "wanted.in"
+    wanted.write_text(requirement(dist))
+    subprocess.run(
+        [UV, "pip", "compile", "--quiet", "--python-version", version, "--only-binary", ":all:", str(wanted)],
+        check=True, capture_output=True,
+    )  # fmt: skip
 
 
 def test_the_chart_package_holds_the_chart_of_the_version(dist: Path) -> None:
