@@ -23,9 +23,10 @@ from tfoperator.informers.delivery import (
     ResourceEventHandler,
 )
 from tfoperator.informers.store import Indexer, IndexFunction, Lister
+from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.reflector import Listed, News, Reflector, version_after
-from tfoperator.kube.verbs import ListerWatcher, WatchEvent, WatchEventType
+from tfoperator.kube.verbs import WatchEvent, WatchEventType
 
 T = TypeVar("T", bound=HasMetadata)
 
@@ -47,7 +48,7 @@ class SharedInformer(Generic[T]):
 
     def __init__(
         self,
-        list_watch: ListerWatcher[T],
+        list_watch: ListWatch[T],
         *,
         name: str,
         indexers: Mapping[str, IndexFunction[T]] | None = None,

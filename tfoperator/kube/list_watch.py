@@ -24,7 +24,7 @@ from tfoperator.kube.options import (
     select,
 )
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import ApiClient, Decoder, ListerWatcher, ListPage, WatchStream
+from tfoperator.kube.verbs import ApiClient, Decoder, ListPage, WatchStream
 
 T = TypeVar("T")
 
@@ -33,7 +33,7 @@ PAGE_SIZE: Final = 500
 
 
 class ListWatch(Generic[T]):
-    """A `ListerWatcher` for one selection of a resource. Thread-safe."""
+    """Lists and watches one selection of a resource, for a reflector. Thread-safe."""
 
     def __init__(
         self,
@@ -57,7 +57,10 @@ class ListWatch(Generic[T]):
         self._cancel = cancel
 
     def cancel(self) -> None:
-        """Make current (waiting, connecting, reading) and future requests raise ClientClosed; end watches."""
+        """Make current (waiting, connecting, reading) and future requests raise ClientClosed, if it can; end watches.
+
+        Idempotent, never blocks. Where it can't, a reflector stops at the latest by the transport's own deadline.
+        """
         self._cancel()
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
@@ -77,9 +80,7 @@ class Listing(msgspec.Struct, Generic[T], frozen=True):
     paged: bool
 
 
-def list_pages(
-    source: ListerWatcher[T], *, resource_version: str = "", limit: int | None = None
-) -> Iterator[ListPage[T]]:
+def list_pages(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Iterator[ListPage[T]]:
     """Yield every page of one snapshot, at least one, each with the snapshot's version.
 
     `limit` objects a page (None: PAGE_SIZE, 0: all at once); half as many from where an answer is too large. Raises
@@ -105,7 +106,7 @@ def list_pages(
             return
 
 
-def list_all(source: ListerWatcher[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
+def list_all(source: ListWatch[T], *, resource_version: str = "", limit: int | None = None) -> Listing[T]:
     """List everything, `limit` objects a page as in `list_pages`. Raises KubeError."""
     pages: list[ListPage[T]] = []
     try:

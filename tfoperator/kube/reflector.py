@@ -25,12 +25,12 @@ from tfoperator.kube.errors import (
     is_expired,
     is_unavailable_version,
 )
-from tfoperator.kube.list_watch import list_all
+from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.measured_watch import MeasuredWatch, ReflectorMetrics, reason_of
 from tfoperator.kube.objects import HasMetadata
 from tfoperator.kube.options import WatchOptions
 from tfoperator.kube.retry import FailureBackoff
-from tfoperator.kube.verbs import ListerWatcher, WatchEvent
+from tfoperator.kube.verbs import WatchEvent
 
 T = TypeVar("T", bound=HasMetadata)
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class Reflector(Generic[T]):
 
     def __init__(
         self,
-        list_watch: ListerWatcher[T],
+        list_watch: ListWatch[T],
         *,
         name: str,
         newest: bool = False,

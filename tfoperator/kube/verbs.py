@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -17,6 +17,9 @@ from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ObjectMeta, PartialObject, decode_nothing
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
+
+if TYPE_CHECKING:
+    from tfoperator.kube.list_watch import ListWatch
 
 T = TypeVar("T")
 
@@ -96,25 +99,6 @@ class WatchStream(Protocol[T]):
 
     def close(self) -> None:
         """End the watch and its socket at once, waking a reader. Idempotent, thread-safe, does not block."""
-        ...
-
-
-class ListerWatcher(Protocol[T]):
-    """What a reflector needs of one resource, with namespace and selection fixed: the options' selection is ignored."""
-
-    def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
-        """GET one page of the collection. Raises KubeError."""
-        ...
-
-    def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
-        """Open a watch; returns once the server has accepted it. Raises KubeError if it refuses."""
-        ...
-
-    def cancel(self) -> None:
-        """Make current and future requests raise ClientClosed, if it can. Idempotent, thread-safe, never blocks.
-
-        Where it can't, stopping a reflector takes effect at the latest by the transport's own deadline.
-        """
         ...
 
 
@@ -278,5 +262,5 @@ class ApiClient(ABC):
         namespace: str,
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
-    ) -> ListerWatcher[T]:
-        """Return a ListerWatcher for one selection of a resource, for a reflector."""
+    ) -> ListWatch[T]:
+        """Return a ListWatch for one selection of a resource, for a reflector."""

@@ -232,7 +232,7 @@ class DirectClient(ApiClient):
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
     ) -> ListWatch[T]:
-        """A ListerWatcher, whose selection the feed of a cache reads."""
+        """A ListWatch, whose selection the feed of a cache reads."""
         self.decoders[resource, selection] = decode
         return ListWatch(self, resource, namespace, decode, selection)
 

@@ -133,7 +133,7 @@ class ScriptedStream:
 
 
 class Script:
-    """A ListerWatcher that answers in the order of a script, and calls `at_end` when it is asked for more."""
+    """A ListWatch that answers in the order of a script, and calls `at_end` when it is asked for more."""
 
     def __init__(
         self, *, lists: Sequence[ListPage[Any] | Exception] = (), watches: Sequence[Sequence[Step] | Exception] = ()
@@ -245,7 +245,7 @@ class LiveStream:
 
 
 class Server:
-    """A ListerWatcher over one collection that behaves as an API server does, with faults to be had on request."""
+    """A ListWatch over one collection that behaves as an API server does, with faults to be had on request."""
 
     def __init__(self, *, watch_list: bool = True) -> None:
         self._lock = threading.Lock()  # guards everything below

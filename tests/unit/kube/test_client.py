@@ -14,7 +14,7 @@ from tests.support.nested import nested
 from tests.support.threads import InThread, run_at_once
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches, silent, stalls
-from tfoperator.kube import ListOptions, Selection, WatchOptions
+from tfoperator.kube import ListOptions, ListWatch, Selection, WatchOptions
 from tfoperator.kube.config.credentials import StaticCredentials
 from tfoperator.kube.errors import (
     AlreadyExistsError,
@@ -29,7 +29,7 @@ from tfoperator.kube.errors import (
 )
 from tfoperator.kube.objects import PartialObject, decode_nothing
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, ListerWatcher, PatchType, decode_metadata, decoder
+from tfoperator.kube.verbs import ApiClient, PatchType, decode_metadata, decoder
 
 DECODE = decoder(PartialObject)
 JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
@@ -217,7 +217,7 @@ def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) 
     ]
 
 
-Ask = Callable[[ListerWatcher[PartialObject]], object]
+Ask = Callable[[ListWatch[PartialObject]], object]
 
 
 @pytest.mark.parametrize("ask", [lambda one: one.list(), lambda one: one.watch()], ids=["list", "watch"])

@@ -32,7 +32,6 @@ from tfoperator.kube.verbs import (
     Answer,
     ApiClient,
     Decoder,
-    ListerWatcher,
     ListPage,
     Lookup,
     Request,
@@ -199,8 +198,8 @@ class HttpVerbs(ApiClient):
         namespace: str,
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
-    ) -> ListerWatcher[T]:
-        """Return a ListerWatcher for one selection of a resource, for a reflector.
+    ) -> ListWatch[T]:
+        """Return a ListWatch for one selection of a resource, for a reflector.
 
         It has connections of its own, which its `cancel()` closes without affecting other requests.
         """
