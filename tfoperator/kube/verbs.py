@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 import msgspec
 
 from tfoperator.kube.errors import KubeError
-from tfoperator.kube.objects import ObjectMeta, PartialObject, decode_nothing
+from tfoperator.kube.objects import HasMetadata, ObjectMeta, PartialObject, decode_nothing
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
 
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from tfoperator.kube.list_watch import ListWatch
 
 T = TypeVar("T")
+ViewT = TypeVar("ViewT", bound=HasMetadata)
 
 Body = bytes | Mapping[str, Any]
 """The body of a write: encoded JSON, or a mapping that is encoded as JSON."""
@@ -33,6 +34,23 @@ Decoder = Callable[[bytes], T]
 def decoder(view: type[T]) -> Decoder[T]:
     """Return a reusable decoder for a msgspec Struct type (building one is expensive: reuse it)."""
     return msgspec.json.Decoder(view).decode
+
+
+class WithJson(HasMetadata, Generic[ViewT], frozen=True, kw_only=True):
+    """An object, decoded and as the server sent it."""
+
+    view: ViewT
+    raw: bytes
+
+
+def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
+    """Return a decoder that keeps the JSON."""
+
+    def decode_and_keep(data: bytes) -> WithJson[ViewT]:
+        view = decode(data)
+        return WithJson(metadata=view.metadata, view=view, raw=bytes(data))
+
+    return decode_and_keep
 
 
 decode_metadata: Decoder[PartialObject] = decoder(PartialObject)

@@ -17,8 +17,7 @@ from tfoperator.cli.terminal.output import ListFormat, TableWriter, as_list, pri
 from tfoperator.cli.views.jobs import HEADER, QUEUE_HEADER, STATE_COLUMN, WIDE_HEADER, job_row, queue_cell
 from tfoperator.cli.views.replica_rows import usage_cells, usage_header
 from tfoperator.kube import ListWatch, Selection, list_all
-from tfoperator.kube.objects import HasMetadata
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.verbs import WatchEventType, WithJson, with_json
 from tfoperator.sdk import (
     Change,
     Follower,
@@ -32,12 +31,8 @@ from tfoperator.sdk import (
 )
 from tfoperator.sdk.errors import job_errors
 
-
-class ListedJob(HasMetadata, frozen=True, kw_only=True):
-    """A job decoded, and as the server sent it."""
-
-    job: TFJob
-    raw: bytes
+ListedJob = WithJson[TFJob]
+_decode = with_json(decode_tfjob)
 
 
 def find_jobs(
@@ -84,14 +79,14 @@ def watch_jobs(client: TFJobClient, where: str, names: Sequence[str], selector: 
                     client.get_job(names[0])  # reports that it does not exist
                 known = first or []
                 if printer.shows_queues:
-                    printer.place(known, job_queues(client.api, [one.job for one in known]))
+                    printer.place(known, job_queues(client.api, [one.view for one in known]))
                 printer.rows(known)
                 first = None
             elif first is not None:
                 first.append(change.object)
             else:
                 if printer.shows_queues and change.type is not WatchEventType.DELETED:
-                    printer.place([change.object], job_queues(client.api, [change.object.job]))
+                    printer.place([change.object], job_queues(client.api, [change.object.view]))
                 printer.change(change)
 
 
@@ -165,7 +160,7 @@ class JobPrinter:
         return TableWriter(("NAMESPACE", *header) if shift else header, state_column=STATE_COLUMN + shift)
 
     def _row(self, seen: ListedJob, state: str) -> tuple[str, ...]:
-        row = job_row(seen.job, SystemClock().now(), wide=self._wide, state=state)
+        row = job_row(seen.view, SystemClock().now(), wide=self._wide, state=state)
         queue = self._queues.get(seen.metadata.uid)
         cell = (queue_cell(queue),) if self._with_queue else ()
         if self._wide:
@@ -175,11 +170,6 @@ class JobPrinter:
         else:
             row = (*row, *cell)
         return (seen.metadata.namespace, *row) if self._with_namespace else row
-
-
-def _decode(data: bytes) -> ListedJob:
-    job = decode_tfjob(data)
-    return ListedJob(metadata=job.metadata, job=job, raw=data)
 
 
 def _plain(seen: ListedJob) -> dict[str, Any]:

@@ -21,11 +21,12 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod, object_key
+from tfoperator.kube.verbs import WithJson
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.node.volumes import VOLUMES, VolumeManager
 from tfoperator.local.run.container_output import OutputReader, Pace, RunListener
 from tfoperator.local.run.fit_output import FitOutput
-from tfoperator.local.run.lifecycle import JobLifecycle, JobWithJson
+from tfoperator.local.run.lifecycle import JobLifecycle
 from tfoperator.local.run.records import RunRecords, parameters_of
 from tfoperator.local.run.report_facts import full_disk, read_kernel_log
 from tfoperator.local.run.results import JobResult, RunOutcome, RunResult, job_result
@@ -173,12 +174,12 @@ class JobRun:
             self._listener.logged(chunks)
             self._pace = self._pace.after(sum(len(chunk.lines) for chunk in chunks), time.monotonic() - began)
 
-    def _result(self, seen: JobWithJson, plane: ControlPlane, outcome: RunOutcome) -> JobResult:
+    def _result(self, seen: WithJson[TFJob], plane: ControlPlane, outcome: RunOutcome) -> JobResult:
         uid = seen.metadata.uid
-        pods = [pod for pod in self._lifecycle.pods.values() if pod.metadata.is_controlled_by(uid)]
-        log_dir = tensorboard_log_dir(seen.job, self._run_dir, in_container=self._pods.in_containers)
+        pods = [pod.view for pod in self._lifecycle.pods.values() if pod.metadata.is_controlled_by(uid)]
+        log_dir = tensorboard_log_dir(seen.view, self._run_dir, in_container=self._pods.in_containers)
         return job_result(
-            seen.job,
+            seen.view,
             pods,
             plane.agent.logs,
             log_dir,

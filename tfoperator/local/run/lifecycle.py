@@ -15,20 +15,18 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import Any, TypeVar
 
-import msgspec
-
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.informers import Callbacks, SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.event import Event, decode_event
-from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import EVENTS, PODS
+from tfoperator.kube.verbs import WithJson, with_json
 from tfoperator.local.controlplane import ControlPlane
 from tfoperator.local.manifest_resources import apply
 from tfoperator.local.run.container_output import RunListener
-from tfoperator.local.run.records import PodWithJson, decode_pod
 from tfoperator.local.run.results import RunOutcome
 from tfoperator.report.curves import Curves
 
@@ -44,13 +42,6 @@ _STOP_MARGIN = 15.0  # seconds after the longest grace period until a run stops 
 
 class ControlPlaneFailed(Exception):
     """The operator has failed, so the run had to end."""
-
-
-class JobWithJson(HasMetadata, frozen=True):
-    """A TFJob with its original JSON, which is kept as the server had it."""
-
-    job: TFJob = msgspec.field(default_factory=TFJob)
-    raw: bytes = b""
 
 
 class _Abandoned(Exception):
@@ -80,11 +71,11 @@ class JobLifecycle:
         self._timeout = timeout
         # Calls to be made in its thread. Its put is reentrant, for signal handlers.
         self._calls: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
-        self.jobs: dict[str, JobWithJson] = {}
+        self.jobs: dict[str, WithJson[TFJob]] = {}
         """The last seen state of each job, by UID."""
         self.curves: dict[str, Curves] = {}
         """The metrics of each job, by UID."""
-        self.pods: dict[str, PodWithJson] = {}
+        self.pods: dict[str, WithJson[Pod]] = {}
         """Every pod of the run, by UID."""
         self.events: list[Event] = []
         self.outcome = RunOutcome.FAILED
@@ -172,9 +163,9 @@ class JobLifecycle:
 
     def _watch(self, plane: ControlPlane) -> SharedInformerFactory:
         informers, later = SharedInformerFactory(plane.client), self._later
-        informers.informer(TFJOBS, _decode_job).add_handler(Callbacks(changed=later(self._saw_job)))
+        informers.informer(TFJOBS, with_json(decode_tfjob)).add_handler(Callbacks(changed=later(self._saw_job)))
         pods = Callbacks(changed=later(self._saw_pod), gone=later(self._lost_pod))
-        informers.informer(PODS, decode_pod).add_handler(pods)
+        informers.informer(PODS, with_json(decode_pod)).add_handler(pods)
         informers.informer(EVENTS, decode_event).add_handler(Callbacks(changed=later(self._saw_event)))
         informers.start()
         return informers
@@ -183,7 +174,7 @@ class JobLifecycle:
         while True:
             if self._interrupts:
                 return RunOutcome.INTERRUPTED
-            ends = [final_condition(seen.job) for seen in self.jobs.values()]
+            ends = [final_condition(seen.view) for seen in self.jobs.values()]
             if len(ends) >= expected and all(ends):
                 succeeded = all(end is not None and end.type == ConditionType.SUCCEEDED for end in ends)
                 return RunOutcome.SUCCEEDED if succeeded else RunOutcome.FAILED
@@ -243,24 +234,25 @@ class JobLifecycle:
 
     # Called in its thread.
 
-    def _saw_job(self, seen: JobWithJson) -> None:
+    def _saw_job(self, seen: WithJson[TFJob]) -> None:
         if self._over:
             return
-        uid, progress = seen.metadata.uid, seen.job.status.progress
+        uid, progress = seen.metadata.uid, seen.view.status.progress
         self.jobs[uid] = seen
         if progress is not None:
             self.curves.setdefault(uid, Curves()).add(progress, datetime.now(UTC))
-        self._tell(partial(self._listener.job_changed, seen.job))
+        self._tell(partial(self._listener.job_changed, seen.view))
 
-    def _saw_pod(self, pod: PodWithJson) -> None:
-        self.pods[pod.metadata.uid] = pod
+    def _saw_pod(self, seen: WithJson[Pod]) -> None:
+        pod = seen.view
+        self.pods[pod.metadata.uid] = seen
         if pod.metadata.controller is not None:
             self._alive[pod.metadata.uid] = pod
         self._tell(partial(self._listener.pod_changed, pod))
 
-    def _lost_pod(self, pod: Pod) -> None:
-        self._alive.pop(pod.metadata.uid, None)
-        self._tell(partial(self._listener.pod_gone, pod))
+    def _lost_pod(self, seen: WithJson[Pod]) -> None:
+        self._alive.pop(seen.metadata.uid, None)
+        self._tell(partial(self._listener.pod_gone, seen.view))
 
     def _saw_event(self, event: Event) -> None:
         self.events.append(event)
@@ -276,8 +268,3 @@ class JobLifecycle:
 
 def _abandon() -> None:
     raise _Abandoned
-
-
-def _decode_job(data: bytes) -> JobWithJson:
-    job = decode_tfjob(data)
-    return JobWithJson(metadata=job.metadata, job=job, raw=bytes(data))

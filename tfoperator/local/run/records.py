@@ -9,13 +9,11 @@ from types import TracebackType
 from typing import Any
 
 import msgspec
-from msgspec.structs import force_setattr
 
 from tfoperator.api.names import ANNOTATION_PARAMETERS, ANNOTATION_STOPPED
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event
-from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS, Resource
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config
@@ -31,22 +29,6 @@ MAX_RECORDS = 256 << 20
 _KINDS = {(resource.api_version, resource.kind) for resource in (TFJOBS, PODS, EVENTS)}
 _LEADS = ("Chief", "Master", "Worker")
 _MAX_WORD = 200
-
-
-class PodWithJson(Pod, frozen=True, gc=False):
-    """A pod with its original JSON."""
-
-    raw: bytes = b""
-
-
-def decode_pod(data: bytes) -> PodWithJson:
-    """Decode a pod. Raises msgspec.DecodeError."""
-    pod = _decode_pod(data)
-    force_setattr(pod, "raw", bytes(data))  # nobody else has it yet
-    return pod
-
-
-_decode_pod = msgspec.json.Decoder(PodWithJson).decode
 
 
 class RunRecords(msgspec.Struct, frozen=True):

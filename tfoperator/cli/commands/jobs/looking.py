@@ -64,7 +64,7 @@ def get(
             return
         found, failures = find_jobs(client, where, wanted, selector)
         is_table = output in (ListFormat.TABLE, ListFormat.WIDE)
-        queues = job_queues(client.api, [one.job for one in found]) if is_table else {}
+        queues = job_queues(client.api, [one.view for one in found]) if is_table else {}
         printer = JobPrinter(output, with_namespace=all_namespaces, usage=usage, queues=queues)
         if found or not failures:
             printer.whole(found, single=len(wanted) == 1)
