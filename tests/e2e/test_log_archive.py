@@ -304,8 +304,7 @@ def test_in_object_storage_a_log_outlives_its_pod_and_its_node(
     assert f"{url}/{cluster.namespace}/far-" in report
     assert "ValueError: no data" in report
     [kept] = archived.runs(url, cluster.namespace, job.name, job.uid)  # as the page lists them
-    previous = "true" if kept["previous"] else ""
-    wanted = {"pod": kept["podUid"], "container": kept["container"], "previous": previous, "uid": job.uid}
+    wanted = {"pod": kept["podUid"], "log": kept["log"], "uid": job.uid}
     assert archived.log(url, cluster.namespace, job.name, wanted, 1) == {"text": "ValueError: no data\n"}
     job.delete()
     eventually(job.is_gone, what="the job is gone")

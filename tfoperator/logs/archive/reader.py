@@ -42,15 +42,12 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
     return [pod for pod in found if pod.job_uid == found[-1].job_uid]
 
 
-def read_archived(
-    pod: ArchivedPod, container: ArchivedContainer, *, previous: bool = False, tail_lines: int | None = None
-) -> str | None:
-    """Return the text of a container's log; None if there is none, or it was removed."""
-    name = container.previous_log if previous else container.log
-    if not is_file_name(name):
+def read_archived(pod: ArchivedPod, run: ArchivedContainer, *, tail_lines: int | None = None) -> str | None:
+    """Return the text of a run's log; None if there is none, or it was removed."""
+    if not is_file_name(run.log):
         return None
     try:
-        data = open_place(pod.folder).read(name, tail_lines=tail_lines)
+        data = open_place(pod.folder).read(run.log, tail_lines=tail_lines)
     except OSError as error:  # the archive has removed it meanwhile
         logger.debug("no log of %s: %s", pod.pod, error)
         return None

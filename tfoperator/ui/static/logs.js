@@ -122,7 +122,7 @@ export class LogsTab {
     try {
       const found = await get("/api/archive", { namespace, name, ...(data.job ? { uid: data.job.uid } : {}) });
       if (!found.length) return;
-      this.archived = new Map(found.map((run) => [`${run.podUid}/${run.container}/${run.previous}`, run]));
+      this.archived = new Map(found.map((run) => [`${run.podUid}/${run.log}`, run]));
       this.select.hidden = false;
       this.select.replaceChildren(h("option", { value: "" }, `Archive: ${count(found.length)} logs`), ...[...this.archived].map(([id, run]) => h("option", { value: id },
         visible(`${run.replica}, run ${run.restarts + 1}${run.exitCode === null ? "" : `, exit code ${run.exitCode}`}${run.finished ? `, ${clock(run.finished)}` : ""}${run.size ? `, ${bytes(run.size)}` : ""}`))));
@@ -145,7 +145,7 @@ export class LogsTab {
     this.lay();
     pane.element.querySelector("header").append(button("Close", () => { pane.close(); this.panes.delete(title); this.lay(); }));
     try {
-      const { text } = await get("/api/archive/log", { namespace, name, pod: run.podUid, container: run.container, previous: run.previous, ...(data.job ? { uid: data.job.uid } : {}) });
+      const { text } = await get("/api/archive/log", { namespace, name, pod: run.podUid, log: run.log, ...(data.job ? { uid: data.job.uid } : {}) });
       const lines = (text ?? "").split("\n");
       if (lines.at(-1) === "") lines.pop();
       pane.take({ pod: run.pod, restarts: run.restarts, lines, problem: text === null ? "This log is not in the archive any more." : run.dropped ? `The first ${bytes(run.dropped)} were not kept.` : run.problem });

@@ -130,7 +130,7 @@ def texts(record: ArchivedPod) -> dict[str, str | None]:
     for one in record.containers:
         found[one.name] = read_archived(record, one)
         if one.previous_log:
-            found[f"{one.name} before"] = read_archived(record, one, previous=True)
+            found[f"{one.name} before"] = read_archived(record, msgspec.structs.replace(one, log=one.previous_log))
     return found
 
 
