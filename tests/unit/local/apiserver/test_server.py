@@ -291,7 +291,8 @@ def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) ->
 
     server.pod_streams.log_reader = reader
     with client.pod_log("default", "p", follow=True) as log:
-        assert next(iter(log)) == b"first\n"
+        chunks = iter(log)  # its end would close the log
+        assert next(chunks) == b"first\n"
         run_at_once(server.stop)
 
 
@@ -300,10 +301,11 @@ def test_a_stop_leaves_a_reader_that_hangs(
 ) -> None:
     monkeypatch.setattr(apiserver, "_LOG_SECONDS", 0.05)
     client.create(PODS, "default", POD, decode)
-    released, finished = threading.Event(), threading.Event()
+    hangs, released, finished = threading.Event(), threading.Event(), threading.Event()
 
     def reader(*_: object) -> Iterator[bytes]:
         yield b"first\n"
+        hangs.set()
         released.wait()
         finished.set()
         yield b"last\n"
@@ -311,7 +313,9 @@ def test_a_stop_leaves_a_reader_that_hangs(
     server.pod_streams.log_reader = reader
     try:
         with client.pod_log("default", "p", follow=True) as log:
-            assert next(iter(log)) == b"first\n"
+            chunks = iter(log)
+            assert next(chunks) == b"first\n"
+            assert hangs.wait(10)
             run_at_once(server.stop)
         assert "still reads" in caplog.text
     finally:
