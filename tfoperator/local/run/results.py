@@ -14,20 +14,17 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import replica_name
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.local.run.report_facts import replica_facts, with_kernel_log
-from tfoperator.local.runtime.log_files import LogFile, last_lines
+from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.measurements import PeakMemory
-from tfoperator.report.facts import FinalState, Typed
+from tfoperator.report.blame import LAST_LINES
+from tfoperator.report.facts import FinalState, ReplicaFacts, Typed
 from tfoperator.report.job import facts_of_job
 from tfoperator.report.report import Report, make_report
-
-LAST_LINES = 20
-"""How many lines at the end of a failed replica's log are shown."""
 
 
 class RunOutcome(StrEnum):
@@ -135,11 +132,10 @@ def job_result(
         if namespace == job.metadata.namespace and pod_name in attempts:
             init = {status.name for status in by_name[pod_name].status.init_container_statuses}
             attempts[pod_name].append(_Attempt(log, container in init))
-    names = sorted(by_name)
     facts = msgspec.structs.replace(
         facts_of_job(job),
         outcome=end.type if end else str(outcome),
-        replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in names),
+        replicas=tuple(replica_facts(job, by_name[pod], _chosen(attempts[pod])) for pod in sorted(by_name)),
         apart=apart,
         typed=typed,
     )
@@ -153,8 +149,8 @@ def job_result(
         reason=end.reason if end else "",
         message=end.message if end else "",
         replicas=tuple(
-            _replica(replica_name(by_name[pod]), pod, attempts[pod], peaks.of_pod(job.metadata.namespace, pod).values())
-            for pod in names
+            _replica(replica, attempts[replica.pod], peaks.of_pod(job.metadata.namespace, replica.pod).values())
+            for replica in facts.replicas
         ),
         log_dir=log_dir,
         report=make_report(facts),
@@ -184,19 +180,16 @@ def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
     return logs, FinalState.SUCCEEDED if ended_well else FinalState.STOPPED
 
 
-def _replica(name: str, pod: str, attempts: list[_Attempt], peaks: Collection[int]) -> ReplicaResult:
-    logs, state = _chosen(attempts)
-    chosen = logs[-1] if logs else None
+def _replica(facts: ReplicaFacts, attempts: list[_Attempt], peaks: Collection[int]) -> ReplicaResult:
+    last = facts.last_run
     folders = {attempt.log.path.parent for attempt in attempts}
     return ReplicaResult(
-        name=name,
-        pod=pod,
-        state=state,
+        name=facts.name,
+        pod=facts.pod,
+        state=facts.state,
         restarts=len(attempts) - len(folders),
-        exit_code=chosen.exit_code if chosen else None,
+        exit_code=last.exit_code if last else None,
         logs=tuple(str(attempt.log.path) for attempt in attempts),
-        last_lines=(
-            tuple(last_lines(chosen.path, LAST_LINES)) if chosen is not None and state is FinalState.FAILED else ()
-        ),
+        last_lines=last.tail[-LAST_LINES:] if last and facts.state is FinalState.FAILED else (),
         peak_memory=sum(peaks) if peaks else None,
     )
