@@ -145,8 +145,15 @@ class EmbeddedApiServer:
 
     def compact(self) -> None:
         """Delete the history, as etcd's compaction does: every resourceVersion so far has then expired (410)."""
-        if self._store is not None:
-            self._call(self._store.compact)
+        done = threading.Event()
+
+        def compact() -> None:
+            if self._store is not None:
+                self._store.compact()
+            done.set()
+
+        if self._post(compact):
+            done.wait(_SHUTDOWN_SECONDS)
 
     def __enter__(self) -> EmbeddedApiServer:
         self.start()
@@ -164,20 +171,6 @@ class EmbeddedApiServer:
         except RuntimeError:
             return False
         return True
-
-    def _call(self, action: Callable[[], object]) -> None:
-        """Run an action in the event loop, and wait for it."""
-        done = threading.Event()
-
-        def run() -> None:
-            action()
-            done.set()
-
-        thread = self._thread
-        if thread is None or not self._post(run):
-            return
-        while thread.is_alive() and not done.wait(0.1):
-            pass
 
     def _run(self) -> None:
         try:
