@@ -1,8 +1,9 @@
-"""Files that other programs write: opened for reading whatever they have put there, and read from their last lines."""
+"""Files that other programs use: opened whatever they have put there, read from their last lines, and locked."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import stat
 from pathlib import Path
@@ -18,6 +19,30 @@ def open_regular(path: Path) -> BinaryIO:
         os.close(handle)
         raise OSError(errno.EINVAL, "it is no regular file", str(path))
     return os.fdopen(handle, "rb")
+
+
+def take_lock(handle: int, *, shared: bool = False) -> bool:
+    """Take the kernel's lock of an open file; return whether it is ours, False if another holds it. Never waits.
+
+    A shared lock is no obstacle to other shared ones. It is released when the file is closed or its process ends.
+    """
+    try:
+        fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a program holds the lock of a file, exclusively; False if there is no such file. Writes nothing.
+
+    For two system calls it holds a shared lock itself.
+    """
+    try:
+        with open_regular(path) as stream:
+            return not take_lock(stream.fileno(), shared=True)
+    except OSError:
+        return False
 
 
 def tail_offset(stream: BinaryIO, lines: int) -> int:

@@ -5,7 +5,6 @@ A word names a run if this folder has one of that name, or if it has a slash, wh
 
 from __future__ import annotations
 
-import fcntl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from tfoperator.base.files import is_locked
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.run_directory import LOG, RESULT, RUNS
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
@@ -46,7 +46,7 @@ def read_run(directory: Path) -> KeptRun:
         with (directory / RESULT).open("rb") as stream:
             result = msgspec.json.decode(stream.read(_MAX_RESULT), type=RunResult)
     except FileNotFoundError:
-        return KeptRun(directory, "Running" if _is_locked(directory / LOG) else "Died", began)
+        return KeptRun(directory, "Running" if is_locked(directory / LOG) else "Died", began)
     except (OSError, msgspec.DecodeError):
         return KeptRun(directory, "Unreadable", began)
     return KeptRun(directory, str(result.outcome), result.began or began, result)
@@ -120,15 +120,3 @@ def _is_run(path: Path) -> bool:
         return (path / LOG).is_file()
     except OSError:
         return False
-
-
-def _is_locked(log: Path) -> bool:
-    """Return whether a run writes this log: it holds a lock until its end."""
-    try:
-        with log.open("rb") as stream:
-            fcntl.flock(stream, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return True
-    except OSError:
-        return False
-    return False

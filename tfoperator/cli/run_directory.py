@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -14,6 +13,7 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from tfoperator.base.files import take_lock
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.local.private_files import check_own, private_opener, write_private
@@ -107,12 +107,10 @@ def logging_to(path: Path) -> Iterator[None]:
         raise CliError(f"{path}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
     handler.setFormatter(TextFormatter())
     assert handler.stream is not None
-    try:
-        # The file, and with it the lock, stays open until the run ends.
-        fcntl.flock(handler.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    # The file, and with it the lock, stays open until the run ends.
+    if not take_lock(handler.stream.fileno()):
         handler.close()
-        raise CliError(f"another run keeps its logs in {path.parent}", "Choose another directory.") from None
+        raise CliError(f"another run keeps its logs in {path.parent}", "Choose another directory.")
     root = logging.getLogger()
     level = root.level
     root.addHandler(handler)

@@ -19,6 +19,7 @@ import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.files import is_locked, take_lock
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, kernel_id
@@ -49,14 +50,7 @@ _LOCK_PAUSE = 0.001
 
 def has_runner(folder: Path) -> bool:
     """Return whether a runner holds the lock of a run's folder. Writes nothing, and does not block a runner."""
-    try:
-        handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOFOLLOW)
-    except OSError:
-        return False
-    try:
-        return not _flock(handle, fcntl.LOCK_SH)
-    finally:
-        os.close(handle)
+    return is_locked(folder / _LOCK)
 
 
 def _kernel_lock(folder: Path, run_id: str) -> IO[bytes]:
@@ -64,23 +58,15 @@ def _kernel_lock(folder: Path, run_id: str) -> IO[bytes]:
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(_LOCK_TRIES):
-        if _flock(handle, fcntl.LOCK_EX):
+        if take_lock(handle):
             return os.fdopen(handle, "rb")
         # A runner's lock also excludes shared ones; a mere check (`has_runner`) shares it for a moment.
-        if not _flock(handle, fcntl.LOCK_SH):
+        if not take_lock(handle, shared=True):
             break
         fcntl.flock(handle, fcntl.LOCK_UN)
         time.sleep(_LOCK_PAUSE)
     os.close(handle)
     raise RunInProgress(f"run {run_id} is under way: its runner holds {folder / _LOCK}")
-
-
-def _flock(handle: int, how: int) -> bool:
-    try:
-        fcntl.flock(handle, how | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
 
 
 class Home:

@@ -8,7 +8,6 @@ fail again.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
 from collections.abc import Callable
@@ -18,6 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from tfoperator.base.files import take_lock
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import AlreadyFailed, LaunchInProgress, WorkDirectoryError
@@ -132,13 +132,11 @@ class WorkDirectory:
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
-        try:
-            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        if not take_lock(self._lock):
             self.__exit__()
             raise LaunchInProgress(
                 f"another launcher is at work in {self.path}: wait for it, or choose another working directory"
-            ) from error
+            )
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -8,7 +8,6 @@ has all packages of this Python, and what is installed into it is gone with it.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import signal
@@ -25,6 +24,7 @@ from typing import Any, Self
 import yaml
 
 from tfoperator.base.clock import StopSignal
+from tfoperator.base.files import take_lock
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
@@ -214,12 +214,7 @@ def _lock(folder: Path) -> Iterator[int | None]:
     """Yield the handle of the lock, None if the process or a child of it has it."""
     handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield None
-        else:
-            yield handle
+        yield handle if take_lock(handle) else None
     finally:
         os.close(handle)
 

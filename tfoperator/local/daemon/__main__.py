@@ -7,7 +7,6 @@ its identity once it is ready.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import queue
@@ -21,6 +20,7 @@ from pathlib import Path
 import msgspec
 import yaml
 
+from tfoperator.base.files import take_lock
 from tfoperator.local.controlplane import ControlPlane, PageMaker
 from tfoperator.local.daemon.state_directory import RUNS_ALREADY, DaemonState, StateDirectory
 from tfoperator.local.identity import identify
@@ -48,9 +48,7 @@ def serve(
     """
     state.create()
     with state.lock.open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+        if not take_lock(lock.fileno()):
             if state.is_log_of(sys.stdout.fileno()):
                 return RUNS_ALREADY  # the log is the other process's, and `up` waits for that
             logger.error("a control plane runs in %s already", state.root)

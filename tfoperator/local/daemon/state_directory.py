@@ -7,13 +7,13 @@ volumes, process records and the log archive.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
+from tfoperator.base.files import is_locked
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.identity import ProcessIdentity, is_alive
 from tfoperator.local.private_files import write_private
@@ -59,12 +59,7 @@ class StateDirectory:
 
     def is_locked(self) -> bool:
         """Return whether a control plane runs here, or is starting."""
-        with self.lock.open("a") as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                return True
-        return False
+        return is_locked(self.lock)
 
     def is_log_of(self, descriptor: int) -> bool:
         """Return whether a file descriptor is open on the log."""

@@ -7,7 +7,6 @@ all users of the machine, as its devices are.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import stat
@@ -17,6 +16,7 @@ from pathlib import Path
 
 import msgspec
 
+from tfoperator.base.files import take_lock
 from tfoperator.kube.pod_spec import GPU, Container
 from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
 from tfoperator.local.gpus.nvml import NoGpus, Nvml
@@ -63,9 +63,7 @@ class DeviceLocks:
                 logger.warning("GPUs can't be locked, other runs may use the same: %s", error)
             self._complained = True
             return True
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        if not take_lock(descriptor):
             os.close(descriptor)
             return False
         self._held[device] = descriptor

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePath, PurePosixPath
 
+from tfoperator.base.files import take_lock
 from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, decode_record, file_names
 from tfoperator.logs.archive.place import Place
@@ -153,11 +154,8 @@ def _new_scratch() -> tuple[Path, int]:
         except OSError:
             continue
         try:
-            if os.fstat(handle).st_uid == os.geteuid():
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(handle).st_uid == os.geteuid() and take_lock(handle):
                 shutil.rmtree(old, ignore_errors=True)
-        except BlockingIOError:
-            pass
         finally:
             os.close(handle)
     while True:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import random
 import threading
@@ -14,6 +13,7 @@ from typing import Any
 
 from sqlalchemy import URL, Connection, create_engine, event
 
+from tfoperator.base.files import take_lock
 from tfoperator.pipeline.store.converting import convert
 from tfoperator.pipeline.store.database import Database
 from tfoperator.pipeline.store.engines import make_tables
@@ -109,13 +109,9 @@ class SQLiteFile(Database):
             raise StoreError(f"{error.filename}: {error.strerror}") from error
         try:
             deadline = time.monotonic() + _BUSY_SECONDS
-            while True:
-                try:
-                    fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    break
-                except OSError as error:
-                    if time.monotonic() > deadline:
-                        raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s") from error
+            while not take_lock(handle):
+                if time.monotonic() > deadline:
+                    raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
                 time.sleep(random.uniform(0.5, 1.5) * _TURN_SECONDS)
             yield
         finally:
