@@ -13,7 +13,7 @@ import msgspec
 from tfoperator.kube.errors import BadRequestError, KubeError, NotFoundError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, path_component
-from tfoperator.logs.archive.log_file import SavedLog
+from tfoperator.logs.archive.log_file import SavedLog, size_of
 from tfoperator.logs.archive.place import Place
 from tfoperator.logs.archive.runs import Run, RunKey, runs_of_container
 
@@ -115,7 +115,7 @@ class Attempt:
         else:
             self.worth_another = self.worth_another or not isinstance(error, BadRequestError)
             self.problems.append(f"{run.container}: {problem}")
-        if size := _size(path):
+        if size := size_of(path):
             return self._stored(run, path, size, problem)
         path.unlink(missing_ok=True)
         before = self._kept_before(run, path)
@@ -155,10 +155,3 @@ def _has_gone(error: KubeError, pod: Pod) -> bool:
         return isinstance(error, PodGone)
     details = error.status.details
     return details is None or details.name in ("", pod.metadata.name)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0

@@ -56,7 +56,7 @@ def save_log(
                 break
     finally:
         halves.close()
-    return SavedLog(_size(path), halves.dropped, complete, full)
+    return SavedLog(size_of(path), halves.dropped, complete, full)
 
 
 class _Halves:
@@ -98,7 +98,7 @@ class _Halves:
         self._stream.close()
         if not self._older.exists():
             return
-        twice = _size(self._path)  # while they are joined
+        twice = size_of(self._path)  # while they are joined
         if self._room(twice):
             with self._older.open("ab") as whole, self._path.open("rb") as end:
                 shutil.copyfileobj(end, whole)
@@ -110,7 +110,7 @@ class _Halves:
             self._older.replace(self._path)
 
     def _drop_older(self) -> None:
-        size = _size(self._older)
+        size = size_of(self._older)
         self._older.unlink(missing_ok=True)
         self.dropped += size
         self._room(-size)
@@ -126,7 +126,8 @@ def link(source: Path, path: Path) -> None:
         shutil.copy2(source, path)
 
 
-def _size(path: Path) -> int:
+def size_of(path: Path) -> int:
+    """Return the bytes of a file, 0 if there is none."""
     try:
         return os.stat(path).st_size
     except FileNotFoundError:
