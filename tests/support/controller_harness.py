@@ -58,13 +58,14 @@ class Harness:
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
         archive: PodArchive | None = None,
+        kueue: bool = False,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
         self.recorder = EventList()
         self.expectations = Expectations(clock=clock)
         self.queue: RateLimitingQueue[str] = RateLimitingQueue(base=0.001, cap=0.05, clock=clock)
         self.factory = SharedInformerFactory(self.api, clock=clock)
-        self.informers = ControllerInformers.of(self.factory, gang)
+        self.informers = ControllerInformers.of(self.factory, gang, kueue=kueue)
         outside = Collaborators(
             self.api,
             self.recorder,

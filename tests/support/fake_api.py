@@ -416,7 +416,7 @@ def _check(obj: dict[str, Any], *, uid: str | None = None, version: str | None =
 
 
 def _matches(obj: dict[str, Any], namespace: str, selection: Selection) -> bool:
-    """Knows labels' equality, or one set of values: nobody asks a fake for more."""
+    """Knows labels' equality and presence, or one set of values: nobody asks a fake for more."""
     meta = obj["metadata"]
     labels = meta.get("labels", {})
     if namespace not in ("", meta.get("namespace", "")):
@@ -424,8 +424,8 @@ def _matches(obj: dict[str, Any], namespace: str, selection: Selection) -> bool:
     key, is_set, values = selection.label_selector.partition(" in ")
     if is_set:
         return labels.get(key) in values.strip("()").split(",")
-    wanted = (part.split("=", 1) for part in selection.label_selector.split(",") if part)
-    return all(labels.get(key) == value for key, value in wanted)
+    wanted = (part.partition("=") for part in selection.label_selector.split(",") if part)
+    return all(labels.get(key) == value if equals else key in labels for key, equals, value in wanted)
 
 
 def _copy(obj: dict[str, Any]) -> dict[str, Any]:

@@ -164,9 +164,9 @@ class TFJobController:
         """
         cached = self._jobs.find(key)
         if cached is None or cached.metadata.deletion_timestamp is not None or is_managed_by_others(cached):
-            self._queue.forget(key)
             if self._keeper is not None:
                 self._keeper.release(key)
+            self._queue.forget(key)
             return
         try:
             requeue = self._sync(cached)

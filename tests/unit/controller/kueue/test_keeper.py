@@ -1,0 +1,36 @@
+"""How the controller lets go of Workloads whose jobs are gone."""
+
+from __future__ import annotations
+
+from tests.support.controller_harness import Harness
+from tests.support.eventually import eventually
+from tests.support.fake_api import api_error
+from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
+from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS
+from tfoperator.kube.resources import PODS
+
+
+def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_for_ever_less_often() -> None:
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "u", "controller": True}
+    meta = {"namespace": "ns", "ownerReferences": [owner]}
+    going = {"labels": {JOB_UID_LABEL: "u"}, "annotations": {POD_SETS_ANNOTATION: "0123"}, "finalizers": [IN_USE]}
+    with Harness(kueue=True) as harness:
+        assert harness.informers.kueue is not None
+        workloads, pods = harness.informers.kueue.workloads.lister, harness.informers.pods.lister
+        pod = {"name": "job-worker-0", "labels": {LABEL_OPERATOR_NAME: OPERATOR_NAME}, **meta}
+        harness.api.put(PODS, {"metadata": pod, "status": {"phase": "Running"}})
+        going["deletionTimestamp"] = "2026-01-01T00:00:00Z"
+        harness.api.put(WORKLOADS, {"metadata": {"name": "w", **going, **meta}})
+        eventually(lambda: workloads.find("ns/w") and pods.find("ns/job-worker-0"), within=10)
+        harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("patch", "workloads") == 0, "its pod runs"
+        harness.api.remove(PODS, "ns", "job-worker-0")
+        eventually(lambda: pods.find("ns/job-worker-0") is None, within=10)
+        harness.api.fail("patch", "workloads", api_error(500), times=3)
+        for _ in range(3):
+            harness.controller._process("ns/job")
+        assert harness.queue.num_requeues("ns/job") == 3, "while that is refused, the waits grow"
+        harness.controller._process("ns/job")
+        assert harness.queue.num_requeues("ns/job") == 0
+        assert [one["metadata"]["finalizers"] for one in harness.api.objects(WORKLOADS)] == [[]]
