@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import itertools
 import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from hack.controlplane import ControlPlane
+from hack.controlplane import ControlPlane, control_plane
+from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
 from tests.e2e.gang import gang_job
+from tests.support.audit import Right, wait_allowed
 from tests.support.cli import Cli
-from tests.support.cluster import Cluster, Json, find
+from tests.support.cluster import Cluster, Json, decode, find
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
-from tests.support.kueue import CLUSTER_QUEUES, FLAVORS, LOCAL_QUEUES, cluster_queue, create
+from tests.support.kueue import (
+    CLUSTER_QUEUES,
+    FLAVORS,
+    KUEUE_GROUPS,
+    KUEUE_USER,
+    LOCAL_QUEUES,
+    Kueue,
+    cluster_queue,
+    create,
+    kueue,
+)
 from tests.support.operated import JobOnCluster
-from tfoperator.api.queues import QUEUE_LABEL
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
+from tfoperator.kube import ListOptions
+from tfoperator.kube.client import Client
+from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
+from tfoperator.sdk.workloads import WORKLOADS
 
 PATIENCE = 90
 """Seconds. Kueue looks again at what it has taken back after some, on a busy machine later."""
@@ -25,17 +44,36 @@ PATIENCE = 90
 _numbers = itertools.count(1)
 
 
+ON: Json = {"frameworks": ["kubeflow.org/tfjob"]}
+OFF: Json = {"frameworks": ["batch/job"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
+"""Kueue's `integrations` with its own framework for TFJobs, and as the operator has it with --kueue."""
+
+_OVERLAY = Path(__file__).resolve().parents[2] / "manifests/overlays/kueue"
+
+
 class Queues:
     """A namespace whose queues a test uses."""
 
+    kueue: Kueue
+    operator: OperatorProcess
+
     def __init__(self, cluster: Cluster, plane: ControlPlane, *, ours: bool = False) -> None:
         """`ours`: the operator drives Workloads, and Kueue's own framework for TFJobs is off."""
+        self.plane = plane
         self.ours = ours
-        self.cluster = cluster
         self.client = cluster.client
-        self.namespace = cluster.namespace
-        self.kubectl = Kubectl(plane.kubeconfig, self.namespace)
         self.kubeconfig = plane.kubeconfig
+        self._use(cluster)
+
+    def move_to(self, cluster: Cluster) -> None:
+        """Make that namespace, and go on in it."""
+        cluster.create_namespace()
+        self._use(cluster)
+
+    def _use(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.namespace = cluster.namespace
+        self.kubectl = Kubectl(self.plane.kubeconfig, self.namespace)
         self.sdk = TFJobClient(namespace=self.namespace, client=self.client)
 
     def create(self, resource: Resource, body: Json) -> None:
@@ -105,8 +143,55 @@ class Queues:
 
         eventually(is_said, within=PATIENCE, every=0.1, what=f"{job.name} is held")
 
+    def workloads(self, job: JobOnCluster) -> list[Json]:
+        options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
+        return list(self.client.list(WORKLOADS[0], self.namespace, decode, options).items)
+
+    def workload(self, job: JobOnCluster, *, other_than: str = "") -> Json:
+        """Kueue's record of the job, once it is there, with another UID than the one that is named."""
+
+        def there() -> Json | None:
+            return next((one for one in self.workloads(job) if one["metadata"]["uid"] != other_than), None)
+
+        return eventually(there, within=PATIENCE, every=0.05, what=f"Workload of {job.name}") or {}
+
+    def wait_reserved(self, queue: str, cpu: int) -> None:
+        """Wait until Kueue says that so many CPUs of the queue are given away."""
+
+        def reserved() -> bool:
+            status = self.client.get(CLUSTER_QUEUES, "", queue, decode).get("status") or {}
+            usage = [one["total"] for each in status.get("flavorsReservation") or () for one in each["resources"]]
+            assert [int(one) for one in usage] == [cpu], usage
+            return True
+
+        eventually(reserved, within=PATIENCE, every=0.1, what=f"{cpu} CPUs of {queue} are given away")
+
     def deployment(self, name: str) -> Json | None:
         return find(self.client, DEPLOYMENTS, self.namespace, name)
+
+
+@contextmanager
+def queues_of(folder: Path, mode: str, **configuration: Any) -> Iterator[Queues]:
+    """A cluster with Kueue and an operator: Kueue's framework is on ("theirs"), --kueue is ("ours"), or "both" are.
+
+    The operator has the rights of the overlay and no others, and the audit log has each of its requests.
+    """
+    users = {KUEUE_USER: KUEUE_GROUPS, OPERATOR_USER: OPERATOR_GROUPS}
+    with ExitStack() as stack:
+        # Of its own: Kueue's webhooks are asked about every job of a cluster.
+        plane = stack.enter_context(control_plane(users=users, audit_policy=AUDIT_POLICY))
+        admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
+        cluster = Cluster(admin)
+        cluster.create_namespace()
+        Kubectl(plane.kubeconfig)("apply", "--server-side", "-k", str(_OVERLAY))
+        wait_allowed(admin, OPERATOR_USER, Right("kueue.x-k8s.io", "workloads", "list"))
+        queues = Queues(cluster, plane, ours=mode == "ours")
+        integrations = OFF if mode == "ours" else ON
+        queues.kueue = stack.enter_context(kueue(plane, admin, folder, integrations=integrations, **configuration))
+        flags = ("--default-ps-image=example.invalid/ps:1", f"--kueue={mode != 'theirs'}")
+        operator = OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), folder, "operator", *flags)
+        queues.operator = stack.enter_context(operator).wait_ready()
+        yield queues
 
 
 class Commands:
@@ -122,3 +207,11 @@ class Commands:
 
 def node_selector(pod: Json) -> Json:
     return dict(pod["spec"].get("nodeSelector") or {})
+
+
+def with_template(manifest: Json, kind: str, change: Json) -> Json:
+    """The manifest, with a change of a type's template."""
+    template = manifest["spec"]["tfReplicaSpecs"][kind]["template"]
+    template["metadata"] = change.get("metadata", {})
+    template["spec"] |= change.get("spec", {})
+    return manifest

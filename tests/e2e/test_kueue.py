@@ -5,6 +5,7 @@ There is no kubelet: a pod runs when the test says so.
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
@@ -12,50 +13,24 @@ from pathlib import Path
 
 import pytest
 
-from hack.controlplane import control_plane
-from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector
-from tests.support.cluster import Cluster, Json, decode
+from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues_of, with_template
+from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, paper_node
-from tests.support.kueue import (
-    CLUSTER_QUEUES,
-    KUEUE_GROUPS,
-    KUEUE_USER,
-    PRIORITIES,
-    TOPOLOGIES,
-    kueue,
-)
+from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES, TOPOLOGIES
 from tests.support.operated import JobOnCluster
-from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import tensorboard_name
-from tfoperator.api.queues import JOB_UID_LABEL
-from tfoperator.api.schema import crd
-from tfoperator.kube import ListOptions
-from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.sdk import QueueState
-from tfoperator.sdk.workloads import WORKLOADS
 
 pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module", params=["theirs", "ours"])
 def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
-    folder, ours = tmp_path_factory.mktemp("kueue"), request.param == "ours"
-    with ExitStack() as stack:
-        # Of its own: Kueue's webhooks are asked about every job of a cluster.
-        plane = stack.enter_context(control_plane(users={KUEUE_USER: KUEUE_GROUPS}))
-        admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
-        cluster = Cluster(admin)
-        cluster.install_crd(crd())
-        cluster.create_namespace()
-        off = {"frameworks": ["batch/job"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
-        stack.enter_context(kueue(plane, admin, folder, **({"integrations": off} if ours else {})))
-        flags = (f"--namespace={cluster.namespace}", "--default-ps-image=example.invalid/ps:1", f"--kueue={ours}")
-        stack.enter_context(OperatorProcess(plane.kubeconfig, folder, "operator", *flags)).wait_ready()
-        yield Queues(cluster, plane, ours=ours)
+    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as found:
+        yield found
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,23 +44,6 @@ def tell(queues: Queues, tmp_path: Path) -> Commands:
     return Commands(queues, tmp_path)
 
 
-def workload_of(queues: Queues, job: JobOnCluster) -> Json:
-    """Kueue's record of the job, once it is there."""
-
-    def there() -> Json | None:
-        options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
-        return next(iter(queues.client.list(WORKLOADS[0], queues.namespace, decode, options).items), None)
-
-    return eventually(there, within=PATIENCE, every=0.05, what=f"Workload of {job.name}") or {}
-
-
-def with_template(manifest: Json, kind: str, change: Json) -> Json:
-    template = manifest["spec"]["tfReplicaSpecs"][kind]["template"]
-    template["metadata"] = change.get("metadata", {})
-    template["spec"] |= change.get("spec", {})
-    return manifest
-
-
 def test_a_job_is_admitted_with_the_selectors_of_its_flavor(queues: Queues) -> None:
     queue = queues.queue(3, flavor={"nodeLabels": {"disk": "ssd"}})
     job = queues.submit("admitted", queue, PS=1, Worker=2)
@@ -93,7 +51,7 @@ def test_a_job_is_admitted_with_the_selectors_of_its_flavor(queues: Queues) -> N
     assert [node_selector(pod) for pod in pods.values()] == [{"disk": "ssd"}] * 3
     assert queues.wait_queue(job, QueueState.ADMITTED).cluster_queue == queue
     job.play("Succeeded", "worker-0", leads_to="Succeeded")
-    eventually(lambda: _is_finished(workload_of(queues, job)), within=PATIENCE, every=0.1, what="Kueue knows its end")
+    eventually(lambda: _is_finished(queues.workload(job)), within=PATIENCE, every=0.1, what="Kueue knows its end")
     queues.wait_queue(job, QueueState.FINISHED)
 
 
@@ -164,7 +122,7 @@ def test_kueue_reads_a_jobs_priority(queues: Queues) -> None:
     template = {"spec": {"priorityClassName": "steady"}}
     manifest = with_template(queues.manifest("priority-of-pods", queue, PS=1, Worker=1), "PS", template)
     of_pods = queues.submit_manifest(manifest)
-    assert [workload_of(queues, job)["spec"]["priority"] for job in (of_job, of_pods)] == [77, 77]
+    assert [queues.workload(job)["spec"]["priority"] for job in (of_job, of_pods)] == [77, 77]
 
 
 def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> None:
@@ -206,20 +164,25 @@ def test_a_drained_queue_lets_its_jobs_go_and_takes_them_back(queues: Queues) ->
     queues.wait_running(job, "worker-0")
 
 
-def test_suspending_names_kueues_way_which_works(queues: Queues, tell: Commands) -> None:
+def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues: Queues, tell: Commands) -> None:
     job = queues.submit("stopped", queues.queue(1), Worker=1)
     queues.wait_running(job, "worker-0")
 
-    def do_as_told(*command: str) -> None:
-        told = tell(*command, code=1).stderr
-        program, *arguments = shlex.split(told.partition("Kueue's way: ")[2])
-        assert program == "kubectl", told
+    def set_active(active: bool) -> None:
+        name, change = queues.workload(job)["metadata"]["name"], json.dumps({"spec": {"active": active}})
+        arguments = ["patch", "workloads.kueue.x-k8s.io", name, "-n", queues.namespace, "--type", "merge", "-p", change]
+        if not queues.ours:  # there `tfoperator suspend` would be undone
+            told = tell("resume" if active else "suspend", "stopped", code=1).stderr
+            program, *named = shlex.split(told.partition("Kueue's way: ")[2])
+            assert (program, json.loads(named.pop())) == ("kubectl", json.loads(arguments.pop())), told
+            assert named == arguments
+            arguments.append(change)
         queues.kubectl(*arguments)
 
-    do_as_told("suspend", "stopped")
+    set_active(False)
     queues.wait_held(job)
     queues.wait_queue(job, QueueState.INACTIVE, "is not active")
-    do_as_told("resume", "stopped")
+    set_active(True)
     queues.wait_running(job, "worker-0")
 
 
@@ -237,22 +200,11 @@ def test_kueues_webhook_adds_nothing_to_a_job_without_a_queue(queues: Queues) ->
         queues.submit_manifest(without)
 
 
-@pytest.mark.parametrize("queues", ["theirs"], indirect=True)
-def test_what_kueue_does_not_count_is_told(queues: Queues) -> None:
-    manifest = queues.manifest("uncounted", queues.queue(1), Chief=1, Worker=6)
-    specs = manifest["spec"]["tfReplicaSpecs"]
-    specs["worker"] = specs.pop("Worker")
-    job = queues.submit_manifest(manifest)
-    job.wait_reasons("NotCountedByQueue")
-    (event, *_) = [one for one in job.events() if one["reason"] == "NotCountedByQueue"]
-    assert "doesn't count the pods of worker" in event["message"]
-
-
 def test_a_job_whose_pods_do_not_run_in_time_gives_its_quota_back_and_tries_again(
     queues: Queues, never_ready: JobOnCluster
 ) -> None:
     def evicted() -> bool:
-        stats = workload_of(queues, never_ready)["status"].get("schedulingStats") or {}
+        stats = queues.workload(never_ready)["status"].get("schedulingStats") or {}
         assert any(one["reason"] == "PodsReadyTimeout" for one in stats.get("evictions") or ()), stats
         return True
 

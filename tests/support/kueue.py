@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
+import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import timedelta
@@ -17,7 +18,7 @@ import yaml
 
 from hack import gobuild
 from hack.controlplane import ControlPlane
-from hack.processes import end_process, free_ports, spawn, tail
+from hack.processes import end_process, free_port, spawn, tail
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
@@ -74,42 +75,72 @@ class _Webhooks:
         return {"url": f"https://127.0.0.1:{self.port}{path}", "caBundle": _base64(self._bundle)}
 
 
+class Kueue:
+    """Kueue's manager as a process, which can be killed and started again, also with another configuration."""
+
+    def __init__(self, plane: ControlPlane, folder: Path, webhooks: _Webhooks) -> None:
+        self._plane = plane
+        self._folder = folder
+        self._webhooks = webhooks
+        self._members: Json = {}
+        self._health_port = free_port()
+        self.log = folder / "kueue.log"
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self, **configuration: Any) -> None:
+        """Start it, and return when it is ready. `configuration` stays for the starts after it."""
+        self._members |= configuration
+        members = _configuration(self._webhooks, self._health_port) | self._members
+        config = self._folder / "kueue.json"
+        config.write_text(json.dumps({name: value for name, value in members.items() if value is not None}))
+        kubeconfig = self._plane.kubeconfig_for(KUEUE_USER)
+        self._process = spawn([gobuild.find("kueue"), f"--config={config}", f"--kubeconfig={kubeconfig}"], self.log)
+        eventually(self._is_ready, within=90, every=0.05, what="Kueue is ready")
+
+    def kill(self) -> None:
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(60)
+
+    def end(self) -> None:
+        process = self._process
+        if process is not None:
+            end_process(process.pid, lambda: process.poll() is not None)
+        print(f"--- {self.log.name}\n{tail(self.log, 30)}")
+
+    def check(self) -> None:
+        assert self._process is not None
+        assert self._process.poll() is None, f"Kueue ended:\n{tail(self.log, 20)}"
+
+    def _is_ready(self) -> bool:
+        self.check()
+        try:
+            return ask(self._health_port, "/readyz")[0] == 200
+        except OSError:
+            return False
+
+
 @contextmanager
-def kueue(plane: ControlPlane, client: Client, folder: Path, **configuration: Any) -> Iterator[None]:
+def kueue(plane: ControlPlane, client: Client, folder: Path, **configuration: Any) -> Iterator[Kueue]:
     """Kueue, ready; it ends with the block, and its log is in the folder. The plane needs the user `KUEUE_USER`.
 
     `configuration` replaces members of Kueue's configuration; None leaves one out.
     """
     source = gobuild.module_folder("kueue", "sigs.k8s.io/kueue") / "config/components"
-    webhook_port, health_port = free_ports(2)
-    webhooks = _Webhooks(folder, webhook_port)
+    webhooks = _Webhooks(folder, free_port())
     client.create(NAMESPACES, "", {"metadata": {"name": _NAMESPACE}}, decode)
     kubectl = Kubectl(plane.kubeconfig)
     _install_crds(client, source / "crd/bases", webhooks)
     _wait_discovered(kubectl, source / "crd/bases")
     _grant(kubectl, source / "rbac")
-    config = folder / "kueue.json"
-    members = _configuration(webhooks, health_port) | configuration
-    config.write_text(json.dumps({name: value for name, value in members.items() if value is not None}))
-    log = folder / "kueue.log"
-    command = [gobuild.find("kueue"), f"--config={config}", f"--kubeconfig={plane.kubeconfig_for(KUEUE_USER)}"]
-    process = spawn(command, log)
+    manager = Kueue(plane, folder, webhooks)
     try:
-
-        def ready() -> bool:
-            assert process.poll() is None, f"Kueue ended:\n{tail(log, 20)}"
-            try:
-                return ask(health_port, "/readyz")[0] == 200
-            except OSError:
-                return False
-
-        eventually(ready, within=90, every=0.05, what="Kueue is ready")
+        manager.start(**configuration)
         _register(client, source / "webhook/manifests.yaml", webhooks)
-        yield
-        assert process.poll() is None, "Kueue ended"
+        yield manager
+        manager.check()
     finally:
-        end_process(process.pid, lambda: process.poll() is not None)
-        print(f"--- {log.name}\n{tail(log, 30)}")
+        manager.end()
 
 
 def _configuration(webhooks: _Webhooks, health_port: int) -> Json:

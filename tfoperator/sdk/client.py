@@ -160,7 +160,7 @@ class TFJobClient(JobReader):
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
         """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded, JobQueued.
 
-        Kueue would revert it: a job in one of its queues is stopped through its Workload, which JobQueued names.
+        Kueue's own framework would revert it: such a job is stopped through its Workload, which JobQueued names.
         """
         return self._set_suspend(name, namespace, True)
 
@@ -195,7 +195,7 @@ class TFJobClient(JobReader):
         def change(job: TFJob) -> dict[str, Any]:
             queue = job_queue(self._client, job)
             # Without Kueue a queue's name is only a label.
-            if queue is not None and queue.state is not QueueState.NO_KUEUE:
+            if queue is not None and queue.state is not QueueState.NO_KUEUE and not queue.by_operator:
                 raise JobQueued(job, queue, active=not suspend)
             return {"runPolicy": {"suspend": suspend}}
 

@@ -93,7 +93,7 @@ class JobEnded(_AboutJob):
 
 
 class JobQueued(_AboutJob):
-    """The job is in a queue of Kueue, which alone suspends and resumes it. `queue` is its state there.
+    """The job is in a queue of Kueue, whose framework alone suspends and resumes it. `queue` is its state there.
 
     `active` is the value that the Workload's member of that name needs for the requested change.
     """

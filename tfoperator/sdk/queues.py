@@ -55,7 +55,8 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     `name` is the LocalQueue, empty if only MultiKueue is named. `message` is Kueue's reason. `workload` is
     the name of the Workload, empty if there is none. `cluster_queue` owns its quota. With `multikueue` the job
     runs on another cluster, `cluster` if it is chosen, and the operator of this one ignores it. `problem` is why that
-    cluster is unreachable, if known: this cluster's data about the job may be old then.
+    cluster is unreachable, if known: this cluster's data about the job may be old then. `by_operator` means that it is
+    suspended and resumed like any job: Kueue's own framework, which undoes that, has no Workload of it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class JobQueue(msgspec.Struct, frozen=True, rename="camel"):
     multikueue: bool = False
     cluster: str = ""
     problem: str = ""
+    by_operator: bool = False
 
     @property
     def waits(self) -> bool:
@@ -194,10 +196,11 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
     """Return a job's state in its queue from Kueue's objects. No I/O."""
     if not workloads:
         message = (
-            "Kueue has no Workload of it: the job's events say why, if Kueue runs and kubeflow.org/tfjob is among its "
-            "frameworks"
+            "Kueue has no Workload of it: it is suspended, or the job's events say why, if Kueue runs and "
+            "kubeflow.org/tfjob is among its frameworks or the operator has --kueue"
         )
-        return _without_workload(job, QueueState.UNKNOWN, message)
+        found = _without_workload(job, QueueState.UNKNOWN, message)
+        return msgspec.structs.replace(found, by_operator=not found.multikueue)
     workload = max(workloads, key=lambda one: (not one.is_true("Finished"), *_age(one)))
     state, message = _state(workload)
     admission = workload.status.admission
@@ -209,6 +212,7 @@ def queue_of(job: TFJob, workloads: Sequence[Workload]) -> JobQueue:
         admission.cluster_queue if admission is not None else "",
         is_multikueue(job),
         workload.status.cluster_name,
+        by_operator=bool(workload.mark),
     )
 
 

@@ -10,11 +10,12 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.cluster import decode
 from tests.support.fake_api import FakeApi, api_error
 from tests.support.kueue_objects import QueueWorld, condition, no_quota, queue_world, workload
 from tests.support.served import ServedWorld, served, world
 from tests.unit.api.samples import job_of, tfjob
-from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
+from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
 from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.sdk import JobQueue, JobQueued, QueueState, WaitTimeout, job_queues
@@ -157,6 +158,13 @@ def test_on_a_server_with_either_version_of_kueue(queues: QueueWorld) -> None:
             change("runs")
         assert (caught.value.queue.workload, caught.value.name) == ("tfjob-runs", "runs")
         assert queues.job("runs")["metadata"]["resourceVersion"] == before
+    # Of those that the operator drives, and of those that are suspended and so have none, a person decides.
+    workload = (queues.resource, queues.namespace, "tfjob-runs")
+    queues.client.patch(*workload, {"metadata": {"annotations": {POD_SETS_ANNOTATION: "0123"}}}, decode)
+    queues.queue("unseen")
+    for name in ("runs", "unseen"):
+        assert queues.sdk.suspend_job(name).spec.suspended
+        assert not queues.sdk.resume_job(name).spec.suspended
     with pytest.raises(WaitTimeout, match="queue research: Waiting: insufficient unused quota"):
         queues.sdk.wait_for_job_conditions("waits", wait_timeout=0)
 

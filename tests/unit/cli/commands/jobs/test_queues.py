@@ -14,8 +14,9 @@ from tests.support.eventually import eventually
 from tests.support.kueue_objects import condition, no_quota
 from tests.unit.cli.commands.jobs.conftest import Queues
 from tfoperator.api.v1.types import TFJOBS, TFJob
+from tfoperator.cli.terminal.errors import explained
 from tfoperator.cli.waiting import QueueLooks
-from tfoperator.sdk import JobQueue, QueueState
+from tfoperator.sdk import JobQueue, JobQueued, QueueState
 
 QUOTA = condition("QuotaReserved", message="Quota reserved in ClusterQueue team")
 ADMITTED = condition("Admitted", message="The workload is admitted")
@@ -103,8 +104,10 @@ def test_resuming_names_the_way_back_only_where_there_is_one(queues: Queues) -> 
     assert "Kueue runs it when there is room" in queues.tell("resume", "waits", code=1).err
     queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})
     assert "kubectl patch workloads.kueue.x-k8s.io tfjob-stopped" in queues.tell("resume", "stopped", code=1).err
-    queues.queue("unseen")
-    assert "kubectl get workloads.kueue.x-k8s.io" in queues.tell("suspend", "unseen", code=1).err
+    unread = JobQueued(queues.sdk.get_job("waits"), JobQueue("research", QueueState.UNKNOWN), active=False)
+    known = explained(unread)
+    assert known is not None
+    assert "kubectl get workloads.kueue.x-k8s.io" in known.hint
 
 
 def test_whoever_waits_hears_of_the_queue_as_it_changes(queues: Queues) -> None:
