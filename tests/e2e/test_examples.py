@@ -21,6 +21,7 @@ LIMIT = 300  # seconds; each takes some 10 on an idle machine of 2 cores
 WITHOUT_A_JOB = {
     "accelerators/operator.yaml",
     "checkpoint/claim.yaml",
+    "katib/experiment.yaml",
     "launcher/component.yaml",
     "launcher/train.yaml",
     "pipeline/argo.yaml",

@@ -1,0 +1,96 @@
+"""The trials of examples/katib, made and judged as Katib 0.19 does it: what its source says is written down here."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from tfoperator.api.names import LABEL_JOB_ROLE
+from tfoperator.api.v1.types import TFJob
+from tfoperator.sdk import JobFailed, TFJobClient
+
+pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(620)]
+
+ROOT = Path(__file__).parents[2]
+EXPERIMENT = yaml.safe_load((ROOT / "examples/katib/experiment.yaml").read_text())
+TEMPLATE = EXPERIMENT["spec"]["trialTemplate"]
+
+
+def trial_job(name: str, **assignments: str) -> dict[str, Any]:
+    """What `GetRunSpecWithHyperParameters` (experiment/manifest/generator.go) makes of the template."""
+    text = json.dumps(TEMPLATE["trialSpec"])
+    used = set()
+    for parameter in TEMPLATE["trialParameters"]:
+        if parameter["reference"] == "${trialSpec.Name}":
+            value = name
+        else:
+            value = assignments[parameter["reference"]]
+            used.add(parameter["reference"])
+        text = text.replace(f"${{trialParameters.{parameter['name']}}}", value)
+    assert used == set(assignments), "Katib refuses an assignment that no trial parameter refers to"
+    job: dict[str, Any] = json.loads(text)
+    owner = {"apiVersion": "kubeflow.org/v1beta1", "kind": "Trial", "name": name, "uid": "1"}
+    job["metadata"] = {"name": name, "ownerReferences": [{**owner, "controller": True, "blockOwnerDeletion": True}]}
+    return job
+
+
+def judged(job: TFJob) -> str:
+    """What `GetDeployedJobStatus` (trial/util/job_util.go) says with the default conditions for a TFJob.
+
+    They are `status.conditions.#(type=="Failed")#|#(status=="True")#`, asked first, and the same with Succeeded.
+    """
+    conditions = msgspec.to_builtins(job.status).get("conditions", ())
+    for kind in ("Failed", "Succeeded"):
+        if [one for one in conditions if (one["type"], one["status"]) == (kind, "True")]:
+            return kind
+    return "Running"
+
+
+def collected(log: str) -> list[float]:
+    """The objective's values in a log, by `parseLogsInTextFormat` (file-metricscollector.go)."""
+    wanted = EXPERIMENT["spec"]["objective"]["objectiveMetricName"]
+    [pattern] = EXPERIMENT["spec"]["metricsCollectorSpec"]["source"]["filter"]["metricsFormat"]
+    lines = (line for line in log.splitlines() if wanted in line)
+    return [float(found[2]) for line in lines for found in re.finditer(pattern, line) if found[1].strip() == wanted]
+
+
+def test_the_experiment_is_one_that_katib_takes() -> None:
+    # experiment/validator/validator.go; names and references of trial parameters, and what the template asks for.
+    assert re.fullmatch("[a-z]([-a-z0-9]*[a-z0-9])?", EXPERIMENT["metadata"]["name"])
+    assert len(EXPERIMENT["metadata"]["name"]) <= 40
+    known = {one["name"] for one in EXPERIMENT["spec"]["parameters"]} | {"${trialSpec.Name}"}
+    given = {one["name"]: one["reference"] for one in TEMPLATE["trialParameters"]}
+    assert set(given.values()) <= known
+    asked = re.findall(r"\$\{trialParameters\.(.+?)\}", json.dumps(TEMPLATE["trialSpec"]))
+    assert set(asked) == set(given)
+    assert not {"metadata", "status"} & set(TEMPLATE["trialSpec"])
+    replicas = TEMPLATE["trialSpec"]["spec"]["tfReplicaSpecs"].values()
+    containers = [one["template"]["spec"]["containers"] for one in replicas]
+    assert {one["name"] for [one] in containers} == {TEMPLATE["primaryContainerName"]}
+    # What it adds to a template of a TFJob is not written here, so its defaults apply.
+    assert not {"successCondition", "failureCondition", "primaryPodLabels"} & set(TEMPLATE)
+
+
+def test_a_trial_that_trains_succeeds_and_one_that_cannot_start_fails() -> None:
+    seen: dict[str, list[str]] = {"trains": [], "fails": []}
+    with TFJobClient.local(work_dir=ROOT) as client:
+        for name, rate in (("trains", "0.2"), ("fails", "fast")):
+            client.create_job(trial_job(name, learning_rate=rate))
+        follow = {name: (lambda job, states=states: states.append(judged(job))) for name, states in seen.items()}
+        client.wait_for_job_conditions("trains", wait_timeout=300, callback=follow["trains"])
+        with pytest.raises(JobFailed):
+            client.wait_for_job_conditions("fails", wait_timeout=300, callback=follow["fails"])
+        assert [states[-1] for states in seen.values()] == ["Succeeded", "Failed"]
+        assert set(seen["trains"][:-1]) == {"Running"}, "judged before its end"
+
+        # The default label of the pods that metrics are collected from, for a job of Kubeflow's.
+        primary = [pod for pod in client.get_job_pods("trains") if pod.metadata.labels.get(LABEL_JOB_ROLE) == "master"]
+        assert [pod.metadata.name for pod in primary] == ["trains-chief-0"]
+        [log] = client.get_job_logs("trains", is_master=True).values()
+        assert collected(log)[-1] > 0.8, log
