@@ -171,15 +171,16 @@ class Queues:
 
 
 @contextmanager
-def queues_of(folder: Path, mode: str, **configuration: Any) -> Iterator[Queues]:
+def queues_of(folder: Path, mode: str, *flags: str, **configuration: Any) -> Iterator[Queues]:
     """A cluster with Kueue and an operator: Kueue's framework is on ("theirs"), --kueue is ("ours"), or "both" are.
 
-    The operator has the rights of the overlay and no others, and the audit log has each of its requests.
+    The operator has the rights of the overlay and no others, and the audit log has each of its requests. The API
+    server gets the `flags`.
     """
     users = {KUEUE_USER: KUEUE_GROUPS, OPERATOR_USER: OPERATOR_GROUPS}
     with ExitStack() as stack:
         # Of its own: Kueue's webhooks are asked about every job of a cluster.
-        plane = stack.enter_context(control_plane(users=users, audit_policy=AUDIT_POLICY))
+        plane = stack.enter_context(control_plane(users=users, audit_policy=AUDIT_POLICY, api_server_flags=flags))
         admin = stack.enter_context(Client(load_config(str(plane.kubeconfig))))
         cluster = Cluster(admin)
         cluster.create_namespace()
@@ -188,8 +189,8 @@ def queues_of(folder: Path, mode: str, **configuration: Any) -> Iterator[Queues]
         queues = Queues(cluster, plane, ours=mode == "ours")
         integrations = OFF if mode == "ours" else ON
         queues.kueue = stack.enter_context(kueue(plane, admin, folder, integrations=integrations, **configuration))
-        flags = ("--default-ps-image=example.invalid/ps:1", f"--kueue={mode != 'theirs'}")
-        operator = OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), folder, "operator", *flags)
+        options = ("--default-ps-image=example.invalid/ps:1", f"--kueue={mode != 'theirs'}")
+        operator = OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), folder, "operator", *options)
         queues.operator = stack.enter_context(operator).wait_ready()
         yield queues
 

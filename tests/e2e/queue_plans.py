@@ -1,0 +1,335 @@
+"""Random plans of jobs in one queue of a real Kueue, while its manager and the operator are killed: no quota overdrawn.
+
+    python -m tests.e2e.queue_plans --plans 100        # prints a table; exits with 1 if a promise was broken
+
+A plan is a queue of 4 CPUs, some jobs, and steps in random order: pods begin, end, fail and linger; people submit,
+suspend, change and delete jobs, delete and deactivate Workloads, drain the queue; Kueue and the operator are killed,
+and start again some steps later. In the end nothing disturbs the jobs any more, and all must come to their end.
+
+What is judged is every state that the API server had, by watches, not samples: pods that have not ended never need more
+CPUs than the queue has, and a job never has two Workloads.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from tests.e2e.queues import Queues, queues_of, with_template
+from tests.support.cluster import Cluster, Json, decode
+from tests.support.eventually import eventually
+from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
+from tfoperator.api.queues import JOB_UID_LABEL, PRIORITY_LABEL
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.errors import KubeError
+from tfoperator.kube.options import WatchOptions
+from tfoperator.kube.resources import PODS
+from tfoperator.kube.verbs import WatchEventType
+from tfoperator.sdk.workloads import WORKLOADS
+
+CPUS = 4
+STEPS = 60
+REST_SECONDS = 150
+"""How long jobs may take to their end once nothing disturbs them; a queue that was drained is looked at again later."""
+
+_ENDED = ("Succeeded", "Failed")
+_LINGERS = {"spec": {"terminationGracePeriodSeconds": 600}}
+
+
+class Judge:
+    """Sees each version of pods and Workloads, in order. Its lock guards what it has found."""
+
+    def __init__(self, queues: Queues) -> None:
+        self._lock = threading.Lock()
+        self.broken: list[str] = []
+        self.seen = Counter[str]()
+        self.most = 0
+        self._pods: dict[str, str] = {}
+        self._workloads: dict[str, str] = {}
+        self._streams = [
+            queues.client.watch(resource, queues.namespace, decode, WatchOptions(timeout_seconds=900))
+            for resource in (PODS, WORKLOADS[0])
+        ]
+        self._threads = [
+            threading.Thread(target=self._read, args=(stream, see), daemon=True)
+            for stream, see in zip(self._streams, (self._pod, self._workload), strict=True)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def end(self) -> None:
+        for stream in self._streams:
+            stream.close()
+        for thread in self._threads:
+            thread.join(10)
+
+    def _read(self, stream: Any, see: Callable[[str, Json, bool], None]) -> None:
+        try:
+            for event in stream:
+                if event.object is not None:
+                    with self._lock:
+                        see(event.object["metadata"]["uid"], event.object, event.type is WatchEventType.DELETED)
+        except KubeError as error:
+            with self._lock:
+                self.broken.append(f"the watch ended: {error}")
+
+    def _pod(self, uid: str, pod: Json, deleted: bool) -> None:
+        self.seen["pods"] += uid not in self._pods and not deleted
+        phase = pod["status"].get("phase", "Pending")
+        self._pods[uid] = "gone" if deleted or phase in _ENDED else pod["metadata"]["name"]
+        alive = sorted(name for name in self._pods.values() if name != "gone")
+        self.most = max(self.most, len(alive))
+        if len(alive) > CPUS:
+            self.broken.append(f"{len(alive)} CPUs of {CPUS} are taken: {alive}")
+
+    def _workload(self, uid: str, workload: Json, deleted: bool) -> None:
+        job = workload["metadata"].get("labels", {}).get(JOB_UID_LABEL, "")
+        self.seen["workloads"] += uid not in self._workloads and not deleted
+        conditions = {one["type"]: one["status"] for one in workload.get("status", {}).get("conditions", ())}
+        self.seen["evictions"] += conditions.get("Evicted") == "True" and "evicted" not in self._workloads.get(uid, "")
+        self._workloads[uid] = "" if deleted else f"{job} {'evicted' if conditions.get('Evicted') == 'True' else ''}"
+        owners = Counter(one.split()[0] for one in self._workloads.values() if one)
+        self.broken += [f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1]
+
+
+class Plan:
+    """One plan, in a namespace and with a queue of its own."""
+
+    def __init__(self, queues: Queues, seed: int) -> None:
+        self._rng = random.Random(seed)
+        self._queues = queues
+        self._queue = queues.queue(CPUS, name=f"plan-{seed}")
+        self._jobs: list[str] = []
+        self._later: list[tuple[int, Callable[[], None]]] = []
+        self._down: set[str] = set()
+        self._step = 0
+        self.kills = Counter[str]()
+        self.judge = Judge(queues)
+
+    def play(self) -> list[str]:
+        """What was broken; empty if nothing was."""
+        rng = self._rng
+        for _ in range(2):
+            self._submit()
+        moves: list[tuple[int, Callable[[], None]]] = [
+            (28, self._kubelet), (4, self._submit), (2, self._delete_job), (3, self._suspend), (2, self._scale),
+            (2, self._delete_workload), (2, self._deactivate), (2, self._drain), (2, self._reprice),
+            (3, lambda: self._kill("operator")), (3, lambda: self._kill("kueue")),
+        ]  # fmt: skip
+        for step in range(STEPS):
+            for due in [one for one in self._later if one[0] <= step]:
+                self._later.remove(due)
+                due[1]()
+            self._step = step
+            with suppress(KubeError):  # refused while Kueue is away, or gone meanwhile
+                rng.choices([move for _, move in moves], [weight for weight, _ in moves])[0]()
+            time.sleep(rng.choice((0.0, 0.02, 0.1, 0.4)))
+        for _, start in self._later:
+            start()
+        self._rest()
+        self.judge.end()
+        return self.judge.broken
+
+    @property
+    def jobs(self) -> int:
+        return len(self._jobs)
+
+    # What happens.
+
+    def _submit(self) -> None:
+        rng, queues = self._rng, self._queues
+        name = f"job-{len(self._jobs)}"
+        replicas = {"Worker": rng.randint(1, 3), **({"PS": 1} if rng.random() < 0.3 else {})}
+        manifest = queues.manifest(name, self._queue, restart_policy=rng.choice(("OnFailure", "ExitCode")), **replicas)
+        for kind in replicas:
+            with_template(manifest, kind, _LINGERS)
+        manifest["metadata"]["labels"] |= rng.choice(({}, {PRIORITY_LABEL: "high"}))
+        policy = manifest["spec"]["runPolicy"]
+        policy["cleanPodPolicy"] = rng.choice(("All", "Running", "None"))
+        policy["restartScope"] = rng.choice(("Job", "Replica"))
+        if rng.random() < 0.3:
+            manifest["spec"]["enableDynamicWorker"] = True
+            policy["schedulingPolicy"] = {"minAvailable": 1}
+        queues.cluster.submit(manifest)
+        self._jobs.append(name)
+
+    def _kubelet(self) -> None:
+        """Nodes, for some pods at a time: each is bound, runs, ends; one that is deleted lingers a while."""
+        pods = self._queues.cluster.pods()
+        for name in self._rng.sample(sorted(pods), min(3, len(pods))):
+            self._move(pods[name], self._rng.choice(("Running", "Running", "Succeeded", "Failed")))
+
+    def _move(self, pod: Json, end: str) -> None:
+        cluster, name = self._queues.cluster, pod["metadata"]["name"]
+        with suppress(KubeError):
+            if pod["metadata"].get("deletionTimestamp"):
+                cluster.end_pod(name)
+            elif not pod["spec"].get("nodeName"):
+                cluster.bind(name)
+            elif pod["status"].get("phase") == "Pending":
+                cluster.set_phase(name, "Running")
+            elif pod["status"].get("phase") == "Running" and end in _ENDED:
+                cluster.set_phase(name, end, exit_code=130 if end == "Failed" else 0)
+
+    def _some_job(self) -> Json | None:
+        jobs = list(self._queues.client.list(TFJOBS, self._queues.namespace, decode).items)
+        return self._rng.choice(jobs) if jobs else None
+
+    def _edit(self, change: Json) -> None:
+        job = self._some_job()
+        if job is not None:
+            self._queues.client.patch(TFJOBS, self._queues.namespace, job["metadata"]["name"], change, decode)
+
+    def _suspend(self) -> None:
+        self._edit({"spec": {"runPolicy": {"suspend": self._rng.random() < 0.5}}})
+
+    def _scale(self) -> None:
+        self._edit({"spec": {"tfReplicaSpecs": {"Worker": {"replicas": self._rng.randint(1, 3)}}}})
+
+    def _reprice(self) -> None:
+        self._edit({"metadata": {"labels": {PRIORITY_LABEL: self._rng.choice(("high", "low"))}}})
+
+    def _delete_job(self) -> None:
+        job = self._some_job()
+        if job is not None:
+            where = (TFJOBS, self._queues.namespace, job["metadata"]["name"])
+            self._queues.client.delete(*where, propagation_policy="Background")
+
+    def _some_workload(self) -> str:
+        found = list(self._queues.client.list(WORKLOADS[0], self._queues.namespace, decode).items)
+        return str(self._rng.choice(found)["metadata"]["name"]) if found else ""
+
+    def _delete_workload(self) -> None:
+        if name := self._some_workload():
+            self._queues.client.delete(WORKLOADS[0], self._queues.namespace, name)
+
+    def _set_active(self, name: str, active: bool) -> None:
+        self._queues.client.patch(WORKLOADS[0], self._queues.namespace, name, {"spec": {"active": active}}, decode)
+
+    def _deactivate(self) -> None:
+        if name := self._some_workload():
+            self._set_active(name, self._rng.random() < 0.5)
+
+    def _drain(self) -> None:
+        policy = self._rng.choice(("HoldAndDrain", "None", "None"))
+        self._queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": policy}}, decode)
+
+    def _kill(self, who: str) -> None:
+        """Kill it; it starts again at once or some steps later."""
+        if who in self._down:
+            return
+        self.kills[who] += 1
+        self._down.add(who)
+        one = self._queues.kueue if who == "kueue" else self._queues.operator
+        one.kill()
+
+        def start() -> None:
+            self._down.discard(who)
+            if who == "kueue":
+                self._queues.kueue.start()
+            else:
+                self._queues.operator.start().wait_ready()
+
+        self._later.append((self._step + self._rng.choice((0, 0, 3, 8)), start))
+
+    # The end.
+
+    def _rest(self) -> None:
+        """Nothing disturbs the jobs any more: all come to their end, and no quota is kept."""
+        queues = self._queues
+        queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": "None"}}, decode)
+
+        def at_rest() -> bool:
+            for workload in queues.client.list(WORKLOADS[0], queues.namespace, decode).items:
+                if workload["spec"].get("active") is False:
+                    self._set_active(workload["metadata"]["name"], True)
+            jobs = list(queues.client.list(TFJOBS, queues.namespace, decode).items)
+            for job in jobs:
+                if job["spec"]["runPolicy"].get("suspend"):
+                    change = {"spec": {"runPolicy": {"suspend": False}}}
+                    queues.client.patch(TFJOBS, queues.namespace, job["metadata"]["name"], change, decode)
+            pods = queues.cluster.pods()
+            for pod in pods.values():
+                self._move(pod, "Succeeded")
+            alive = [name for name, pod in pods.items() if pod["status"].get("phase") not in _ENDED]
+            assert not alive, alive
+            for job in jobs:
+                conditions = job.get("status", {}).get("conditions", ())
+                final = [one for one in conditions if one["type"] in _ENDED and one["status"] == "True"]
+                assert final, (job["metadata"]["name"], conditions, self._workload_of(job))
+            status = queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
+            kept = [int(one["total"]) for each in status["flavorsReservation"] for one in each["resources"]]
+            left = queues.client.list(WORKLOADS[0], queues.namespace, decode).items
+            assert kept == [0], [(one["metadata"]["name"], one["metadata"].get("deletionTimestamp")) for one in left]
+            return True
+
+        try:
+            eventually(at_rest, within=REST_SECONDS, every=0.2, what="all jobs have ended")
+        except AssertionError as error:
+            self.judge.broken.append(f"not at rest: {error}")
+
+    def _workload_of(self, job: Json) -> list[Json]:
+        found = self._queues.client.list(WORKLOADS[0], self._queues.namespace, decode).items
+        label, uid = JOB_UID_LABEL, job["metadata"]["uid"]
+        return [one.get("status") for one in found if one["metadata"].get("labels", {}).get(label) == uid]
+
+
+def play(queues: Queues, seed: int) -> Plan:
+    """A plan that has been played, in a namespace of its own."""
+    queues.move_to(Cluster(queues.client, f"plan-{seed}"))
+    plan = Plan(queues, seed)
+    plan.play()
+    return plan
+
+
+def main() -> int:
+    """Play plans one after the other in one cluster."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--plans", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=1, help="of the first plan; the next has the next one")
+    parser.add_argument("--mode", choices=["ours", "theirs"], default="ours")
+    options = parser.parse_args()
+    total, broken, most = Counter[str](), 0, 0
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as folder, plans_cluster(Path(folder), options.mode) as queues:
+        for seed in range(options.seed, options.seed + options.plans):
+            plan = play(queues, seed)
+            total.update(plan.judge.seen + plan.kills)
+            total["jobs"] += plan.jobs
+            most, broken = max(most, plan.judge.most), broken + bool(plan.judge.broken)
+            told = "; ".join(plan.judge.broken[:3]) or "ok"
+            print(
+                f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {told}", flush=True
+            )
+    print(f"{options.plans} plans, {broken} broken, at most {most} of {CPUS} CPUs, {dict(total)}, ", end="")
+    print(f"{time.monotonic() - began:.0f} s")
+    return 1 if broken else 0
+
+
+@contextmanager
+def plans_cluster(folder: Path, mode: str, *flags: str) -> Iterator[Queues]:
+    """A cluster for plans: one priority above others, and Kueue waits for no pod to become ready."""
+    with queues_of(folder, mode, *flags, waitForPodsReady=None) as queues:
+        for name, value in (("low", 1), ("high", 1000)):
+            queues.create(PRIORITIES, {"metadata": {"name": name}, "value": value})
+        # A garbage collector is slow to learn of new CRDs; from then on it lets the Workload of a deleted job go.
+        job = queues.submit("first", queues.queue(1), Worker=1)
+        queues.workload(job)
+        job.delete()
+        eventually(
+            lambda: not queues.workloads(job), within=300, every=0.5, what="the garbage collector knows Workloads"
+        )
+        yield queues
+
+
+if __name__ == "__main__":
+    sys.exit(main())
