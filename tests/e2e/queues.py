@@ -38,7 +38,7 @@ from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
 from tfoperator.sdk.workloads import WORKLOADS
 
-PATIENCE = 90
+PATIENCE = 150
 """Seconds. Kueue looks again at what it has taken back after some, on a busy machine later."""
 
 _numbers = itertools.count(1)

@@ -24,7 +24,7 @@ from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.sdk import QueueState
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module", params=["theirs", "ours"])

@@ -22,7 +22,7 @@ from tfoperator.kube.resources import PODS
 from tfoperator.sdk import QueueState
 from tfoperator.sdk.workloads import WORKLOADS
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 LINGERS: Json = {"spec": {"terminationGracePeriodSeconds": 600}}
 

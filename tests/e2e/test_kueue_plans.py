@@ -14,7 +14,7 @@ from tests.support.audit import AuditTrail, granted
 from tests.support.eventually import eventually
 from tfoperator.api.queues import PRIORITY_LABEL
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 
 @pytest.fixture(scope="module")

@@ -23,7 +23,7 @@ from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.errors import InvalidError
 from tfoperator.sdk import JobElsewhere, QueueState
 
-pytestmark = pytest.mark.controlplane
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 OWN_FIELDS: Json = {
     "minSucceededWorkers": 1,
