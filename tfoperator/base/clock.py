@@ -150,7 +150,9 @@ class Repetition:
 
     def _run(self) -> None:
         while not self._stopped:
-            self._woken, pause = False, None
+            with self._changed:
+                self._woken = False
+            pause = None
             try:
                 pause = self._call()
             except Exception:

@@ -9,6 +9,8 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
+from tfoperator.servers.http.limits import source_of
+
 logger = logging.getLogger(__name__)
 
 _ACCEPTED_PER_TURN = 32
@@ -23,7 +25,7 @@ _MOST_WAITING = 1024
 
 
 class Acceptor:
-    """Passes each connection to `let_in`, with its remote address; those of sources that `knows` first.
+    """Passes each connection to `let_in`, with its source; those of sources that `knows` first.
 
     Call all methods in the loop's thread, except `stop()` where it was never started. It owns the socket.
     """
@@ -85,7 +87,8 @@ class Acceptor:
                 self._failing = True
                 self._pause(loop, _RETRY_SECONDS)
                 break
-            (self._known if self._knows(address[0]) else self._strangers).append((plain, address[0]))
+            source = source_of(address[0])
+            (self._known if self._knows(source) else self._strangers).append((plain, source))
         if self._next is None:
             self._let_some_in(loop)
 

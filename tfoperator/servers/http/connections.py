@@ -10,7 +10,7 @@ from contextlib import suppress
 
 from cachetools import LRUCache
 
-from tfoperator.servers.http.limits import Limits, source_of
+from tfoperator.servers.http.limits import Limits
 
 _FLEETING_SECONDS = 1.0
 _MAX_KNOWN = 1024
@@ -79,9 +79,9 @@ class Connections:
         """Take a note that this source asked for what is served here."""
         self._known[connection.source] = None
 
-    def knows(self, address: str) -> bool:
-        """Return whether the source that this address belongs to had an answer."""
-        return source_of(address) in self._known
+    def knows(self, source: str) -> bool:
+        """Return whether this source had an answer."""
+        return source in self._known
 
     def make_room(self, source: str, now: float) -> bool:
         """Return whether this source may have one more connection, after ending one that waits for its client.

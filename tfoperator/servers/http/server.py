@@ -22,7 +22,7 @@ import msgspec
 
 from tfoperator.servers.http.accepting import Acceptor
 from tfoperator.servers.http.connections import Connection, Connections
-from tfoperator.servers.http.limits import Limits, listen, source_of
+from tfoperator.servers.http.limits import Limits, listen
 from tfoperator.servers.http.messages import MAX_HEAD, Answer, Refusal, Request, StreamedAnswer, encode_head
 from tfoperator.servers.http.strangers_log import StrangersLog
 from tfoperator.servers.http.wire import ENDED, discard, read_request, send_stream
@@ -140,9 +140,8 @@ class HttpServer(ABC):
         for acceptor in acceptors:
             acceptor.stop()
 
-    def _let_in(self, plain: socket.socket, address: str) -> None:
+    def _let_in(self, plain: socket.socket, source: str) -> None:
         """Serve a connection, or close it."""
-        source = source_of(address)
         if not (self.is_ready() and self._connections.make_room(source, self._loop.time())):
             self.refused("turned_away")
             plain.close()
