@@ -31,7 +31,7 @@ _HEADING_OR_BLOCK = re.compile(r'^## ([^\n]*)$|^```(\w*)(?: title="([\w.-]+)")?\
 _READY = re.compile(rb"\x1b\]133;(?:D;(\d+)|P)\x07")
 """What terminals call the end of a command, with its exit code, and the prompt for more of it; they show neither."""
 _OF_INSTALLERS = ("PIP_", "UV_", "SSL_", "REQUESTS_", "HTTP", "http", "NO_PROXY", "no_proxy")
-_SHELL = """PS1=$'$ \\e]133;D;$?\\a'; PS2=$'> \\e]133;P\\a'; set +H -o pipefail\n"""
+_SHELL = """PS1=$'$ \\e]133;D;$?\\a'; PS2=$'> \\e]133;P\\a'; set +H -o pipefail"""
 
 
 class FilmError(Exception):
@@ -93,7 +93,7 @@ class Film:
         )  # fmt: skip
         os.close(theirs)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self._type(f"stty cols {COLUMNS} rows {LINES}; {_SHELL}")
+        self.type(f"stty cols {COLUMNS} rows {LINES}; {_SHELL}")
         self.events.clear()
 
     def play(self, page: Path) -> None:
@@ -102,12 +102,8 @@ class Film:
             if kind == "m":
                 self._add("m", text)
                 continue
-            for line in text.splitlines(keepends=True):
-                self._type(line)
-
-    def type(self, line: str) -> None:
-        """Type a line. Raises FilmError."""
-        self._type(f"{line}\n")
+            for line in text.splitlines():
+                self.type(line)
 
     def close(self) -> None:
         """End the shell."""
@@ -127,10 +123,10 @@ class Film:
     def _add(self, kind: str, text: str) -> None:
         self.events.append((round(time.monotonic() - self._began, 3), kind, text))
 
-    def _type(self, line: str) -> None:
+    def type(self, line: str) -> None:
         """Type a line, and return when the shell waits for the next. Raises FilmError."""
-        self._add("i", line)
-        os.write(self._terminal, line.encode())
+        self._add("i", f"{line}\n")
+        os.write(self._terminal, f"{line}\n".encode())
         said, deadline = b"", time.monotonic() + SECONDS
         while (ready := _READY.search(said)) is None:
             readable, _, _ = select.select([self._terminal], [], [], max(deadline - time.monotonic(), 0))
