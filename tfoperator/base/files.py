@@ -25,10 +25,11 @@ def take_lock(handle: int, *, shared: bool = False) -> bool:
     """Take the kernel's lock of an open file; return whether it is ours, False if another holds it. Never waits.
 
     A shared lock is no obstacle to other shared ones. It is released when the file is closed or its process ends.
+    Raises OSError if the file can't be locked at all, as on a network's file system that has no locks.
     """
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
     return True
 

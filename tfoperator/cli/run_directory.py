@@ -101,14 +101,17 @@ def logging_to(path: Path) -> Iterator[None]:
     """
     from tfoperator.operator.logging import TextFormatter
 
+    handler = None
     try:
         handler = _RunLog(path, encoding="utf-8")
+        # The file, and with it the lock, stays open until the run ends.
+        taken = take_lock(handler.stream.fileno())
     except OSError as error:
+        if handler is not None:
+            handler.close()
         raise CliError(f"{path}: {error.strerror}", _DIRECTORY_HINT, exit_code=EXIT_FAILED) from None
     handler.setFormatter(TextFormatter())
-    assert handler.stream is not None
-    # The file, and with it the lock, stays open until the run ends.
-    if not take_lock(handler.stream.fileno()):
+    if not taken:
         handler.close()
         raise CliError(f"another run keeps its logs in {path.parent}", "Choose another directory.")
     root = logging.getLogger()

@@ -130,9 +130,11 @@ class WorkDirectory:
             # Parameters may be secrets. Containers reach `tmp` through mounts, not by this path.
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            taken = take_lock(self._lock)
         except OSError as error:
+            self.__exit__()
             raise WorkDirectoryError(f"working directory {self.path}: {error.strerror}") from error
-        if not take_lock(self._lock):
+        if not taken:
             self.__exit__()
             raise LaunchInProgress(
                 f"another launcher is at work in {self.path}: wait for it, or choose another working directory"

@@ -56,14 +56,18 @@ class DeviceLocks:
         self.release(tuple(self._held))
 
     def _try(self, device: str) -> bool:
+        descriptor = None
         try:
             descriptor = self._open(f"{device}.lock")
+            taken = take_lock(descriptor)
         except OSError as error:
+            if descriptor is not None:
+                os.close(descriptor)
             if not self._complained:
                 logger.warning("GPUs can't be locked, other runs may use the same: %s", error)
             self._complained = True
             return True
-        if not take_lock(descriptor):
+        if not taken:
             os.close(descriptor)
             return False
         self._held[device] = descriptor

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,19 +103,19 @@ class SQLiteFile(Database):
         if self._read_only:  # SQLite refuses the write
             yield
             return
-        try:
-            handle = os.open(self._path.with_suffix(".turn"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            raise StoreError(f"{error.filename}: {error.strerror}") from error
-        try:
-            deadline = time.monotonic() + _BUSY_SECONDS
-            while not take_lock(handle):
-                if time.monotonic() > deadline:
-                    raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
-                time.sleep(random.uniform(0.5, 1.5) * _TURN_SECONDS)
+        turn = self._path.with_suffix(".turn")
+        with ExitStack() as held:
+            try:
+                handle = os.open(turn, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                held.callback(os.close, handle)
+                deadline = time.monotonic() + _BUSY_SECONDS
+                while not take_lock(handle):
+                    if time.monotonic() > deadline:
+                        raise StoreError(f"{self._path}: other writers hold it for {_BUSY_SECONDS:.0f} s")
+                    time.sleep(random.uniform(0.5, 1.5) * _TURN_SECONDS)
+            except OSError as error:
+                raise StoreError(f"{turn}: {error.strerror}") from error
             yield
-        finally:
-            os.close(handle)
 
     def changes(self) -> str:
         """See `Database`. By a connection of its own, which SQLite tells of the writes of all others."""

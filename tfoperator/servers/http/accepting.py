@@ -39,7 +39,8 @@ class Acceptor:
         self._known: deque[tuple[socket.socket, str]] = deque()
         self._strangers: deque[tuple[socket.socket, str]] = deque()
         # All servers of a process together leave half of its open files to others.
-        self._most_waiting = min(_MOST_WAITING, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 10)
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+        self._most_waiting = _MOST_WAITING if files == resource.RLIM_INFINITY else min(_MOST_WAITING, files // 10)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._next: asyncio.TimerHandle | None = None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 from contextlib import ExitStack, closing
+
+import pytest
 
 from tfoperator.servers.http.accepting import Acceptor
 from tfoperator.servers.http.limits import listen
@@ -62,3 +65,8 @@ def test_what_waits_is_closed_with_the_server() -> None:
         clients = [opened.enter_context(socket.create_connection(listening.getsockname(), 60)) for _ in range(20)]
         asyncio.run(main())
         assert [client.recv(1) for client in clients] == [b""] * 20
+
+
+def test_without_a_limit_of_open_files_connections_are_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert let_in([KNOWN]) == [KNOWN]
