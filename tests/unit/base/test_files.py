@@ -1,0 +1,58 @@
+"""Where files can't be locked, that is said: nobody is told that another program holds the lock."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from tfoperator.base.files import take_lock
+from tfoperator.cli.run_directory import logging_to
+from tfoperator.cli.terminal.errors import CliError
+from tfoperator.launcher import WorkDirectoryError
+from tfoperator.launcher.core.record import WorkDirectory
+from tfoperator.local.gpus.manager import DeviceLocks
+from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.sqlite_file import SQLiteFile
+
+
+@pytest.fixture
+def no_locks(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(handle: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+
+
+def test_a_lock_that_another_holds_is_not_taken(tmp_path: Path) -> None:
+    with (tmp_path / "lock").open("wb") as one, (tmp_path / "lock").open("rb") as other:
+        assert take_lock(one.fileno())
+        assert not take_lock(other.fileno(), shared=True)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_working_directory_without_locks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(WorkDirectoryError, match=f"{tmp_path}: No locks available"):
+        WorkDirectory(tmp_path).__enter__()
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_runs_directory_without_locks_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CliError, match="No locks available"), logging_to(tmp_path / "run.log"):
+        pass
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_a_store_without_locks_says_so_at_once(tmp_path: Path) -> None:
+    with pytest.raises(StoreError, match="No locks available"):
+        SQLiteFile(tmp_path / "metadata.db", read_only=False)
+
+
+@pytest.mark.usefixtures("no_locks")
+def test_devices_without_locks_are_used_with_a_warning(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    locks = DeviceLocks(tmp_path / "locks")
+    assert locks.try_all(["a"]) == {"a"}
+    assert "No locks available" in caplog.text
