@@ -104,6 +104,7 @@ def logging_to(path: Path) -> Iterator[None]:
     handler = None
     try:
         handler = _RunLog(path, encoding="utf-8")
+        assert handler.stream is not None
         # The file, and with it the lock, stays open until the run ends.
         taken = take_lock(handler.stream.fileno())
     except OSError as error:

@@ -86,25 +86,25 @@ def test_an_archive_that_can_not_be_written_is_a_clear_error(
 
 
 def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(unreachable: Path, tmp_path: Path) -> None:
-    operator = OperatorProcess(unreachable, tmp_path).start()
-    eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
-    assert operator._get(operator.health_port, "/healthz") == "ok\n"
-    assert operator._get(operator.health_port, "/readyz") is None
-    assert operator.metrics()["tfoperator_leader"] == 0
-    assert operator.stop() == 0
-    log = operator.log.read_text()
-    assert "Traceback" not in log
-    assert log.count("can't be reached") == 1
+    with OperatorProcess(unreachable, tmp_path) as operator:
+        eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
+        assert operator._get(operator.health_port, "/healthz") == "ok\n"
+        assert operator._get(operator.health_port, "/readyz") is None
+        assert operator.metrics()["tfoperator_leader"] == 0
+        assert operator.stop() == 0
+        log = operator.log.read_text()
+        assert "Traceback" not in log
+        assert log.count("can't be reached") == 1
 
 
 def test_an_interrupt_is_as_good_as_a_termination_and_log_lines_can_be_json(unreachable: Path, tmp_path: Path) -> None:
-    one = OperatorProcess(unreachable, tmp_path, "json", "--log-format=json").start()
-    eventually(lambda: "can't be reached" in one.tail())
-    assert one.process is not None
-    one.process.send_signal(signal.SIGINT)
-    assert one.process.wait(60) == 0
-    entries = [json.loads(line) for line in one.log.read_text().splitlines()]
-    assert {"time", "level", "logger", "message"} <= entries[0].keys()
+    with OperatorProcess(unreachable, tmp_path, "json", "--log-format=json") as one:
+        eventually(lambda: "can't be reached" in one.tail())
+        assert one.process is not None
+        one.process.send_signal(signal.SIGINT)
+        assert one.process.wait(60) == 0
+        entries = [json.loads(line) for line in one.log.read_text().splitlines()]
+        assert {"time", "level", "logger", "message"} <= entries[0].keys()
 
 
 def test_the_process_loads_neither_command_line_nor_embedded_server() -> None:
@@ -143,48 +143,49 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 
 def test_a_server_that_never_answers_does_not_keep_it_from_stopping(silent: Path, tmp_path: Path) -> None:
-    one = OperatorProcess(silent, tmp_path).start()
-    eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
-    assert one.stop() == 0
+    with OperatorProcess(silent, tmp_path) as one:
+        eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
+        assert one.stop() == 0
 
 
 def test_a_second_signal_ends_it_at_once(silent: Path, tmp_path: Path) -> None:
-    one = OperatorProcess(silent, tmp_path).start()
-    eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
-    assert one.process is not None
-    one.process.send_signal(signal.SIGTERM)
-    eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
-    one.process.send_signal(signal.SIGTERM)
-    assert one.process.wait(60) == 128 + signal.SIGTERM
+    with OperatorProcess(silent, tmp_path) as one:
+        eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
+        assert one.process is not None
+        one.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
+        one.process.send_signal(signal.SIGTERM)
+        assert one.process.wait(60) == 128 + signal.SIGTERM
 
 
 def test_a_webhook_that_has_no_certificate_yet_is_not_ready_and_costs_nobody_else(
     unreachable: Path, tmp_path: Path
 ) -> None:
     port = free_port()
-    one = OperatorProcess(unreachable, tmp_path, "webhook", f"--webhook-bind-address=127.0.0.1:{port}").start()
-    eventually(lambda: "the webhook's certificate can't be kept" in one.tail(), what="the log says so")
-    assert one._get(one.health_port, "/healthz") == "ok\n"
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-        assert client.recv(1) == b""
-    assert one.stop() == 0
+    with OperatorProcess(unreachable, tmp_path, "webhook", f"--webhook-bind-address=127.0.0.1:{port}") as one:
+        eventually(lambda: "the webhook's certificate can't be kept" in one.tail(), what="the log says so")
+        assert one._get(one.health_port, "/healthz") == "ok\n"
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            assert client.recv(1) == b""
+        assert one.stop() == 0
     assert "Traceback" not in one.log.read_text()
 
 
 def test_a_webhook_outlives_the_operator_by_its_delay(served: Path, tmp_path: Path) -> None:
     port = free_port()
     flags = (f"--webhook-bind-address=127.0.0.1:{port}", "--webhook-shutdown-delay=1s")
-    one = OperatorProcess(served, tmp_path, "webhook", *flags).start().wait_ready()
-    samples = one.metrics()
-    assert samples["tfoperator_webhook_certificate_expiry_timestamp_seconds"] > time.time()
-    assert one.process is not None
-    began = time.monotonic()
-    one.process.send_signal(signal.SIGTERM)
-    eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
-    with socket.create_connection(("127.0.0.1", port), timeout=60):
-        pass  # still listening
-    assert one.process.wait(60) == 0
-    assert time.monotonic() - began >= 1.0
+    with OperatorProcess(served, tmp_path, "webhook", *flags) as one:
+        one.wait_ready()
+        samples = one.metrics()
+        assert samples["tfoperator_webhook_certificate_expiry_timestamp_seconds"] > time.time()
+        assert one.process is not None
+        began = time.monotonic()
+        one.process.send_signal(signal.SIGTERM)
+        eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
+        with socket.create_connection(("127.0.0.1", port), timeout=60):
+            pass  # still listening
+        assert one.process.wait(60) == 0
+        assert time.monotonic() - began >= 1.0
 
 
 def test_who_has_lost_the_lease_writes_no_more_however_long_the_process_takes_to_end(
@@ -194,17 +195,18 @@ def test_who_has_lost_the_lease_writes_no_more_however_long_the_process_takes_to
         "--leader-elect", "--leader-elect-retry-period=100ms", "--kube-api-qps=20", "--kube-api-burst=5",
         f"--webhook-bind-address=127.0.0.1:{free_port()}", "--webhook-shutdown-delay=2s",
     )  # fmt: skip
-    one = OperatorProcess(served, tmp_path, "leader", *flags).start().wait_ready()
-    with Client(load_config(str(served))) as client:
-        cluster = Cluster(client)
-        cluster.create_namespace()
-        # More than can be made before the process ends.
-        cluster.submit(tfjob("job", Worker=300))
-        eventually(lambda: len(cluster.pods()) > 5, what="the sync is under way")
-        [lease] = client.list(LEASES, "default", decode).items
-        client.patch(LEASES, "default", lease["metadata"]["name"], {"spec": {"holderIdentity": "other"}}, decode)
-        eventually(lambda: "the lease was lost" in one.tail(), every=0.01, what="it knows")
-        before = len(cluster.pods())
-        assert one.process is not None
-        assert one.process.wait(20) == 1
-        assert len(cluster.pods()) - before <= 5  # those under way
+    with OperatorProcess(served, tmp_path, "leader", *flags) as one:
+        one.wait_ready()
+        with Client(load_config(str(served))) as client:
+            cluster = Cluster(client)
+            cluster.create_namespace()
+            # More than can be made before the process ends.
+            cluster.submit(tfjob("job", Worker=300))
+            eventually(lambda: len(cluster.pods()) > 5, what="the sync is under way")
+            [lease] = client.list(LEASES, "default", decode).items
+            client.patch(LEASES, "default", lease["metadata"]["name"], {"spec": {"holderIdentity": "other"}}, decode)
+            eventually(lambda: "the lease was lost" in one.tail(), every=0.01, what="it knows")
+            before = len(cluster.pods())
+            assert one.process is not None
+            assert one.process.wait(20) == 1
+            assert len(cluster.pods()) - before <= 5  # those under way
