@@ -52,6 +52,26 @@ def test_strangers_have_a_quarter_of_the_turns_beside_known_sources() -> None:
     assert len(order) == 32
 
 
+def test_strangers_leave_the_turns_of_known_sources_unused() -> None:
+    listening, admitted = listen(KNOWN, 0, "test"), list[str]()
+
+    def keep(plain: socket.socket, address: str) -> None:
+        plain.close()
+        admitted.append(address)
+
+    async def main() -> None:
+        acceptor = Acceptor(listening, keep, lambda _: False)
+        for _ in range(2):  # in one pause, however often somebody comes
+            acceptor._accept(asyncio.get_running_loop())
+        acceptor.stop()
+
+    with ExitStack() as opened:
+        for _ in range(20):
+            opened.enter_context(socket.create_connection(listening.getsockname(), 60))
+        asyncio.run(main())
+    assert len(admitted) == 2
+
+
 def test_what_waits_is_closed_with_the_server() -> None:
     listening = listen(KNOWN, 0, "test")
 
