@@ -1,9 +1,9 @@
 """Python programs that we did not write, in virtual environments of their own, for tests.
 
 `kubeflow-training` needs an older release of the `kubernetes` package than the operator has, so they can't share one
-environment, nor can Kubeflow Pipelines; Airflow brings 145 packages of its own; ML Metadata needs an older protobuf. A
-file pins every version of each; an environment lies in the cache under the hash of its file, so a change of it makes
-another.
+environment, nor can Kubeflow Pipelines; Airflow brings 145 packages of its own, MLflow 74; ML Metadata needs an older
+protobuf. A file pins every version of each; an environment lies in the cache under the hash of its file, so a change of
+it makes another.
 
 Only commands install. Tests find: what is missing then is an error that names the command to run.
 """
@@ -26,6 +26,8 @@ KFP = Path(__file__).with_name("kfp.txt")
 """The SDK of Kubeflow Pipelines: its compiler and its local runner."""
 ML_METADATA = Path(__file__).with_name("ml_metadata.txt")
 """The library whose tables pipelines' records are in. It has files for Python up to 3.11."""
+MLFLOW = Path(__file__).with_name("mlflow.txt")
+"""MLflow, without what its server and client don't need: pyarrow, scikit-learn, matplotlib, docker."""
 INSTALL_SECONDS = 600.0
 
 
@@ -43,7 +45,7 @@ def find(requirements: Path = CLIENTS) -> Path:
 
 def install() -> list[Path]:
     """Make what `find` finds, once. Safe to call from several processes at once. Raises StrangersError."""
-    wanted = [CLIENTS, AIRFLOW, KFP, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
+    wanted = [CLIENTS, AIRFLOW, KFP, MLFLOW, *([ML_METADATA] if sys.version_info < (3, 12) else [])]
     return [_installed(requirements) for requirements in wanted]
 
 

@@ -10,6 +10,7 @@ import json
 import shlex
 import sys
 import threading
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,7 +34,15 @@ from tfoperator.local.runtime.selection import RuntimeOptions
 from tfoperator.report.facts import Typed
 
 if TYPE_CHECKING:
+    from tfoperator.local.run.mlflow_tracking import MlflowTracking
+    from tfoperator.local.run.records import RunRecords
     from tfoperator.local.run.results import RunResult
+
+
+class Tracker(StrEnum):
+    """Where `--track` writes a run to."""
+
+    MLFLOW = "mlflow"
 
 
 def run(
@@ -65,6 +74,9 @@ def run(
         Path | None,
         typer.Option("--workdir", help="Where processes start; by default here.", metavar="DIR"),
     ] = None,
+    track: Annotated[
+        Tracker | None, typer.Option("--track", help="Write parameters, metrics and the result there, too, at the end.")
+    ] = None,
     program: ProgramOptions = ProgramOptions(),
 ) -> None:
     """Run TFJobs on this machine, without a cluster: of manifests, or of a program (run train.py --workers 2).
@@ -87,6 +99,7 @@ def run(
         manifests = _of_program(job, files[0])
         check_checkpoints(job, program, namespace)
     check_runnable(manifests, namespace)
+    tracking = None if track is None else _tracking()
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
     result = _execute(
         manifests,
@@ -97,10 +110,31 @@ def run(
         output=output,
         pods=chosen,
         page=ui,
+        tracking=tracking,
         is_program=job is not None,
         verbose=verbose,
     )
     raise typer.Exit(result)
+
+
+def _tracking() -> MlflowTracking:
+    """Return what writes to MLflow, which takes a second to import. Raises CliError: nothing trains in vain."""
+    from tfoperator.local.run.mlflow_tracking import MlflowTracking, TrackingError
+
+    try:
+        return MlflowTracking()
+    except TrackingError as error:
+        raise CliError(f"--track: {error}", "Nothing was started.", exit_code=EXIT_FAILED) from None
+
+
+def _track(tracking: MlflowTracking, result: RunResult, records: RunRecords) -> None:
+    from tfoperator.local.run.mlflow_tracking import TrackingError
+
+    try:
+        tracking.write(result, records)
+        note(f"MLflow has it: {tracking.place}, experiment {tracking.experiment}")
+    except TrackingError as error:  # the job has ended, and its result matters more
+        note(f"warning: not all of the run could be tracked: {error}")
 
 
 def _check_work_dir(pods: RuntimeOptions) -> None:
@@ -190,6 +224,7 @@ def _execute(
     output: ReportFormat,
     pods: RuntimeOptions,
     page: bool,
+    tracking: MlflowTracking | None,
     is_program: bool,
     verbose: bool,
 ) -> int:
@@ -236,6 +271,8 @@ def _execute(
             if not stays:
                 lasting.close()
         keep_records(run_dir, engine, result)
+        if tracking is not None:
+            _track(tracking, result, engine.records)
     print("\n".join(printable(line) for line in summary(result)), file=stream, flush=True)
     if stays:
         _stay(lasting, run_dir)

@@ -1,0 +1,97 @@
+"""A run that has ended as runs of MLflow, by MLflow's own client: what a job trained with, its curves, its result."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tfoperator.api.v1.types import TFJOBS, ConditionType
+from tfoperator.local.run.records import RunRecords
+from tfoperator.local.run.results import JobResult, RunResult
+
+EXPERIMENT = "tfoperator"
+"""The experiment of such runs, unless the variable MLFLOW_EXPERIMENT_NAME names another."""
+
+_SETTINGS = {
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "2",  # its own bounds are 7 retries of 120 s
+    "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
+    "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # the command's output is ours
+}
+_POINTS_AT_ONCE, _PARAMETERS_AT_ONCE = 1000, 100  # what a server of MLflow takes in one request
+_STATUS: dict[str, str] = {ConditionType.SUCCEEDED: "FINISHED", ConditionType.FAILED: "FAILED"}  # else it was stopped
+_MAX_VALUE = 6000  # characters of a parameter
+
+
+class TrackingError(Exception):
+    """MLflow is not installed, or its server or folder can't be used."""
+
+
+class MlflowTracking:
+    """Writes to the place that MLFLOW_TRACKING_URI names, or MLflow's own default. Not thread-safe."""
+
+    def __init__(self) -> None:
+        """Find the experiment, or make it. Raises TrackingError: before a run begins, not after it."""
+        for name, value in _SETTINGS.items():
+            os.environ.setdefault(name, value)
+        try:
+            import mlflow
+        except ImportError as error:
+            raise TrackingError(f"MLflow can't be imported ({error}): pip install 'tfoperator[mlflow]'") from error
+        try:
+            self.place = str(mlflow.get_tracking_uri())
+            self._client: Any = mlflow.MlflowClient()
+            self.experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
+            found = self._client.get_experiment_by_name(self.experiment)
+            self._id = self._client.create_experiment(self.experiment) if found is None else found.experiment_id
+        except (mlflow.MlflowException, OSError) as error:
+            raise TrackingError(f"MLflow's {mlflow.get_tracking_uri()}: {_first_line(error)}") from error
+
+    def write(self, result: RunResult, records: RunRecords) -> None:
+        """Write a run of MLflow for each job. Raises TrackingError; what is written until then stays."""
+        import mlflow
+
+        jobs = [obj for obj in records.objects if obj["kind"] == TFJOBS.kind]
+        known = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
+        try:
+            for job in result.jobs:
+                metadata = known[job.namespace, job.name]["metadata"]
+                self._write_job(result, job, records.curves.get(metadata["uid"], {}))
+        except (mlflow.MlflowException, OSError) as error:
+            raise TrackingError(f"MLflow's {self.place}: {_first_line(error)}") from error
+
+    def _write_job(self, result: RunResult, job: JobResult, curves: Mapping[str, Sequence[Any]]) -> None:
+        from mlflow.entities import Metric, Param, RunTag
+
+        began = None if result.began is None else int(result.began.timestamp() * 1000)
+        run = self._client.create_run(self._id, began, run_name=job.name).info.run_id
+        facts = {"namespace": job.namespace, "directory": result.run_directory, "reason": job.reason}
+        tags = [RunTag(f"tfoperator.{name}", value) for name, value in facts.items()]
+        if job.message:
+            tags.append(RunTag("mlflow.note.content", job.message))
+        params = [Param(key_of(name), value[:_MAX_VALUE]) for name, value in job.parameters.items()]
+        self._client.log_batch(run, tags=tags)
+        for first in range(0, len(params), _PARAMETERS_AT_ONCE):
+            self._client.log_batch(run, params=params[first : first + _PARAMETERS_AT_ONCE])
+        points = [
+            Metric(key_of(name), one.value, int(one.time * 1000), number if one.step < 0 else one.step)
+            for name, curve in curves.items()
+            for number, one in enumerate(curve)
+        ]
+        for first in range(0, len(points), _POINTS_AT_ONCE):
+            self._client.log_batch(run, metrics=points[first : first + _POINTS_AT_ONCE])
+        ended = None if began is None else began + int(result.seconds * 1000)
+        self._client.set_terminated(run, _STATUS.get(job.condition, "KILLED"), ended)
+
+
+def key_of(name: str) -> str:
+    """Return a name as MLflow takes it for a parameter or a metric: it refuses some characters, and paths with `..`."""
+    allowed = re.sub(r"[^\w. /-]", "_", name)
+    if all(part.strip(".") for part in allowed.split("/")):
+        return allowed
+    return "_" + allowed.replace("/", "_")
+
+
+def _first_line(error: BaseException) -> str:
+    return str(error).partition("\n")[0][:500]
