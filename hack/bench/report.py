@@ -39,6 +39,7 @@ FIGURES = {
     "rss_mib": Figure("RSS at the end", "MiB"),
     "peak_mib": Figure("RSS at its peak", "MiB"),
     "idle_calls": Figure("calls while idle", ""),
+    "idle_records": Figure("of them lastReconcileTime", ""),
     "idle_cpu_s": Figure("CPU while idle", "s"),
     "idle_peak_mib": Figure("RSS at its peak, after idling", "MiB"),
     "start_ready_s": Figure("restarted: ready", "s"),

@@ -30,6 +30,7 @@ _SECONDS_PER_POD = 0.5
 _QUIET_TIMEOUT = 60.0
 _API_SERVER_AT_REST = 0.15  # of a core: it renews, collects and compacts all the time
 _MIB = 2**20
+_RECORDS = "patch tfjobs/status"  # of an idle job, only lastReconcileTime is written
 _MANY_PODS = 5000  # whose comparison with what they must be takes seconds
 EXEMPT = "-exempt"
 """Ends the name of a load in results whose contestant was exempt from priority and fairness."""
@@ -210,6 +211,7 @@ class _Run:
         time.sleep(self._load.idle_seconds)
         after = self._snapshot()
         self._figures["idle_calls"] = after.total_calls - before.total_calls
+        self._figures["idle_records"] = after.calls.get(_RECORDS, 0) - before.calls.get(_RECORDS, 0)
         self._figures["idle_cpu_s"] = after.operator.cpu - before.operator.cpu
         self._figures["idle_peak_mib"] = after.operator.peak_rss / _MIB
 

@@ -98,3 +98,15 @@ def test_two_mirrored_workers_resume_together_when_one_is_killed(tmp_path: Path)
     assert accuracies("worker-0", process.output) == accuracies("worker-1", process.output)
     result = json.loads((tmp_path / "kept/result.json").read_text())
     assert {one["name"]: one["restarts"] for one in result["jobs"][0]["replicas"]} == {"worker-0": 1, "worker-1": 1}
+
+
+def test_two_workers_lose_no_step_when_the_end_of_one_is_announced(tmp_path: Path) -> None:
+    command = ["run", "examples/preemption/tfjob.yaml", "--logs-dir", str(tmp_path / "kept")]
+    with Cli(ROOT).start(*command) as process:
+        process.until("[worker-0] step 50 ", within=LIMIT)
+        os.kill(container_process(tmp_path / "kept", "preemption-worker-1"), signal.SIGTERM)
+        assert process.wait(LIMIT) == 0, process.output
+    assert re.search(r"restarting all its replicas because of Worker-\d \(exited with code 143\)", process.output)
+    for worker in ("worker-0", "worker-1"):
+        steps = [int(step) for step in re.findall(rf"\[{worker}\] step (\d+) ", process.output)]
+        assert steps == list(range(1, 201))  # none is lost, and none is done again

@@ -15,6 +15,8 @@ training step: a thread sends the newest report, at most one in five seconds.
 
     from tfoperator.progress import report
     report(step=500, total_steps=10_000, loss=0.23)
+
+A training whose end SIGTERM announces saves first: `Saving` for a loop of one's own, `SavingCallback` for Keras.
 """
 
 from __future__ import annotations
@@ -22,11 +24,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tfoperator.progress.reporting import Progress, flush, report
+from tfoperator.progress.saving import NotInMainThread, Saving
 
 if TYPE_CHECKING:
     from tfoperator.progress.keras_callback import ProgressCallback
+    from tfoperator.progress.keras_saving import SavingCallback
 
-__all__ = ["Progress", "ProgressCallback", "flush", "report"]
+__all__ = ["NotInMainThread", "Progress", "ProgressCallback", "Saving", "SavingCallback", "flush", "report"]
 
 
 def __getattr__(name: str) -> Any:
@@ -35,4 +39,8 @@ def __getattr__(name: str) -> Any:
         from tfoperator.progress.keras_callback import ProgressCallback
 
         return ProgressCallback
+    if name == "SavingCallback":
+        from tfoperator.progress.keras_saving import SavingCallback
+
+        return SavingCallback
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

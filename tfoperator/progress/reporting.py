@@ -8,6 +8,15 @@ from typing import Any
 
 from tfoperator.progress.sender import flush_all, metric_list, sender
 
+_kept: dict[str, object] = {}
+"""Metrics that each report has. Replaced as a whole, so that any thread can read it."""
+
+
+def keep_reporting(**metrics: object) -> None:
+    """Add metrics to every report from now on: a pending report replaces the one before it."""
+    global _kept
+    _kept = {**_kept, **metrics}
+
 
 def report(
     *,
@@ -35,7 +44,7 @@ def report(
     if remaining_seconds is not None:
         status["estimatedRemainingSeconds"] = int(max(remaining_seconds, 0))
     steps = {"current_step": step, "total_steps": total_steps}
-    listed = metric_list({**{name: value for name, value in steps.items() if value is not None}, **metrics})
+    listed = metric_list({**{name: value for name, value in steps.items() if value is not None}, **_kept, **metrics})
     if listed:
         status["metrics"] = listed
     to.put(status, at_once=at_once)

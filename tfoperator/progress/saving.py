@@ -1,0 +1,94 @@
+"""Saves a training at intervals, and once more when its end is announced: by SIGTERM, some time before it is killed.
+
+A drain, an eviction, a suspension, scaling down, a deletion and Ctrl-C of `tfoperator run` announce it so; the time is
+the pod's `terminationGracePeriodSeconds`, 30 s by default.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NoReturn
+
+from tfoperator.progress.reporting import flush, keep_reporting, report
+
+EXIT_CODE = 128 + signal.SIGTERM
+"""Of a program that saved and ended: what shells say of one that SIGTERM ended, so restart policies restart it."""
+
+
+class NotInMainThread(RuntimeError):
+    """A handler of SIGTERM can be set in a program's main thread only."""
+
+
+class Announcement:
+    """Whether the end was announced. Use it in the main thread."""
+
+    def __init__(self) -> None:
+        self.heard = False
+        self._before: Any = None
+
+    def listen(self) -> None:
+        """Have SIGTERM announce the end, instead of ending the program. Raises NotInMainThread."""
+        if threading.current_thread() is not threading.main_thread():
+            raise NotInMainThread("only a program's main thread can be told of SIGTERM: begin the training there")
+        self._before = signal.signal(signal.SIGTERM, self._hear)
+
+    def stop(self) -> None:
+        """Give SIGTERM back to what had it before."""
+        signal.signal(signal.SIGTERM, signal.SIG_DFL if self._before is None else self._before)
+
+    def _hear(self, *_: object) -> None:
+        self.heard = True
+
+
+def end(step: int) -> NoReturn:
+    """Report the step that was saved, and end the program with `EXIT_CODE`."""
+    report(step=step, at_once=True)
+    flush()
+    raise SystemExit(EXIT_CODE)
+
+
+class Saving:
+    """A context manager for a loop of steps, which saves each `every` steps, and before the program ends.
+
+    `save` is called with the number of completed steps, and returns when they are saved. Once the end is announced,
+    the next `after_step` saves, reports the step, and raises SystemExit with `EXIT_CODE`. Where the loop ends before,
+    the program goes on: nothing is left to be saved. Enter it in the main thread. Not thread-safe.
+    """
+
+    def __init__(self, save: Callable[[int], object], *, every: int = 0) -> None:
+        self._save = save
+        self._every = every
+        self._last: int | None = None  # the step that was saved, or that the loop began after
+        self._end = Announcement()
+
+    def __enter__(self) -> Saving:
+        """Begin to listen. Raises NotInMainThread."""
+        self._end.listen()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end.stop()
+
+    @property
+    def end_announced(self) -> bool:
+        """Whether the next `after_step` ends the program, for a loop that can shorten its step."""
+        return self._end.heard
+
+    def after_step(self, step: int) -> None:
+        """Save if it is time, or the end was announced; then end the program. What `save` raises ends the loop."""
+        if self._last is None:
+            self._last = step - 1
+        if not (self._end.heard or (self._every and step - self._last >= self._every)):
+            return
+        began = time.monotonic()
+        self._save(step)
+        self._last = step
+        keep_reporting(saved_step=step, save_seconds=time.monotonic() - began)
+        if self._end.heard:
+            end(step)
