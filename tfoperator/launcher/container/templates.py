@@ -11,7 +11,7 @@ error, found before anything runs; text with `{{` can be passed as a parameter.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -20,11 +20,10 @@ from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, ExecutorContainerSpec
 from tfoperator.launcher.core.errors import TemplateError
 
-_OPEN = "{{"
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9_-]*"
 _PLACEHOLDER = re.compile(
     rf"\{{\{{[ \t]*(?:(?P<artifacts>inputs|outputs)\.(?P<artifact>{_NAME})\.uri"
-    rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}"
+    rf"|exec_prop(?:s|erties)\.(?P<parameter>{_NAME}))[ \t]*\}}\}}|(?P<bad>\{{\{{)"
 )
 _DOLLAR = re.compile(r"\$(?:\$|\([^)]*\)|\(|)")
 """Texts that begin with `$`, as Kubernetes parses them: an escaped dollar, a reference, the start of one, a dollar."""
@@ -59,17 +58,17 @@ def render_container(
 
     def rendered(field: str, text: str, *, escape: bool) -> str:
         parts: list[str] = []
-        pieces = list(_pieces(text))
-        for position, piece in enumerate(pieces):
+        at = 0
+        for match in _PLACEHOLDER.finditer(text):
+            before = text[at : match.start()]
+            parts.append(_closed(before) if escape else before)
+            at = match.end()
             try:
-                if not isinstance(piece, str):
-                    value = _value(piece, bindings)
-                    parts.append(verbatim(value) if escape else value)
-                else:
-                    parts.append(_closed(piece) if escape and position < len(pieces) - 1 else piece)
+                value = _value(match, bindings)
+                parts.append(verbatim(value) if escape else value)
             except _Problem as problem:
                 problems.append(f"{field}: {problem}")
-        return "".join(parts)
+        return "".join([*parts, text[at:]])
 
     image = rendered("image", spec.image, escape=False)
     command = tuple([rendered(f"command[{i}]", word, escape=for_kubernetes) for i, word in enumerate(spec.command)])
@@ -91,30 +90,11 @@ def rendered_value(value: Any) -> str:
     return value if isinstance(value, str) else msgspec.json.encode(value).decode()
 
 
-def _pieces(text: str) -> Iterator[str | re.Match[str] | _Bad]:
-    at = 0
-    while (start := text.find(_OPEN, at)) >= 0:
-        yield text[at:start]
-        match = _PLACEHOLDER.match(text, start)
-        if match is None:
-            yield _Bad(text[start : start + _MAX_SHOWN])
-            at = start + len(_OPEN)
-        else:
-            yield match
-            at = match.end()
-    yield text[at:]
-
-
-class _Bad(msgspec.Struct, frozen=True):
-    """Text after `{{` of none of the forms."""
-
-    text: str
-
-
-def _value(piece: re.Match[str] | _Bad, bindings: Bindings) -> str:
-    if isinstance(piece, _Bad):
+def _value(piece: re.Match[str], bindings: Bindings) -> str:
+    if piece["bad"]:
+        bad = piece.string[piece.start() : piece.start() + _MAX_SHOWN]
         raise _Problem(
-            f"{piece.text!r} is no placeholder; there are {{{{ inputs.NAME.uri }}}}, {{{{ outputs.NAME.uri }}}} and "
+            f"{bad!r} is no placeholder; there are {{{{ inputs.NAME.uri }}}}, {{{{ outputs.NAME.uri }}}} and "
             "{{ exec_properties.NAME }}"
         )
     if name := piece["parameter"]:
