@@ -13,8 +13,6 @@ from tfoperator.launcher.container.backend import Backend, Launch, Mailbox
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.output import ContainerEnd, judge, output_file, read_output
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
-from tfoperator.launcher.platforms.docker.backend import DockerBackend
-from tfoperator.launcher.platforms.docker.client import connect_docker
 from tfoperator.launcher.platforms.kubernetes.launcher import PodWait
 from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectBackend
 from tfoperator.launcher.platforms.process import ProcessBackend
@@ -64,6 +62,9 @@ def _backend(record: LaunchRecord, launch: Launch) -> Iterator[Backend | None]:
     if not record.name or (over and not context.clean_up.removes(succeeded=record.state == "succeeded")):
         yield None  # there is nothing to stop
     elif record.kind == "docker":
+        from tfoperator.launcher.platforms.docker.backend import DockerBackend
+        from tfoperator.launcher.platforms.docker.client import connect_docker
+
         with closing(connect_docker(record.place.get("engine", ""))) as engine:
             yield DockerBackend(launch, engine, {}, "never", output_file(record.place.get("tmp_path", "")))
     elif record.kind == "process":

@@ -1,6 +1,6 @@
 """Runs a launch's container on a Docker engine: creates it, waits for it, forwards its log, removes it.
 
-docker-py is imported when it is needed: only launches on Docker require it.
+This module and `client.py` are imported when a launch needs them: only launches on Docker require docker-py.
 """
 
 from __future__ import annotations
@@ -8,7 +8,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
+
+from docker import DockerClient
+from docker.errors import APIError, DockerException, ImageNotFound, NotFound
+from docker.models.containers import Container
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, NeverStarted
@@ -17,10 +21,6 @@ from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailabl
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
 from tfoperator.launcher.platforms.docker.client import connect_log, read_file
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-    from docker.models.containers import Container
 
 logger = logging.getLogger(__name__)
 
@@ -51,8 +51,6 @@ class DockerBackend:
 
     def create(self, name: str) -> str:
         """Create the container, or find that this launch did; `wait` starts it."""
-        from docker.errors import APIError, DockerException, ImageNotFound, NotFound
-
         run, call = self._launch.run, dict(self._call)
         image = call.pop("image")
         call["labels"] = {**_labels(call.get("labels")), LAUNCH_LABEL: run}
@@ -83,8 +81,6 @@ class DockerBackend:
 
     def wait(self, name: str, uid: str) -> ContainerEnd:
         """Start the container if necessary, and wait for its end."""
-        from docker.errors import NotFound
-
         lost = ContainerEnd(None, f"container {name} was removed before it had succeeded", lost=True)
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid))
@@ -96,8 +92,6 @@ class DockerBackend:
 
     def ended(self, name: str, uid: str) -> ContainerEnd | None:
         """See `container.Backend`."""
-        from docker.errors import NotFound
-
         try:
             container = self._patiently(f"find container {name}", lambda: self._client.containers.get(uid or name))
         except NotFound:
@@ -121,8 +115,6 @@ class DockerBackend:
         self._quietly(name, uid, lambda container: container.remove(v=True, force=True))
 
     def _fetch(self, image: str) -> None:
-        from docker.errors import ImageNotFound, NotFound
-
         def present() -> bool:
             try:
                 self._client.images.get(image)
@@ -139,8 +131,6 @@ class DockerBackend:
             raise PermanentFailure(f"image {image} can't be pulled: {error.explanation or error}") from error
 
     def _start(self, container: Container) -> None:
-        from docker.errors import APIError
-
         try:
             container.start()
         except APIError as error:  # the runtime answers 400 or 500 if there is no such program, or mount, or device
@@ -174,8 +164,6 @@ class DockerBackend:
             self._launch.mailbox.put(error)
 
     def _ended(self, container: Container, code: int, lost: ContainerEnd) -> ContainerEnd:
-        from docker.errors import NotFound
-
         try:
             self._patiently(f"inspect container {container.name}", container.reload)
         except NotFound:
@@ -188,8 +176,6 @@ class DockerBackend:
 
     def _output(self, container: Container) -> bytes | None:
         """Return output.json from the engine: a remote one writes to a directory of its own machine."""
-        from docker.errors import NotFound
-
         if not self._output_path:
             return None
         try:
@@ -201,7 +187,6 @@ class DockerBackend:
 
     def _quietly(self, name: str, uid: str, act: Callable[[Container], object]) -> None:
         """Act on the container if it still exists; a failure is logged."""
-        from docker.errors import DockerException, NotFound
 
         def once() -> None:
             container = self._client.containers.get(uid or name)
@@ -217,8 +202,6 @@ class DockerBackend:
 
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
         """Call until it succeeds; responses with the codes `passing` are retried. NotFound is raised unchanged."""
-        from docker.errors import APIError, NotFound
-
         try:
             return self._repeated(what, call, self._context.api_retry, self._launch.cancelled, passing)
         except NotFound:
@@ -239,8 +222,6 @@ class DockerBackend:
         cancelled: StopSignal,
         passing: frozenset[int] = _SERVER_ERRORS,
     ) -> T:
-        from docker.errors import APIError
-
         def worth_it(error: BaseException) -> bool:
             # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
             return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)

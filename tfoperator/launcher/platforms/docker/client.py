@@ -1,7 +1,4 @@
-"""The connection of docker-py, and its log streams as `LogConnection`s.
-
-docker-py is imported when it is needed: only launches on Docker require it.
-"""
+"""The connection of docker-py, and its log streams as `LogConnection`s."""
 
 from __future__ import annotations
 
@@ -12,28 +9,27 @@ import socket
 import tarfile
 from collections.abc import Iterator
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import docker
+from docker import DockerClient
+from docker.errors import DockerException, NotFound
+from docker.models.containers import Container
 
 from tfoperator.launcher.core.errors import PlatformUnavailable
 from tfoperator.launcher.core.output_document import MAX_OUTPUT_BYTES
 from tfoperator.logs.lines import LogConnection, LogCut, NoLog
-
-if TYPE_CHECKING:
-    from docker import DockerClient
-    from docker.models.containers import Container
 
 logger = logging.getLogger(__name__)
 
 
 def connect_docker(url: str = "") -> DockerClient:
     """Return a client of the engine at the URL, by default DOCKER_HOST's. Raises PlatformUnavailable."""
-    import docker
-
     where = url or os.environ.get("DOCKER_HOST") or "the default address"
     try:
         _check_socket(docker.utils.parse_host(url or os.environ.get("DOCKER_HOST")))
-        return docker.DockerClient(base_url=url) if url else docker.from_env()
-    except (docker.errors.DockerException, OSError) as error:
+        return DockerClient(base_url=url) if url else docker.from_env()
+    except (DockerException, OSError) as error:
         raise PlatformUnavailable(
             f"no Docker engine answers at {where}: {error}. Is it running? Without one, launch pods of a control plane "
             'on this machine: eval "$(tfoperator local up)", then --launcher kubernetes'
@@ -88,8 +84,6 @@ def read_file(container: Container, path: str) -> bytes:
 
 def connect_log(container: Container, since: str) -> LogConnection:
     """Follow a container's log from a time on, with time stamps. Raises LogCut, NoLog."""
-    from docker.errors import NotFound
-
     begin = {"since": int(datetime.fromisoformat(since).timestamp())} if since else {}
     try:
         return _ContainerLog(container.logs(stream=True, follow=True, timestamps=True, **begin))

@@ -12,13 +12,11 @@ from typing import Any, Self
 
 import yaml
 
-from tfoperator.launcher.container.backend import Launch, object_name
+from tfoperator.launcher.container.backend import Backend, Launch, object_name
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
 from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig, merge_values
 from tfoperator.launcher.core.errors import NoLauncherError, PlatformConfigError
 from tfoperator.launcher.core.output import output_file
-from tfoperator.launcher.platforms.docker.backend import DockerBackend
-from tfoperator.launcher.platforms.docker.client import connect_docker
 
 logger = logging.getLogger(__name__)
 
@@ -135,10 +133,14 @@ class DockerComponentLauncher(ContainerComponentLauncher):
         return {"engine": self._run_kwargs.get("docker_server_url", "")}
 
     def _engine(self) -> AbstractContextManager[Any]:
+        from tfoperator.launcher.platforms.docker.client import connect_docker
+
         return closing(connect_docker(self._run_kwargs.get("docker_server_url", "")))
 
     @contextmanager
-    def _connect(self, launch: Launch) -> Iterator[DockerBackend]:
+    def _connect(self, launch: Launch) -> Iterator[Backend]:
+        from tfoperator.launcher.platforms.docker.backend import DockerBackend
+
         with self._engine() as client:
             pull = self._run_kwargs.get("pull", "missing")
             yield DockerBackend(launch, client, self.call, pull, output_file(self.tmp_path))
