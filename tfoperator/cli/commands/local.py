@@ -199,11 +199,14 @@ def _show_page(state: StateDirectory) -> None:
 
 
 def _remove_containers() -> list[str]:
-    from tfoperator.local.runtime.docker.engine import connect
-    from tfoperator.local.runtime.docker.leftovers import remove_leftovers
     from tfoperator.local.runtime.protocol import RuntimeUnavailable
+    from tfoperator.local.runtime.selection import check_docker_py
 
     try:
+        check_docker_py()
+        from tfoperator.local.runtime.docker.engine import connect
+        from tfoperator.local.runtime.docker.leftovers import remove_leftovers
+
         api = connect().api
     except RuntimeUnavailable as error:
         raise CliError(f"containers may be left: {error}", exit_code=EXIT_FAILED) from None

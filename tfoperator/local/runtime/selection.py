@@ -5,6 +5,7 @@ Docker's library is an extra.
 from __future__ import annotations
 
 from enum import StrEnum
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,10 +54,15 @@ def make_runtime(wanted: RuntimeOptions, *, records: Path, host_service: HostSer
         from tfoperator.local.runtime.process.runtime import ProcessRuntime
 
         return ProcessRuntime(records=records, work_dir=wanted.work_dir, enforce_limits=wanted.enforce_limits)
-    try:
-        from tfoperator.local.runtime.docker.runtime import DockerRuntime
-    except ImportError as error:
+    check_docker_py()
+    from tfoperator.local.runtime.docker.runtime import DockerRuntime
+
+    return DockerRuntime(allow_privileged=wanted.allow_privileged, host_service=host_service)
+
+
+def check_docker_py() -> None:
+    """Raise RuntimeUnavailable without Docker's library, which `local.runtime.docker` imports."""
+    if find_spec("docker") is None:
         from tfoperator.local.runtime.protocol import RuntimeUnavailable
 
-        raise RuntimeUnavailable(str(error)) from None
-    return DockerRuntime(allow_privileged=wanted.allow_privileged, host_service=host_service)
+        raise RuntimeUnavailable("the Docker runtime needs docker-py: pip install 'tfoperator[docker]'")

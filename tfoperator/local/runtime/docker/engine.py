@@ -8,28 +8,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import docker
 import msgspec
+from docker.errors import APIError, DockerException, NotFound
 
 from tfoperator.local.runtime.protocol import ContainerStart, LaunchError, RuntimeUnavailable
-
-try:
-    import docker
-    from docker.errors import APIError, DockerException, NotFound
-except ImportError as _missing:
-    raise ImportError("the Docker runtime needs docker-py: pip install 'tfoperator[docker]'") from _missing
-
-__all__ = [
-    "ENGINE_ERRORS",
-    "APIError",
-    "Engine",
-    "NotFound",
-    "connect",
-    "explain",
-    "launch_error",
-    "remove_container",
-    "runs",
-    "try_remove",
-]
 
 logger = logging.getLogger(__name__)
 

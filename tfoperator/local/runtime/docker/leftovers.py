@@ -17,8 +17,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from docker.errors import NotFound
+
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive
-from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, NotFound, explain, remove_container, try_remove
+from tfoperator.local.runtime.docker.engine import ENGINE_ERRORS, explain, remove_container, try_remove
 from tfoperator.local.runtime.guardian import Guardian
 
 logger = logging.getLogger(__name__)

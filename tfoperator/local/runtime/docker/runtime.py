@@ -9,13 +9,13 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
+from docker.errors import APIError
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.runtime.docker.container import DockerContainer
 from tfoperator.local.runtime.docker.engine import (
     ENGINE_ERRORS,
-    APIError,
     Engine,
     connect,
     explain,

@@ -178,7 +178,8 @@ def test_what_an_image_lacks_is_permanent(docker_runtime: DockerRuntime, engine:
 
 
 def test_without_the_library_the_runtime_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for module in [name for name in sys.modules if name.startswith("tfoperator.local.runtime.docker")]:
+    ours = ("tfoperator.local.runtime.docker", "docker.")
+    for module in [name for name in sys.modules if name.startswith(ours)]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, "docker", None)
     with pytest.raises(RuntimeUnavailable, match=r"pip install 'tfoperator\[docker\]'"):
