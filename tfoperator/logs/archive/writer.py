@@ -13,10 +13,13 @@ restart; so an ended run is fetched once, and most deletions don't wait.
 from __future__ import annotations
 
 import logging
+import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+
+from cachetools import TTLCache
 
 from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.kube.client import Client
@@ -41,22 +44,6 @@ class ArchiveMetrics:
 
     def archive_failed(self) -> None:
         """Count a pod of which a log, or all, could not be kept."""
-
-
-@dataclass
-class _Entry:
-    """A pod that is or was archived before its deletion: times on the monotonic clock."""
-
-    deadline: float
-    finished: float | None = None
-
-
-@dataclass
-class _Batch:
-    """The pods of one request. Guarded by the archive's lock."""
-
-    open: int
-    done: Callable[[], object]
 
 
 @dataclass
@@ -96,8 +83,9 @@ class LogArchive:
         self._pod_now = pod_now
         self._logs = PodLogs(client, place, bounds, clock=self._clock, pod_now=pod_now)
         self._pool = ThreadPoolExecutor(_MAX_WAITING_PODS, thread_name_prefix="log-archive")
-        self._lock = threading.Lock()  # guards the fields below, and batches
-        self._entries: dict[str, _Entry] = {}  # by pod uid
+        self._lock = threading.Lock()  # guards the fields below, and the UIDs that a call of `keep` waits for
+        self._waiting: dict[str, float] = {}  # by uid of a pod whose deletion waits: until when, on the monotonic clock
+        self._ready: TTLCache[str, bool] = TTLCache(math.inf, _FRESH_TIME, timer=self._clock.monotonic)  # UIDs
         self._known: dict[str, _Known] = {}  # by pod uid
         self._running: set[Future[None]] = set()
         self._closed = False
@@ -116,9 +104,8 @@ class LogArchive:
 
     def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
         """Return the UIDs of the pods that must wait; the others may be deleted. Does not block."""
-        now = self._clock.monotonic()
         with self._lock:
-            return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod, now))
+            return frozenset(pod.metadata.uid for pod in pods if self._is_unkept(pod))
 
     def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
         """Start to keep the logs of the pods that must wait and are not being archived yet. Does not block.
@@ -126,37 +113,28 @@ class LogArchive:
         `done` is called, from another thread, once the pods of this call need not wait any longer. A closed
         archive does nothing: it leaves the deletion to the next leader, who archives first.
         """
-        now = self._clock.monotonic()
+        deadline = self._clock.monotonic() + self.timeout
         with self._lock:
-            fresh = [pod for pod in pods if self._is_fresh(pod, now)]
+            fresh = [pod for pod in pods if self._is_fresh(pod)]
             if self._closed or not fresh:
                 return
-            self._forget_old(now)
-            batch = _Batch(len(fresh), done)
+            batch = {pod.metadata.uid for pod in fresh}
             for pod in fresh:
-                self._entries[pod.metadata.uid] = entry = _Entry(now + self.timeout)
-                running = self._pool.submit(self._run, job, pod, entry, batch)
+                self._waiting[pod.metadata.uid] = deadline
+                running = self._pool.submit(self._run, job, pod, deadline, batch, done)
                 self._running.add(running)
                 running.add_done_callback(self._running.discard)
 
-    def _is_unkept(self, pod: Pod, now: float) -> bool:
-        entry = self._entries.get(pod.metadata.uid)
-        if entry is not None and entry.finished is None:
-            return now < entry.deadline
-        return self._is_fresh(pod, now)
+    def _is_unkept(self, pod: Pod) -> bool:
+        deadline = self._waiting.get(pod.metadata.uid)
+        return self._is_fresh(pod) if deadline is None else self._clock.monotonic() < deadline
 
-    def _is_fresh(self, pod: Pod, now: float) -> bool:
+    def _is_fresh(self, pod: Pod) -> bool:
         """Return whether logs of the pod are neither kept nor being kept for its deletion."""
-        entry = self._entries.get(pod.metadata.uid)
-        if entry is not None and (entry.finished is None or now - entry.finished <= _FRESH_TIME):
+        if pod.metadata.uid in self._waiting or pod.metadata.uid in self._ready:
             return False
         kept = self._known.get(pod.metadata.uid, _Known()).kept
         return any(run.end is None or run.key not in kept for run in runs_of(pod))
-
-    def _forget_old(self, now: float) -> None:
-        old = [uid for uid, entry in self._entries.items() if now - (entry.finished or entry.deadline) > _FRESH_TIME]
-        for uid in old:
-            del self._entries[uid]
 
     # When containers end.
 
@@ -173,8 +151,7 @@ class LogArchive:
         logs is left to the threads that fetch them.
         """
         with self._lock:
-            entry = self._entries.get(pod.metadata.uid)
-            if self._closed or (entry is not None and entry.finished is None):
+            if self._closed or pod.metadata.uid in self._waiting:
                 return True
             runs = self._to_take(pod)
         return self._archive(job, pod, runs, self._clock.monotonic() + self.timeout, last=last)
@@ -203,16 +180,17 @@ class LogArchive:
 
     # In the archive's threads, or the thread that calls `take`.
 
-    def _run(self, job: ObjectMeta, pod: Pod, entry: _Entry, batch: _Batch) -> None:
+    def _run(self, job: ObjectMeta, pod: Pod, deadline: float, batch: set[str], done: Callable[[], object]) -> None:
         try:
-            self._archive(job, pod, runs_of(pod), entry.deadline, last=True)
+            self._archive(job, pod, runs_of(pod), deadline, last=True)
         finally:
             with self._lock:
-                entry.finished = self._clock.monotonic()
-                batch.open -= 1
-                over = batch.open == 0
+                self._waiting.pop(pod.metadata.uid, None)
+                self._ready[pod.metadata.uid] = True
+                batch.discard(pod.metadata.uid)
+                over = not batch
             if over:
-                batch.done()
+                done()
 
     def _archive(self, job: ObjectMeta, pod: Pod, runs: Sequence[Run], deadline: float, *, last: bool) -> bool:
         """Return whether that is settled; lost logs are reported."""
