@@ -140,7 +140,30 @@ class PodLogs:
         """
         target = pod_folder(PurePosixPath(), job.namespace, job.name, job.uid, pod.metadata)
         with self._turns.one_of(target, deadline):
-            return self._save(job, pod, target, runs, known, deadline)
+            old = self._place.record(target)
+            have = kept_runs(old) | known
+            # The log of a current run is never complete.
+            wanted = frozenset(run.key for run in runs if run.end is None or run.key not in have)
+            if not wanted:
+                return Saved(have)
+            folder = self._retention.new_folder(target)
+            try:
+                fetch = partial(self._fetch, pod, deadline)
+                attempt = Attempt(
+                    fetch, self.bounds.timeout, self._clock.now(), self._place, target, pod, folder, old, wanted, have
+                )
+                containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
+                if self._closed or not any(one.log or one.previous_log for one in containers):
+                    return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
+                now = self._clock.now()
+                (folder / RECORD).write_bytes(encode_record(pod_record(job, pod, now, containers)))
+                self._retention.add(folder, target, _end_of(pod, now), old)
+                return Saved(
+                    attempt.kept, tuple(attempt.problems), attempt.worth_another, size=attempt.fetched, new=old is None
+                )
+            finally:
+                shutil.rmtree(folder, ignore_errors=True)
+                self._retention.release(folder)
 
     def save_stacks(self, job: ObjectMeta, pod: Pod, container: str, text: str) -> None:
         """Add the stacks of a container's threads to the pod's folder. Raises OSError.
@@ -162,40 +185,6 @@ class PodLogs:
             finally:
                 shutil.rmtree(folder, ignore_errors=True)
                 self._retention.release(folder)
-
-    def _save(
-        self,
-        job: ObjectMeta,
-        pod: Pod,
-        target: PurePath,
-        runs: Iterable[Run],
-        known: frozenset[RunKey],
-        deadline: float,
-    ) -> Saved:
-        old = self._place.record(target)
-        have = kept_runs(old) | known
-        # The log of a current run is never complete.
-        wanted = frozenset(run.key for run in runs if run.end is None or run.key not in have)
-        if not wanted:
-            return Saved(have)
-        folder = self._retention.new_folder(target)
-        try:
-            fetch = partial(self._fetch, pod, deadline)
-            attempt = Attempt(
-                fetch, self.bounds.timeout, self._clock.now(), self._place, target, pod, folder, old, wanted, have
-            )
-            containers = tuple(attempt.container(status, init=init) for status, init in containers_of(pod))
-            if self._closed or not any(one.log or one.previous_log for one in containers):
-                return Saved(attempt.kept, tuple(attempt.problems), attempt.worth_another and not self._closed)
-            now = self._clock.now()
-            (folder / RECORD).write_bytes(encode_record(pod_record(job, pod, now, containers)))
-            self._retention.add(folder, target, _end_of(pod, now), old)
-            return Saved(
-                attempt.kept, tuple(attempt.problems), attempt.worth_another, size=attempt.fetched, new=old is None
-            )
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-            self._retention.release(folder)
 
     def _fetch(self, pod: Pod, deadline: float, run: Run, path: Path) -> SavedLog:
         """Fetch the log of one run to a file. Raises KubeError and OSError."""
