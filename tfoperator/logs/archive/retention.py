@@ -13,6 +13,7 @@ import secrets
 import shutil
 import tempfile
 import threading
+from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path, PurePath
 
@@ -43,8 +44,8 @@ class Retention:
         # none can go on before its size is known, even if a store of objects takes a while to say.
         self._lock = threading.Lock()
         self._measured = False
-        self._kept: dict[str, int] = {}  # bytes of finished folders, by namespace
-        self._claimed: dict[Path, int] = {}  # bytes of unfinished folders
+        self._kept: Counter[str] = Counter()  # bytes of finished folders, by namespace
+        self._claimed: Counter[Path] = Counter()  # bytes of unfinished folders
         self._oldest = 0.0  # the time of the oldest pod, or earlier
 
     def new_folder(self, target: PurePath) -> Path:
@@ -71,7 +72,7 @@ class Retention:
         size = self._place.replace(target, folder, when, old)
         with self._lock:
             self._claimed.pop(folder, None)
-            self._kept[namespace] = self._kept.get(namespace, 0) + size
+            self._kept[namespace] += size
             self._oldest = min(self._oldest, when.timestamp())
             self._make_room(namespace, 0, spared=target)
 
@@ -84,7 +85,7 @@ class Retention:
             self._measure()
             if size > 0 and not self._make_room(self._namespace(folder), size):
                 return False
-            self._claimed[folder] = self._claimed.get(folder, 0) + size
+            self._claimed[folder] += size
             return True
 
     def release(self, folder: Path) -> None:
@@ -95,16 +96,15 @@ class Retention:
     def _namespace(self, folder: PurePath) -> str:
         return (self._place.root / folder).relative_to(self._place.root).parts[0]
 
-    def _uses(self) -> dict[str, int]:
+    def _uses(self) -> Counter[str]:
         """Return the bytes by namespace, finished and unfinished."""
-        uses = dict(self._kept)
+        uses = self._kept.copy()
         for folder, size in self._claimed.items():
-            namespace = self._namespace(folder)
-            uses[namespace] = uses.get(namespace, 0) + size
+            uses[self._namespace(folder)] += size
         return uses
 
     def _total(self) -> int:
-        return sum(self._kept.values()) + sum(self._claimed.values())
+        return self._kept.total() + self._claimed.total()
 
     def _measure(self) -> None:
         """Measure the archive, and remove unfinished folders of a crash."""
@@ -117,7 +117,7 @@ class Retention:
         self._measured = True
 
     def _sum_up(self, pods: _Pods) -> None:
-        self._kept = {namespace: sum(size for _, size, _ in found) for namespace, found in pods.items()}
+        self._kept = Counter({namespace: sum(size for _, size, _ in found) for namespace, found in pods.items()})
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
 
     def _make_room(self, namespace: str, size: int, spared: PurePath | None = None) -> bool:
@@ -126,7 +126,7 @@ class Retention:
             return True
         old = (self._clock.now() - _PROTECTED_AGE).timestamp()
         uses = self._uses()
-        wanted = uses.get(namespace, 0) + size
+        wanted = uses[namespace] + size
         # A full archive is not scanned for each piece of a log that will not fit.
         if self._oldest >= old and not any(
             kept and (one == namespace or uses[one] >= wanted) for one, kept in self._kept.items()
@@ -140,17 +140,15 @@ class Retention:
             giver = _giver(pods, uses, namespace, size, spared, old)
             if giver is None:
                 break
-            uses[giver] -= self._remove(*pods[giver].pop(), giver)
+            _, bytes_of_pod, folder = pods[giver].pop()
+            self._place.remove(folder)
+            self._kept[giver] -= bytes_of_pod
+            uses[giver] -= bytes_of_pod
             removed += 1
         if removed:
             logger.info("the log archive was full: removed the logs of %d old pods", removed)
         self._oldest = min((found[-1][0] for found in pods.values() if found), default=float("inf"))
         return self._total() + size <= self._max
-
-    def _remove(self, _: float, size: int, folder: PurePath, namespace: str) -> int:
-        self._place.remove(folder)
-        self._kept[namespace] -= size
-        return size
 
     def _pods(self) -> _Pods:
         found: _Pods = {}
@@ -160,10 +158,10 @@ class Retention:
 
 
 def _giver(
-    pods: _Pods, uses: dict[str, int], namespace: str, size: int, spared: PurePath | None, old: float
+    pods: _Pods, uses: Counter[str], namespace: str, size: int, spared: PurePath | None, old: float
 ) -> str | None:
     """Return the namespace that loses its oldest pod so that another may have `size` bytes more; None if none can."""
-    wanted = uses.get(namespace, 0) + size
+    wanted = uses[namespace] + size
     oldest: dict[str, float] = {}
     for one, found in pods.items():
         if len(found) > 1 and found[-1][2] == spared:  # whatever its time is
