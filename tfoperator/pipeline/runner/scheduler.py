@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-import queue
 import threading
 from collections.abc import Callable, Collection
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
 import msgspec
@@ -152,8 +151,7 @@ class Scheduler:
         """
         progress = _Progress(graph, records, self._listener, changed)
         launches: dict[str, StepLaunch] = {}
-        ended: queue.SimpleQueue[StepView] = queue.SimpleQueue()
-        running: set[str] = set()
+        running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
             while True:
                 for step in progress.startable():
@@ -162,13 +160,15 @@ class Scheduler:
                     one = launches[step.name] = launch(step)
                     if not self.admit(one):
                         break
-                    running.add(step.name)
                     progress.see(one.began())
-                    pool.submit(self._work, one, ended)
+                    running[pool.submit(one.run)] = one
                 if running:
-                    view = ended.get()
-                    running.discard(view.name)
-                    progress.see(view)
+                    ended = next(as_completed(running))
+                    one = running.pop(ended)
+                    with self._lock:
+                        del self._running[one.name]
+                    error = ended.exception()  # no Exception: `run` records those itself
+                    progress.see(ended.result() if error is None else one.broken(error))
                 elif self.cancelled.is_set() or not progress.skip():
                     break
         progress.skip(all_of_them=True)
@@ -180,16 +180,6 @@ class Scheduler:
             if not self.cancelled.is_set():
                 self._running[launch.name] = launch.launcher
             return not self.cancelled.is_set()
-
-    def _work(self, launch: StepLaunch, ended: queue.SimpleQueue[StepView]) -> None:
-        try:
-            view = launch.run()
-        except BaseException as error:  # noqa: BLE001 - after any error, `run` waits for the end of this step
-            view = launch.broken(error)
-        finally:
-            with self._lock:
-                self._running.pop(launch.name, None)
-        ended.put(view)
 
 
 _OPEN = (StepState.WAITING, StepState.RUNNING)
