@@ -146,14 +146,8 @@ def _values(path: str, known: Mapping[str, Any], given: Mapping[str, str]) -> di
 
 
 def _platforms(path: str, given: Any) -> Platforms:
-    whole = isinstance(given, Mapping) and all(
-        isinstance(configs, Mapping)
-        and all(
-            isinstance(one, list | tuple) and all(isinstance(c, PlatformConfig) for c in one)
-            for one in configs.values()
-        )
-        for configs in given.values()
-    )
-    if not whole:
-        raise ComponentError(f"{path}: {_PLATFORMS} has by platform, and then by component, lists of platform configs")
-    return dict(given)
+    try:
+        return msgspec.convert(given, dict[str, dict[str, list[PlatformConfig]]])
+    except msgspec.ValidationError as error:
+        what = "has by platform, and then by component, lists of platform configs"
+        raise ComponentError(f"{path}: {_PLATFORMS} {what}") from error
