@@ -22,7 +22,7 @@ from tfoperator.kube.config import SERVICE_ACCOUNT, ClusterConfig, load_config, 
 from tfoperator.kube.retry import failure_of
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher
-from tfoperator.launcher.core.output import AnyOutputStore, OutputStore
+from tfoperator.launcher.core.output import LocalOutputStore, OutputStore
 from tfoperator.launcher.core.record import RecordKeeper
 
 logger = logging.getLogger(__name__)
@@ -139,7 +139,7 @@ class LaunchContext:
 
     work_dir: Path | None = None
     tmp_path: str = ""
-    store: OutputStore = dataclasses.field(default_factory=AnyOutputStore)
+    store: OutputStore = dataclasses.field(default_factory=LocalOutputStore)
     retry: RetryPolicy = DEFAULT_POLICY
     api_retry: RetryPolicy = API_POLICY
     clean_up: CleanUp = CleanUp.ALWAYS

@@ -49,13 +49,18 @@ class OutputStore(Protocol):
 
 
 class LocalOutputStore:
-    """A directory that the launcher and the container both see. Thread-safe."""
+    """A directory that the launcher and the container both see, or the URL of objects, to which the container itself
+    writes output.json. Thread-safe.
+    """
 
     def clear(self, tmp_path: str) -> None:
-        """Make it, writable for any user of the container, and remove the files of an earlier attempt.
+        """Make a directory, writable for any user of the container, and remove the files of an earlier attempt.
 
         An existing directory keeps its mode: its creator decides who may write.
         """
+        if is_object_url(tmp_path):
+            Objects(tmp_path).delete([OUTPUT_FILE])
+            return
         directory = Path(tmp_path)
         if not os.path.lexists(directory):
             _make_shared(directory)
@@ -66,6 +71,12 @@ class LocalOutputStore:
 
     def read(self, tmp_path: str) -> bytes | None:
         """Read it without following links or waiting: the container may have created anything under that name."""
+        if is_object_url(tmp_path):
+            known = Objects(tmp_path).find(OUTPUT_FILE)
+            if known is not None and known.size > MAX_OUTPUT_BYTES:
+                raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
+            found = Objects(tmp_path).get(OUTPUT_FILE, limit=MAX_OUTPUT_BYTES)
+            return None if found is None else found[0]
         try:
             stream = open_regular(Path(tmp_path, OUTPUT_FILE))
         except (FileNotFoundError, NotADirectoryError):
@@ -74,27 +85,6 @@ class LocalOutputStore:
             raise MalformedOutput(f"{OUTPUT_FILE} can't be opened: {error.strerror}") from error
         with stream:
             return stream.read(MAX_OUTPUT_BYTES + 1)
-
-
-class AnyOutputStore(LocalOutputStore):
-    """A directory, or the URL of objects, to which the container writes output.json itself. Thread-safe."""
-
-    def clear(self, tmp_path: str) -> None:
-        """See `OutputStore`."""
-        if is_object_url(tmp_path):
-            Objects(tmp_path).delete([OUTPUT_FILE])
-        else:
-            super().clear(tmp_path)
-
-    def read(self, tmp_path: str) -> bytes | None:
-        """See `OutputStore`."""
-        if not is_object_url(tmp_path):
-            return super().read(tmp_path)
-        known = Objects(tmp_path).find(OUTPUT_FILE)
-        if known is not None and known.size > MAX_OUTPUT_BYTES:
-            raise MalformedOutput(f"{OUTPUT_FILE} is larger than {MAX_OUTPUT_BYTES} bytes")
-        found = Objects(tmp_path).get(OUTPUT_FILE, limit=MAX_OUTPUT_BYTES)
-        return None if found is None else found[0]
 
 
 def output_file(tmp_path: str) -> str:
