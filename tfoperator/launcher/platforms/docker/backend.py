@@ -126,7 +126,7 @@ class DockerBackend:
             return
         self._context.tell(f"pulling image {image}")
         try:
-            self._patiently(f"pull image {image}", lambda: self._client.images.pull(*_reference(image)), _SERVER_ERRORS)
+            self._patiently(f"pull image {image}", lambda: self._client.images.pull(image), _SERVER_ERRORS)
         except NotFound as error:
             raise PermanentFailure(f"image {image} can't be pulled: {error.explanation or error}") from error
 
@@ -232,9 +232,3 @@ class DockerBackend:
 def _labels(labels: Any) -> Json:
     """Return labels as a dictionary; docker-py accepts a list of names, too."""
     return dict(labels) if isinstance(labels, dict) else dict.fromkeys(labels or (), "")
-
-
-def _reference(image: str) -> tuple[str, str | None]:
-    """Return the argument of docker-py's `pull`, which fetches every tag of a name without one."""
-    name = image.rpartition("/")[2]
-    return (image, None) if ":" in name or "@" in name else (image, "latest")
