@@ -66,7 +66,7 @@ def hierarchies(proc: Path = _PROC_SELF) -> list[Hierarchy]:
         if path is None:
             continue
         own = _below(Path(_unescaped(mount)), root, path)
-        controllers = frozenset(_words(own / "cgroup.controllers")) if unified else names
+        controllers = frozenset(_text(own / "cgroup.controllers").split()) if unified else names
         found.append(Hierarchy(Path(_unescaped(mount)), own, controllers, unified))
     return found
 
@@ -123,7 +123,8 @@ class ContainerGroup:
     def peak_memory(self) -> int:
         """Peak memory in bytes, with page cache; 0 if the kernel doesn't report it."""
         names = ("memory.peak", "memory.max_usage_in_bytes")
-        return max(_number(folder / name) for folder in self._folders for name in names)
+        found = [_text(folder / name).strip() for folder in self._folders for name in names]
+        return max(int(text) if text.isdecimal() else 0 for text in found)
 
     def remove(self) -> None:
         """Kill the remaining processes of the group, and remove it."""
@@ -156,10 +157,7 @@ class ControlGroups:
     def close(self) -> None:
         """Remove all groups."""
         for _, base in self._bases:
-            for folder in base.iterdir() if base.is_dir() else ():
-                if folder.is_dir():
-                    _remove(folder)
-            _remove(base)
+            _remove_with_children(base)
 
 
 def open_control_groups(found: Sequence[Hierarchy] | None = None) -> ControlGroups:
@@ -255,16 +253,20 @@ def _remove_leftovers(parent: Path) -> None:
     for folder in parent.glob(f"{_GROUP_PREFIX}.*.*"):
         _, pid, started = folder.name.split(".", 2)
         if pid.isdigit() and not is_alive(ProcessIdentity(int(pid), started)):
-            for child in folder.iterdir():
-                if child.is_dir():
-                    _remove(child)
-            _remove(folder)
+            _remove_with_children(folder)
+
+
+def _remove_with_children(folder: Path) -> None:
+    for child in folder.iterdir() if folder.is_dir() else ():
+        if child.is_dir():
+            _remove(child)
+    _remove(folder)
 
 
 def _remove(folder: Path) -> None:
     for _ in range(_REMOVAL_TRIES):
         try:
-            for pid in _words(folder / "cgroup.procs"):
+            for pid in _text(folder / "cgroup.procs").split():
                 os.kill(int(pid), signal.SIGKILL)
             folder.rmdir()
         except FileNotFoundError:
@@ -276,23 +278,13 @@ def _remove(folder: Path) -> None:
     logger.warning("the control group %s can't be removed", folder)
 
 
-def _words(file: Path) -> list[str]:
+def _text(file: Path) -> str:
+    """Return the content of a file, "" if there is none."""
     try:
-        return file.read_text().split()
+        return file.read_text()
     except OSError:
-        return []
+        return ""
 
 
 def _counter(file: Path, name: str) -> int:
-    try:
-        lines = file.read_text().splitlines()
-    except OSError:
-        return 0
-    return next((int(line.split()[1]) for line in lines if line.startswith(f"{name} ")), 0)
-
-
-def _number(file: Path) -> int:
-    try:
-        return int(file.read_text())
-    except (OSError, ValueError):
-        return 0
+    return next((int(line.split()[1]) for line in _text(file).splitlines() if line.startswith(f"{name} ")), 0)
