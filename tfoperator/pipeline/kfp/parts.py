@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
@@ -55,7 +55,7 @@ def imported(where: str, importer: Json, scope: Scope) -> Made:
     if "{{$" in str(metadata):
         raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
     name = uri.get("runtimeParameter")
-    place = uri.get("constant") if name is None else finder(where, scope.parameters)(name)
+    place = uri.get("constant") if name is None else member(where, scope.parameters, name)
     fixed = not isinstance(place, Value)
     kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
     source = FromOutside(kind, (Artifact(str(place) if fixed else "", metadata),), None if fixed else place)
@@ -86,7 +86,7 @@ def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> 
     key = source.get("outputParameterKey" if side == "parameters" else "outputArtifactKey", "")
     producer = source.get("producerTask", source.get("producerSubtask", ""))
     outputs: Mapping[str, Any] = getattr(made.get(str(producer)), side, {})
-    return finder(f"{where}: what {producer} puts out", outputs)(key)
+    return member(f"{where}: what {producer} puts out", outputs, key)
 
 
 def chosen_output(where: str, chosen: Json, made: Mapping[str, Made]) -> Any:
@@ -106,15 +106,11 @@ def as_value(where: str, source: Any) -> Any:
     return source
 
 
-def finder(where: str, known: Mapping[str, Any]) -> Callable[[str], Any]:
-    """Return a function that finds a member by name, or raises ComponentError."""
-
-    def find(name: str) -> Any:
-        if name not in known:
-            raise ComponentError(f"{where}: there is no {name!r}")
-        return known[name]
-
-    return find
+def member(where: str, known: Mapping[str, Any], name: str) -> Any:
+    """Return a member by name. Raises ComponentError."""
+    if name not in known:
+        raise ComponentError(f"{where}: there is no {name!r}")
+    return known[name]
 
 
 def definitions_of(component: Json, side: str, kind: str) -> dict[str, Json]:
@@ -148,7 +144,7 @@ def with_inputs(where: str, value: Any, known: Mapping[str, Any]) -> Any:
         if re.match(r"\.(pipeline_|workspace)", match["path"]):
             raise ComponentError(f"{where}: {match[0]} is not known here")
         if (name := _INPUT.fullmatch(match["path"])) is not None:
-            parts += [value[at : match.start()], finder(where, known)(name[1])]
+            parts += [value[at : match.start()], member(where, known, name[1])]
             at = match.end()
     parts = [one for one in (*parts, value[at:]) if one != ""] if parts else [value]
     return parts[0] if len(parts) == 1 else Value("text", tuple(parts))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +20,10 @@ from tfoperator.pipeline.kfp.parts import (
     as_value,
     chosen_output,
     definitions_of,
-    finder,
     imported,
     in_turn,
     items_of,
+    member,
     output_of,
     type_of,
     typed,
@@ -131,7 +132,7 @@ class _Reading:
             loops = (*loops, loop)
             parameters[iterator.get("itemInput", "")] = Value(ITEM, (where,))
         condition = trigger.get("condition")
-        when = (*scope.when, read_condition(condition, finder(where, parameters))) if condition else scope.when
+        when = (*scope.when, read_condition(condition, partial(member, where, parameters))) if condition else scope.when
         inner = Scope(
             where,
             parameters,
@@ -249,7 +250,7 @@ class _Reading:
         elif (source := given.get("taskFinalStatus")) is not None:
             value = Value(STATUS, made[source["producerTask"]].steps)
         elif (name := given.get("componentInputParameter")) is not None:
-            value = finder(where, scope.parameters)(name)
+            value = member(where, scope.parameters, name)
         else:
             value = given.get("runtimeValue", {}).get("constant")
         selector = given.get("parameterExpressionSelector")
