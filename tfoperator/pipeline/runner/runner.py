@@ -132,26 +132,18 @@ class PipelineRunner:
             known = store.run(run.id)
             run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership)
-            store.put_run(run)  # from here on an earlier runner can't write
-            unclear = self._stop_dead_runs(home, store, run)
+            parts.record()  # from here on an earlier runner can't write
+            unclear = self._stop_dead_runs(parts)
             ownership.when_lost = self.cancel
-
-            def changed(steps: dict[str, tuple[str, ...]]) -> None:
-                nonlocal run
-                run = msgspec.structs.replace(run, steps=steps)
-                store.put_run(run)
-
             with on_signals(self.cancel):
-                views, launches = self._scheduler.run(
-                    graph, lambda step: self._launch(parts, step), lambda some: store.executions(run.id, some), changed
-                )
+                views, launches = self._scheduler.run(parts, partial(self._launch, parts))
             if unclear:  # only time shows that runners on other machines are gone
-                self._stop_dead_runs(home, store, run)
+                self._stop_dead_runs(parts)
             ownership.check()
-            return self._conclude(store, run, launches, views)
+            return self._conclude(parts, launches, views)
 
-    def _stop_dead_runs(self, home: Home, store: MetadataStore, run: RunRecord) -> bool:
-        return stop_dead_runs(home, store, self._context, self._tell, but=run.id)
+    def _stop_dead_runs(self, parts: RunParts) -> bool:
+        return stop_dead_runs(parts.home, parts.store, self._context, self._tell, but=parts.run.id)
 
     def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
         try:
@@ -253,14 +245,14 @@ class PipelineRunner:
         return launch
 
     def _conclude(
-        self, store: MetadataStore, run: RunRecord, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
+        self, parts: RunParts, launches: Mapping[str, StepLaunch], views: Mapping[str, StepView]
     ) -> PipelineResult:
         cancelled = self._scheduler.cancelled.is_set()
         unfinished = [name for name, launch in launches.items() if launch.unfinished]
         state, message = outcome_of(views, cancelled=cancelled, unfinished=unfinished)
-        store.put_run(msgspec.structs.replace(run, state=state, message=message, ended=self._context.clock.now()))
+        parts.record(state=state, message=message, ended=self._context.clock.now())
         results = {name: launch.result for name, launch in launches.items() if launch.result is not None}
-        result = PipelineResult(run.id, run.pipeline, state, dict(views), results, message)
+        result = PipelineResult(parts.run.id, parts.run.pipeline, state, dict(views), results, message)
         if cancelled and state != "succeeded":
             raise PipelineCancelled(result)
         if state != "succeeded":

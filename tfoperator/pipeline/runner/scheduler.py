@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from typing import Any
 
@@ -37,10 +37,11 @@ from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate,
 logger = logging.getLogger(__name__)
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass
 class RunParts:
-    """The common data of the launches of one run. `ownership` is None if the launcher's working directory
-    excludes others.
+    """A run that is worked on: where its data are, its steps, and its record, for one thread.
+
+    `ownership` is None if the launcher's working directory excludes others.
     """
 
     home: Home
@@ -48,6 +49,11 @@ class RunParts:
     graph: Graph
     run: RunRecord
     ownership: RunLease | None
+
+    def record(self, **changes: Any) -> None:
+        """Record the run, changed. Raises OwnershipLost, StoreError."""
+        self.run = msgspec.structs.replace(self.run, **changes)
+        self.store.put_run(self.run)
 
 
 class StepLaunch:
@@ -138,18 +144,13 @@ class Scheduler:
             launcher.cancel()
 
     def run(
-        self,
-        graph: Graph,
-        launch: Callable[[Step], StepLaunch],
-        records: Callable[[Collection[str]], dict[str, ExecutionRecord]],
-        changed: Callable[[dict[str, tuple[str, ...]]], object],
+        self, parts: RunParts, launch: Callable[[Step], StepLaunch]
     ) -> tuple[dict[str, StepView], dict[str, StepLaunch]]:
         """Run the steps; return when none runs any more: how each ended, and the launches.
 
-        `records` are the executions of steps, where values are; `changed` is told the steps, with those before each,
-        when a loop has got its items.
+        When a loop has got its items, the steps of the run are recorded, with those before each.
         """
-        progress = _Progress(graph, records, self._listener, changed)
+        progress = _Progress(parts, self._listener)
         launches: dict[str, StepLaunch] = {}
         running: dict[Future[StepView], StepLaunch] = {}
         with ThreadPoolExecutor(self._parallel, thread_name_prefix="step") as pool:
@@ -188,17 +189,9 @@ _OPEN = (StepState.WAITING, StepState.RUNNING)
 class _Progress:
     """The steps of a run as they become known, and the state of each. Used by one thread."""
 
-    def __init__(
-        self,
-        graph: Graph,
-        records: Callable[[Collection[str]], dict[str, ExecutionRecord]],
-        listener: Listener,
-        changed: Callable[[dict[str, tuple[str, ...]]], object],
-    ) -> None:
-        self._graph = graph
-        self._records = records
+    def __init__(self, parts: RunParts, listener: Listener) -> None:
+        self._parts = parts
         self._listener = listener
-        self._changed = changed
         self._known: dict[str, ExecutionRecord] = {}
         self._chosen: set[str] = set()  # that are to run
         self._folded = True
@@ -237,7 +230,7 @@ class _Progress:
         if not self._folded:
             return
         before = set(self.views)
-        unfolded = Unfolded(self._graph, self._lookup)
+        unfolded = Unfolded(self._parts.graph, self._lookup)
         self._steps = unfolded.steps
         self._folded = any(step.loops and not step.at for step in self._steps)
         views = {step.name: StepView(step.name, after=tuple(sorted(step.after))) for step in self._steps}
@@ -249,8 +242,8 @@ class _Progress:
                 self._end(step, StepState.FAILED, unfolded.wrong[step.name])
             elif step.name not in before and (step.at or not step.loops):
                 self._listener.step(views[step.name])
-        if views.keys() != (before or {step.name for step in self._graph.steps}):
-            self._changed({name: view.after for name, view in views.items()})
+        if views.keys() != (before or {step.name for step in self._parts.graph.steps}):
+            self._parts.record(steps={name: view.after for name, view in views.items()})
 
     def _wanted(self, step: Step) -> bool:
         """Return whether a step is to run; otherwise record how it ended without that."""
@@ -285,5 +278,5 @@ class _Progress:
             if state is not StepState.LEFT_OUT and (known is None or known.state not in ("COMPLETE", "CACHED")):
                 unknown.append(name)
         if unknown:
-            self._known |= self._records(unknown)
+            self._known |= self._parts.store.executions(self._parts.run.id, unknown)
         return looked_up(value, self._known, content=content)
