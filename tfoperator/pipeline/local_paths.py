@@ -13,13 +13,14 @@ from itertools import islice
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+import psutil
+
 from tfoperator.base.files import open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_VALUE = 1 << 18
 """Maximum size of a value in bytes."""
 _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!fuse-overlayfs).*")
-_MOUNTS = Path("/proc/self/mountinfo")
 
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
@@ -36,14 +37,10 @@ def local_path(uri: str) -> Path | None:
 def network_file_system(path: Path) -> str:
     """Return the type of the file system of a path that other machines share, "" for one of this machine."""
     try:
-        mounts = [line.partition(" - ") for line in _MOUNTS.read_text("utf-8", "replace").splitlines()]
+        mounts = psutil.disk_partitions(all=True)
     except OSError:
         return ""
-    # Of those at one place the last one counts.
-    types = {
-        Path(re.sub(r"\\(\d{3})", lambda octal: chr(int(octal[1], 8)), left.split()[4])): right.split()[0]
-        for left, _, right in mounts
-    }
+    types = {Path(one.mountpoint): one.fstype for one in mounts}  # of those at one place the last one counts
     kind = next((types[one] for one in (path.resolve(), *path.resolve().parents) if one in types), "")
     return kind if _NETWORK.fullmatch(kind) else ""
 

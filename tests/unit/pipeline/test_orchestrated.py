@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -86,9 +87,8 @@ def test_launchers_refuse_records_on_a_network_file_system_before_they_open_them
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     inner = tmp_path / "a mount"
-    mounts = tmp_path / "mountinfo"
-    mounts.write_text(f"1 0 0:1 / / rw shared:1 - nfs x:/ rw\n2 1 0:2 / {tmp_path}/a\\040mount rw - {kind} y rw\n")
-    monkeypatch.setattr("tfoperator.pipeline.local_paths._MOUNTS", mounts)
+    mounts = [SimpleNamespace(mountpoint=place, fstype=of) for place, of in (("/", "nfs"), (str(inner), kind))]
+    monkeypatch.setattr("psutil.disk_partitions", lambda **wanted: mounts if wanted["all"] else [])
     if kind == "ext4":
         assert str(launch(inner, "begin").state) == "succeeded"
         return
