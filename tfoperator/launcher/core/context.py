@@ -116,10 +116,6 @@ class PendingLimits:
         return {"schedule": self.schedule, "start": self.start, "image": self.image}.get(limit, 0.0)
 
 
-def _nothing() -> None:
-    """Do nothing: no other launcher can resume a launch that only one machine knows."""
-
-
 def _to_stdout(line: str) -> None:
     print(without_controls(line, keep="\r"), file=sys.stdout, flush=True)  # noqa: T201 - the component's log goes to standard output
 
@@ -149,7 +145,7 @@ class LaunchContext:
     driver: Driver | None = None
     publisher: Publisher | None = None
     keeper: RecordKeeper | None = None
-    still_ours: Callable[[], object] = _nothing
+    still_ours: Callable[[], object] = lambda: None  # no other can resume a launch that only one machine knows
     namespace: str = ""
     kube: Callable[[], Client] = connect
     log: Callable[[str], object] = _to_stdout

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
@@ -207,9 +208,7 @@ def object_names(names: Iterable[str], longest: int) -> dict[str, str]:
     Names that would be equal get a part of their hash.
     """
     wanted = {name: _plain(name)[:longest].rstrip("-") for name in names}
-    count: dict[str, int] = {}
-    for plain in wanted.values():
-        count[plain] = count.get(plain, 0) + 1
+    count = Counter(wanted.values())
     found = {name: plain if count[plain] == 1 else _hashed(name, plain, longest) for name, plain in wanted.items()}
     if len(set(found.values())) < len(found):  # a name equals another one with its hash
         found = {name: _hashed(name, plain, longest) for name, plain in wanted.items()}
