@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class ChangeListener:
@@ -54,17 +56,17 @@ class Listeners:
         with self._lock:
             return bool(self._all)
 
-    def listen(self, loop: asyncio.AbstractEventLoop) -> ChangeListener:
-        """Add a listener for the keys of changes, and "" for other changes, until `unlisten`."""
-        listener = ChangeListener(loop)
+    @contextmanager
+    def listening(self) -> Iterator[ChangeListener]:
+        """Have a listener, in the running event loop, for the keys of changes, and "" for other changes."""
+        listener = ChangeListener(asyncio.get_running_loop())
         with self._lock:
             self._all.add(listener)
-        return listener
-
-    def unlisten(self, listener: ChangeListener) -> None:
-        """Remove a listener. Idempotent."""
-        with self._lock:
-            self._all.discard(listener)
+        try:
+            yield listener
+        finally:
+            with self._lock:
+                self._all.discard(listener)
 
     def tell(self, *keys: str) -> None:
         """Notify every listener."""

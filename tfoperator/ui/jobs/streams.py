@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import ExitStack, aclosing
 from typing import Any
 
 import msgspec
@@ -31,8 +31,7 @@ _ITEMS_PER_LINE = 250
 
 async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
     """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
-    listener = board.listeners.listen(asyncio.get_running_loop())
-    try:
+    with board.listeners.listening() as listener:
         yield _status(board)
         known: set[str] = set()
         complete = False
@@ -51,26 +50,21 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
                 complete = board.synced
                 yield _status(board)
             changed = await next_changes(listener)
-    finally:
-        board.listeners.unlisten(listener)
 
 
 async def one_job(
     board: Board, usage: UsageSamples, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
 ) -> AsyncGenerator[bytes, None]:
     """Yield the parts of a job by `namespace/name`, each when it has changed; with a feed also its replicas' logs."""
-    listener = board.listeners.listen(asyncio.get_running_loop())
-    producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
-    if feed is not None:
-        producers.append(lambda put: _lines(feed, put))
-    try:
+    with ExitStack() as stack:
+        listener = stack.enter_context(board.listeners.listening())
+        producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
+        if feed is not None:
+            stack.callback(feed.close)
+            producers.append(lambda put: _lines(feed, put))
         async with aclosing(merged(producers)) as lines:
             async for line in lines:
                 yield line
-    finally:
-        board.listeners.unlisten(listener)
-        if feed is not None:
-            feed.close()
 
 
 async def _parts(

@@ -53,8 +53,7 @@ class PipelinePages:
         """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
         board = self._board
         board.start()
-        listener = board.listeners.listen(asyncio.get_running_loop())
-        try:
+        with board.listeners.listening() as listener:
             known: dict[str, Any] = {}
             while True:
                 status, rows = board.status, board.rows
@@ -65,8 +64,6 @@ class PipelinePages:
                 known = dict(rows)
                 yield encode_status(status)
                 await next_changes(listener)
-        finally:
-            board.listeners.unlisten(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
@@ -84,10 +81,8 @@ class PipelinePages:
 
     async def _parts(self, run_id: str, put: Put) -> None:
         """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""
-        listeners = self._board.listeners
-        listener = listeners.listen(asyncio.get_running_loop())
         sent: dict[str, bytes] = {}
-        try:
+        with self._board.listeners.listening() as listener:
             while True:
                 problems: dict[str, str] = {}
                 parts: dict[str, Any] = {}
@@ -109,8 +104,6 @@ class PipelinePages:
                     changed = await next_changes(listener, pause)
                     if not changed or changed & {run_id, ""}:
                         break
-        finally:
-            listeners.unlisten(listener)
 
     def _read(self, run_id: str) -> dict[str, Any]:
         facts = read_run(self._home, run_id)
