@@ -105,7 +105,7 @@ def test_logs_of_the_archive_can_be_read_when_their_pods_are_gone(browser: Brows
     try:
         job = train(shown.stage)
         uid = job["metadata"]["uid"]
-        folder = job_folder(tmp_path, "default", "mnist", uid) / "mnist-worker-7.12345678"
+        folder = tmp_path / job_folder("default", "mnist", uid) / "mnist-worker-7.12345678"
         folder.mkdir(parents=True)
         kept = ArchivedContainer(name="tensorflow", exit_code=137, log="tensorflow.log", finished=START, size=11)
         labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "7"}

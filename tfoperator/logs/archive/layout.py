@@ -12,8 +12,7 @@ import hashlib
 import logging
 import re
 from datetime import datetime
-from pathlib import Path, PurePath
-from typing import TypeVar
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
@@ -25,8 +24,6 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 logger = logging.getLogger(__name__)
 
 RECORD = "pod.json"
-
-AnyPath = TypeVar("AnyPath", bound=PurePath)
 
 _UNSAFE_CHARACTERS = re.compile(r"[^A-Za-z0-9._-]")
 _MAX_NAME = 200
@@ -112,19 +109,19 @@ def path_component(text: str) -> str:
     return f"_{safe[:_MAX_NAME]}-{digest}"
 
 
-def namespace_folder(root: AnyPath, namespace: str) -> AnyPath:
-    """Return the folder of a namespace's jobs."""
-    return root / path_component(namespace)
+def namespace_folder(namespace: str) -> PurePosixPath:
+    """Return the folder of a namespace's jobs, relative to the archive, as all folders are."""
+    return PurePosixPath(path_component(namespace))
 
 
-def job_folder(root: AnyPath, namespace: str, job: str, uid: str) -> AnyPath:
+def job_folder(namespace: str, job: str, uid: str) -> PurePosixPath:
     """Return the folder of a job's pods."""
-    return namespace_folder(root, namespace) / path_component(f"{job}-{uid}")
+    return namespace_folder(namespace) / path_component(f"{job}-{uid}")
 
 
-def pod_folder(root: AnyPath, namespace: str, job: str, job_uid: str, pod: ObjectMeta) -> AnyPath:
+def pod_folder(job: ObjectMeta, pod: ObjectMeta) -> PurePosixPath:
     """Return the folder of a pod's logs."""
-    return job_folder(root, namespace, job, job_uid) / path_component(f"{pod.name}.{pod.uid[:8]}")
+    return job_folder(job.namespace, job.name, job.uid) / path_component(f"{pod.name}.{pod.uid[:8]}")
 
 
 def stacks_name(container: str) -> str:

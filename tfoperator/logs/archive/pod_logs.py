@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
 from functools import partial
-from pathlib import Path, PurePath, PurePosixPath
+from pathlib import Path, PurePath
 
 import msgspec
 
@@ -138,7 +138,7 @@ class PodLogs:
         `known` are runs that need no second attempt although their logs may be incomplete. `deadline` is on the
         monotonic clock; the bytes read by then are kept.
         """
-        target = pod_folder(PurePosixPath(), job.namespace, job.name, job.uid, pod.metadata)
+        target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, deadline):
             old = self._place.record(target)
             have = kept_runs(old) | known
@@ -170,7 +170,7 @@ class PodLogs:
 
         Waits for another writer of the pod's folder, as long as the logs of a pod may take.
         """
-        target = pod_folder(PurePosixPath(), job.namespace, job.name, job.uid, pod.metadata)
+        target = pod_folder(job, pod.metadata)
         with self._turns.one_of(target, self._clock.monotonic() + self.bounds.timeout):
             now = self._clock.now()
             old = self._place.record(target)

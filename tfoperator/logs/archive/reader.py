@@ -6,7 +6,7 @@ import logging
 import os
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import PurePath, PurePosixPath
+from pathlib import PurePath
 
 from tfoperator.logs.archive.layout import (
     ArchivedContainer,
@@ -34,8 +34,8 @@ def archived_pods(root: str | os.PathLike[str], namespace: str, job: str, uid: s
     """
     place = open_place(root)
     if uid is not None:
-        return _pods(place, [job_folder(PurePosixPath(), namespace, job, uid)], job)
-    folder = namespace_folder(PurePosixPath(), namespace)
+        return _pods(place, [job_folder(namespace, job, uid)], job)
+    folder = namespace_folder(namespace)
     # The folder of a name with other characters than Kubernetes allows does not begin with it.
     jobs = [name for name in place.children(folder) if name.startswith((f"{job}-", "_"))]
     found = _pods(place, [folder / name for name in jobs], job)

@@ -23,7 +23,7 @@ from tfoperator.logs.archive.retention import Retention
 
 __all__ = ["s3", "s3_variables"]
 
-TARGET = pod_folder(PurePosixPath(), JOB.namespace, JOB.name, JOB.uid, pod().metadata)
+TARGET = pod_folder(JOB, pod().metadata)
 
 
 @pytest.fixture

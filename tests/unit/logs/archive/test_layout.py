@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,8 +10,8 @@ from tfoperator.logs.archive.layout import RECORD, encode_record, path_component
 
 
 def test_names_of_kubernetes_stay_as_they_are() -> None:
-    folder = pod_folder(Path("/logs"), "vision", "mnist", JOB_UID, pod(1, uid="12345678-9abc").metadata)
-    assert folder == Path(f"/logs/vision/mnist-{JOB_UID}/mnist-worker-1.12345678")
+    folder = pod_folder(JOB, pod(1, uid="12345678-9abc").metadata)
+    assert folder == PurePosixPath(f"vision/mnist-{JOB_UID}/mnist-worker-1.12345678")
 
 
 @given(st.text(max_size=400))

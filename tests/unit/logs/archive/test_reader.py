@@ -10,7 +10,7 @@ from tfoperator.logs.archive.layout import RECORD, encode_record, job_folder
 
 
 def keep(root: Path, pod: ArchivedPod, text: str = "") -> None:
-    folder = job_folder(root, pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
+    folder = root / job_folder(pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
     folder.mkdir(parents=True)
     (folder / "tensorflow.log").write_text(text)
     (folder / RECORD).write_bytes(encode_record(pod))
@@ -38,7 +38,7 @@ def test_what_is_not_there_is_empty_but_an_archive_that_is_not_there_is_an_error
 
 def test_strangers_in_the_directory_do_no_harm(tmp_path: Path) -> None:
     keep(tmp_path, record(uid="1"))
-    folder = job_folder(tmp_path, "vision", "mnist", JOB_UID)
+    folder = tmp_path / job_folder("vision", "mnist", JOB_UID)
     (folder / "file").write_text("")
     (folder / "broken").mkdir()
     (folder / "broken" / RECORD).write_text("{")

@@ -21,7 +21,7 @@ def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> N
         earlier=(first,),
     )
     pod = msgspec.structs.replace(record(uid="1"), containers=(one,))
-    folder = job_folder(tmp_path, pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
+    folder = tmp_path / job_folder(pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
     folder.mkdir(parents=True)
     (folder / RECORD).write_bytes(encode_record(pod))
     for name in ("tensorflow.0.log", "tensorflow.previous.log", "tensorflow.log", "secret"):

@@ -30,7 +30,7 @@ def fail_for_its_stall(world: ServedWorld) -> None:
 def keep_stacks(world: ServedWorld, root: Path) -> Path:
     """Stacks of a pod of the job that is gone, in an archive; returns their file."""
     uid = world.job()["metadata"]["uid"]
-    folder = job_folder(root, world.namespace, "mnist", uid) / "mnist-worker-0.12345678"
+    folder = root / job_folder(world.namespace, "mnist", uid) / "mnist-worker-0.12345678"
     folder.mkdir(parents=True)
     one = ArchivedContainer(name="tensorflow", stacks="tensorflow.stacks.txt")
     labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "0"}

@@ -125,7 +125,7 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     archive = tmp_path / "archive"
     for index in (2, 1):
         kept = msgspec.structs.replace(record(index, uid=f"uid-{index}"), namespace=world.namespace)
-        folder = job_folder(archive, kept.namespace, kept.job, kept.job_uid) / kept.pod
+        folder = archive / job_folder(kept.namespace, kept.job, kept.job_uid) / kept.pod
         folder.mkdir(parents=True)
         (folder / "tensorflow.log").write_text(f"of worker {index}\n")
         (folder / RECORD).write_bytes(encode_record(kept))
