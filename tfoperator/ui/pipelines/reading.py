@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Home, Lineage, MetadataStore, StoreError, lineage_of
 from tfoperator.pipeline.home import names_files
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Maker, RunRecord
+from tfoperator.pipeline.store.records import ExecutionRecord, Maker, RunRecord
 from tfoperator.ui.pipelines.step_log import StepLogTail
 from tfoperator.ui.problems import CannotRead, NotThere
 
@@ -31,7 +31,8 @@ def read_run(home: Home, run_id: str) -> PipelineRunFacts:
         if run is None:
             raise NotThere(f"there is no run {run_id}")
         executions = store.executions(run_id)
-        numbers = {record.id for execution in executions.values() for record in _artifacts(execution)}
+        sides = [side for one in executions.values() for side in (one.inputs, one.outputs)]
+        numbers = {record.id for side in sides for records in side.values() for record in records}
         makers = store.makers(sorted(numbers))
         known = {step: home.known_launch(store, run, step) for step in run.steps}
     launches = {step: launch for step, launch in known.items() if launch is not None}
@@ -63,9 +64,3 @@ def _opened(home: Home) -> Iterator[MetadataStore]:
             yield store
     except StoreError as error:
         raise CannotRead(str(error)) from error
-
-
-def _artifacts(execution: ExecutionRecord) -> Iterable[ArtifactRecord]:
-    for side in (execution.inputs, execution.outputs):
-        for records in side.values():
-            yield from records
