@@ -147,7 +147,7 @@ class MetadataStore(Reads):
             for name, (type_name, uri) in outputs.items()
         ]
         add_events(db, number, "OUTPUT", made, now)
-        return self._known(db, number, run)
+        return self._known(db, number)
 
     @writes
     def use_again(
@@ -164,7 +164,7 @@ class MetadataStore(Reads):
         for direction, side in (("INPUT", earlier.inputs), ("OUTPUT", earlier.outputs)):
             paths = [(name, at, one.id) for name, records in side.items() for at, one in enumerate(records)]
             add_events(db, number, direction, paths, now)
-        return self._known(db, number, run)
+        return self._known(db, number)
 
     def _last(self, db: Connection, run_id: str, step: str, state: ExecutionState) -> ExecutionRecord | None:
         """Return the last execution of a step in a state."""
@@ -173,10 +173,10 @@ class MetadataStore(Reads):
             .where(our_executions.c.step == named(step), executions.c.last_known_state == EXECUTION_STATES.index(state))
             .order_by(executions.c.id.desc())
         )
-        return next(iter(execution_records(db, db.execute(wanted.limit(1)).all(), run_id)), None)
+        return next(iter(execution_records(db, db.execute(wanted.limit(1)).all())), None)
 
-    def _known(self, db: Connection, number: int, run: RunRecord) -> ExecutionRecord:
-        record = execution_record(db, number, run.id)
+    def _known(self, db: Connection, number: int) -> ExecutionRecord:
+        record = execution_record(db, number)
         assert record is not None
         return record
 
@@ -185,7 +185,7 @@ class MetadataStore(Reads):
         """Record the outcome of an execution, of `run`. Idempotent. Raises OwnershipLost."""
         if run is not None:
             fence(db, run)
-        before = execution_record(db, number, "")
+        before = execution_record(db, number)
         if before is None:
             raise StoreError(f"execution {number} is not in the metadata store")
         state = {

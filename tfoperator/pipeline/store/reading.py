@@ -49,8 +49,24 @@ _USABLE = [EXECUTION_STATES.index(state) for state in ("COMPLETE", "CACHED")]
 RUN, PIPELINE, NODE = "pipeline_run", "pipeline", "node"
 """Types of contexts."""
 
+
+def type_named(name: str, kind: str) -> Any:
+    """Return a query for the id of a type; `kind` is artifact, execution or context."""
+    return select(types.c.id).where(types.c.name == name, types.c.type_kind == KINDS[kind], types.c.version.is_(None))
+
+
+_RUN_OF = (
+    select(contexts.c.name)
+    .join(associations, associations.c.context_id == contexts.c.id)
+    .where(associations.c.execution_id == executions.c.id)
+    .where(contexts.c.type_id == type_named(RUN, "context").scalar_subquery())
+    .correlate(executions)
+    .scalar_subquery()
+    .label("run")
+)
+"""The run of an execution, none if that was removed."""
 EXECUTIONS = (
-    select(executions, types.c.name.label("kind"), *[one for one in our_executions.c if one.name != "execution_id"])
+    select(executions, types.c.name.label("kind"), our_executions, _RUN_OF)
     .join(types, types.c.id == executions.c.type_id)
     .join(our_executions, our_executions.c.execution_id == executions.c.id)
 )
@@ -68,11 +84,6 @@ RUNS = (
     .join(contexts, contexts.c.id == our_runs.c.context_id)
     .outerjoin(leases, leases.c.name == contexts.c.name)
 )
-
-
-def type_named(name: str, kind: str) -> Any:
-    """Return a query for the id of a type; `kind` is artifact, execution or context."""
-    return select(types.c.id).where(types.c.name == name, types.c.type_kind == KINDS[kind], types.c.version.is_(None))
 
 
 def context_named(kind: str, name: str) -> Any:
@@ -121,7 +132,7 @@ class Reads:
         """Return the executions of a run by step; the last one of each, or of each of `steps`."""
         wanted, step = executions_in(RUN, run_id).order_by(executions.c.id), our_executions.c.step
         parts = [wanted] if steps is None else [wanted.where(step.in_(some)) for some in batched([*steps])]
-        records = [one for part in parts for one in execution_records(db, db.execute(part).all(), run_id)]
+        records = [one for part in parts for one in execution_records(db, db.execute(part).all())]
         return {one.step: one for one in records}
 
     @reads
@@ -151,7 +162,7 @@ class Reads:
             .where(executions.c.last_known_state.in_(_USABLE))
             .order_by(executions.c.id.desc())
         )
-        return execution_records(db, db.execute(wanted).all(), "")
+        return execution_records(db, db.execute(wanted).all())
 
     @reads
     def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
@@ -166,22 +177,15 @@ class Reads:
         """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
         wanted = EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
         wanted = wanted.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
-        rows = db.execute(wanted.order_by(executions.c.id)).all()
-        return [record for row in rows for record in execution_records(db, [row], run_of(db, row.id))]
+        return execution_records(db, db.execute(wanted.order_by(executions.c.id)).all())
 
     @reads
     def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
         """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
-        run = contexts.alias("run")
         wanted = (
-            select(events.c.artifact_id, executions.c.id, our_executions.c.step, run.c.name.label("run"))
+            select(events.c.artifact_id, executions.c.id, our_executions.c.step, _RUN_OF)
             .join(executions, executions.c.id == events.c.execution_id)
             .join(our_executions, our_executions.c.execution_id == executions.c.id)
-            .outerjoin(
-                associations.join(run, associations.c.context_id == run.c.id),
-                (associations.c.execution_id == executions.c.id)
-                & (run.c.type_id == type_named(RUN, "context").scalar_subquery()),
-            )
             .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
         )
         found: dict[int, Maker] = {}
@@ -203,18 +207,6 @@ def lease_record(row: Row[Any]) -> Lease:
     return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
 
 
-def run_of(db: Connection, number: int) -> str:
-    """Return the id of the run that an execution belongs to, "" if that was removed."""
-    wanted = (
-        select(contexts.c.name)
-        .join(associations, associations.c.context_id == contexts.c.id)
-        .where(
-            associations.c.execution_id == number, contexts.c.type_id == type_named(RUN, "context").scalar_subquery()
-        )
-    )
-    return str(db.execute(wanted).scalar() or "")
-
-
 def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactRecord]:
     """Return rows of ARTIFACTS as values."""
     properties = properties_of(db, artifact_properties, [row.id for row in rows])
@@ -233,13 +225,13 @@ def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactR
     ]
 
 
-def execution_record(db: Connection, number: int, run_id: str) -> ExecutionRecord | None:
+def execution_record(db: Connection, number: int) -> ExecutionRecord | None:
     """Return an execution with its artifacts."""
     rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
-    return next(iter(execution_records(db, rows, run_id)), None)
+    return next(iter(execution_records(db, rows)), None)
 
 
-def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> list[ExecutionRecord]:
+def execution_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ExecutionRecord]:
     """Return rows of EXECUTIONS as values, with their artifacts: some queries for some hundreds."""
     used = select(events, event_paths.c.step_index, event_paths.c.step_key).join(
         event_paths, (event_paths.c.event_id == events.c.id) & ~event_paths.c.is_index_step
@@ -264,7 +256,7 @@ def execution_records(db: Connection, rows: Sequence[Row[Any]], run_id: str) -> 
     return [
         ExecutionRecord(
             row.id,
-            run_id,
+            row.run or "",
             row.step,
             row.kind,
             states[row.last_known_state],

@@ -80,7 +80,7 @@ def test_what_the_first_release_has_recorded_is_read_and_used_as_before(tmp_path
                 ("r1", 3, {"a": (), "b": ("a",)}),
             ]
             (found,) = store.usable("p", "b", "k2")
-            assert (found.run_id, found.message, found.image_id) == ("", "m\0", "sha256:1")
+            assert (found.run_id, found.message, found.image_id) == ("r2", "m\0", "sha256:1")
             assert found.exec_properties == {"x": 10**12, "y": 1}
             assert [name for name, (one,) in found.inputs.items() if one.uri == "/a2"] == ["i", "j"]
             (made,) = found.outputs["o"]
