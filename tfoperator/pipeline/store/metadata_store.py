@@ -30,11 +30,11 @@ from tfoperator.pipeline.store.queries import (
 )
 from tfoperator.pipeline.store.reading import (
     ARTIFACTS,
+    EXECUTIONS,
     RUN,
     Reads,
     artifact_records,
     context_named,
-    execution_record,
     execution_records,
     executions_in,
 )
@@ -147,7 +147,7 @@ class MetadataStore(Reads):
             for name, (type_name, uri) in outputs.items()
         ]
         add_events(db, number, "OUTPUT", made, now)
-        return self._known(db, number)
+        return self._execution(db, number)
 
     @writes
     def use_again(
@@ -164,7 +164,7 @@ class MetadataStore(Reads):
         for direction, side in (("INPUT", earlier.inputs), ("OUTPUT", earlier.outputs)):
             paths = [(name, at, one.id) for name, records in side.items() for at, one in enumerate(records)]
             add_events(db, number, direction, paths, now)
-        return self._known(db, number)
+        return self._execution(db, number)
 
     def _last(self, db: Connection, run_id: str, step: str, state: ExecutionState) -> ExecutionRecord | None:
         """Return the last execution of a step in a state."""
@@ -175,19 +175,18 @@ class MetadataStore(Reads):
         )
         return next(iter(execution_records(db, db.execute(wanted.limit(1)).all())), None)
 
-    def _known(self, db: Connection, number: int) -> ExecutionRecord:
-        record = execution_record(db, number)
-        assert record is not None
-        return record
+    def _execution(self, db: Connection, number: int) -> ExecutionRecord:
+        rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
+        if not rows:
+            raise StoreError(f"execution {number} is not in the metadata store")
+        return execution_records(db, rows)[0]
 
     @writes
     def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
         """Record the outcome of an execution, of `run`. Idempotent. Raises OwnershipLost."""
         if run is not None:
             fence(db, run)
-        before = execution_record(db, number)
-        if before is None:
-            raise StoreError(f"execution {number} is not in the metadata store")
+        before = self._execution(db, number)
         state = {
             "last_known_state": EXECUTION_STATES.index(outcome.state),
             "last_update_time_since_epoch": milliseconds(outcome.at),

@@ -225,12 +225,6 @@ def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactR
     ]
 
 
-def execution_record(db: Connection, number: int) -> ExecutionRecord | None:
-    """Return an execution with its artifacts."""
-    rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
-    return next(iter(execution_records(db, rows)), None)
-
-
 def execution_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ExecutionRecord]:
     """Return rows of EXECUTIONS as values, with their artifacts: some queries for some hundreds."""
     used = select(events, event_paths.c.step_index, event_paths.c.step_key).join(
