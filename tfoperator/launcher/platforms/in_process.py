@@ -86,12 +86,12 @@ class _Switch:
 
     def __init__(self, name: str, stream: TextIO) -> None:
         self._name = name
-        self._stream = stream
+        self.stream = stream
 
     def write(self, text: str) -> int:
         own = _own.get()
         if own is None:
-            return self._stream.write(text)
+            return self.stream.write(text)
         own[self._name].add(text)
         return len(text)
 
@@ -100,7 +100,7 @@ class _Switch:
             self.write(line)
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+        return getattr(self.stream, name)
 
 
 class _Switches:
@@ -109,7 +109,6 @@ class _Switches:
     def __init__(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
         self._users = 0
-        self._before: dict[str, TextIO] = {}
         self._switches: dict[str, _Switch] = {}
 
     def enter(self) -> None:
@@ -117,8 +116,7 @@ class _Switches:
             self._users += 1
             if self._users == 1:
                 there = {name: getattr(sys, name) for name in _STREAMS}
-                self._before = {name: stream for name, stream in there.items() if stream is not None}
-                self._switches = {name: _Switch(name, stream) for name, stream in self._before.items()}
+                self._switches = {name: _Switch(name, stream) for name, stream in there.items() if stream is not None}
                 for name, switch in self._switches.items():
                     setattr(sys, name, cast(TextIO, switch))
 
@@ -126,10 +124,10 @@ class _Switches:
         with self._lock:
             self._users -= 1
             if self._users == 0:
-                for name, stream in self._before.items():
+                for name, switch in self._switches.items():
                     # Other code may have replaced the stream permanently meanwhile.
-                    if getattr(sys, name) is self._switches[name]:
-                        setattr(sys, name, stream)
+                    if getattr(sys, name) is switch:
+                        setattr(sys, name, switch.stream)
 
 
 _switches = _Switches()
