@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -52,18 +53,15 @@ def graph_of(pipeline: Pipeline | Graph) -> Graph:
             f"pipeline {pipeline.pipeline_name}: {', '.join(alike)} differ in case only, and would share their records "
             "on file systems where case doesn't count (macOS): tell them apart by instance_name, or with_id"
         )
-    loops = _Loops()
-    steps = [_step(pipeline, component, loops) for component in pipeline.components]
+    loops = _Loops(pipeline)
+    steps = [_step(component, loops) for component in pipeline.components]
     ordered = in_order(pipeline.pipeline_name, steps)
     return Graph(pipeline.pipeline_name, pipeline.pipeline_root.rstrip("/"), ordered, pipeline.enable_cache)
 
 
-def _step(pipeline: Pipeline, component: BaseComponent, loops: _Loops) -> Step:
+def _step(component: BaseComponent, loops: _Loops) -> Step:
     own = loops.around(component)
-
-    def placed(value: Any) -> Any:
-        return loops.placed(pipeline, component, value, own)
-
+    placed = partial(loops.placed, component, own)
     inputs = {name: _source(component, name, channel, placed) for name, channel in component.inputs.items()}
     outputs = {name: type_name(parameter.type) for name, parameter in component.spec.OUTPUTS.items()}
     known = {name: None if isinstance(one, Value) else one for name, one in component.exec_properties.items()}
@@ -76,7 +74,7 @@ def _step(pipeline: Pipeline, component: BaseComponent, loops: _Loops) -> Step:
         outputs,
         {name: placed(one) for name, one in component.exec_properties.items()},
         tuple([placed(one) for one in component.conditions]),
-        tuple([loops.plain(pipeline, component, one) for one in own]),
+        tuple([loops.plain(component, one) for one in own]),
         retry=component.retry_policy,
     )
 
@@ -95,7 +93,8 @@ def _source(component: BaseComponent, name: str, channel: Channel, placed: Calla
 class _Loops:
     """The loops of a pipeline, with names by their order."""
 
-    def __init__(self) -> None:
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
         self._names: dict[int, str] = {}
 
     def around(self, component: BaseComponent) -> list[ForEach]:
@@ -107,28 +106,28 @@ class _Loops:
             found += [*self._of(loop.items, of_items=True), loop]
         return list(dict.fromkeys(found))
 
-    def plain(self, pipeline: Pipeline, component: BaseComponent, loop: ForEach) -> Loop:
+    def plain(self, component: BaseComponent, loop: ForEach) -> Loop:
         """Return a loop as a plain value."""
         name = self._names.setdefault(id(loop), f"loop-{len(self._names) + 1}")
-        items = self.placed(pipeline, component, loop.items, self._of(loop.items, of_items=True))
+        items = self.placed(component, self._of(loop.items, of_items=True), loop.items)
         return Loop(name, items if isinstance(items, Value) else list(items), loop.limit)
 
-    def placed(self, pipeline: Pipeline, component: BaseComponent, value: Any, own: list[ForEach]) -> Any:
+    def placed(self, component: BaseComponent, own: list[ForEach], value: Any) -> Any:
         """Return a value as plain ones: of a component in further loops a list, with the value of each iteration."""
 
         def change(one: Value) -> Value:
             if one.op == ITEM:
-                return Value(ITEM, (self.plain(pipeline, component, one.args[0]).name,))
+                return Value(ITEM, (self.plain(component, one.args[0]).name,))
             producer, output = one.args
-            if not any(known is producer for known in pipeline.components):
+            if not any(known is producer for known in self._pipeline.components):
                 raise ComponentError(
                     f"{component.id}: what it reads comes from {producer.id}, which is not in the pipeline "
-                    f"{pipeline.pipeline_name}"
+                    f"{self._pipeline.pipeline_name}"
                 )
             theirs, found = self.around(producer), Value(OUTPUT, (producer.id, output))
             shared = next((at for at, loop in enumerate(theirs) if own[at : at + 1] != [loop]), len(theirs))
             for depth in range(len(theirs) - 1, shared - 1, -1):
-                found = Value(COLLECT, (depth, self.plain(pipeline, component, theirs[depth]), found))
+                found = Value(COLLECT, (depth, self.plain(component, theirs[depth]), found))
             return found
 
         return mapped(value, change)
