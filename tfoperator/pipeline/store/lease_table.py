@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Connection, select, update
 
-from tfoperator.pipeline.store.database import Database
+from tfoperator.pipeline.store.database import Database, reads
 from tfoperator.pipeline.store.engines import database_seconds, upsert
 from tfoperator.pipeline.store.limits import named
 from tfoperator.pipeline.store.reading import lease_record
@@ -21,17 +21,14 @@ class LeaseTable:
     """Leases by name. Thread-safe. Every method raises StoreError, and is one transaction."""
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
-    def look(self, name: str) -> Lease:
+    @reads
+    def look(self, db: Connection, name: str) -> Lease:
         """Return a lease as it is now."""
         wanted = select(leases, (leases.c.until - database_seconds()).label("left")).where(leases.c.name == name)
-
-        def work(db: Connection) -> Lease:
-            row = db.execute(wanted).first()
-            return Lease() if row is None else lease_record(row)
-
-        return self._database.run(work, write=False)
+        row = db.execute(wanted).first()
+        return Lease() if row is None else lease_record(row)
 
     def take(self, name: str, mine: Lease, seconds: float, *, dead_kernel: str = "") -> int:
         """Take it, if nobody holds it any more; return its term, 0 if it is another's.
@@ -53,7 +50,7 @@ class LeaseTable:
             )
             return int(db.execute(taken).scalar() or 0)
 
-        return self._database.run(work, write=True)
+        return self.database.run(work, write=True)
 
     def renew(self, name: str, holder: str, seconds: float) -> bool:
         """Renew it; return whether it is still this holder's."""
@@ -65,4 +62,4 @@ class LeaseTable:
 
     def _change(self, name: str, who: str, **values: Any) -> bool:
         changed = update(leases).where(leases.c.name == name, leases.c.holder == who).values(**values)
-        return self._database.run(lambda db: db.execute(changed).rowcount > 0, write=True)
+        return self.database.run(lambda db: db.execute(changed).rowcount > 0, write=True)
