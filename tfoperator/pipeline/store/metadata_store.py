@@ -173,13 +173,13 @@ class MetadataStore(Reads):
             .where(our_executions.c.step == named(step), executions.c.last_known_state == EXECUTION_STATES.index(state))
             .order_by(executions.c.id.desc())
         )
-        return next(iter(execution_records(db, db.execute(wanted.limit(1)).all())), None)
+        return next(iter(execution_records(db, wanted.limit(1))), None)
 
     def _execution(self, db: Connection, number: int) -> ExecutionRecord:
-        rows = db.execute(EXECUTIONS.where(executions.c.id == number)).all()
-        if not rows:
+        found = execution_records(db, EXECUTIONS.where(executions.c.id == number))
+        if not found:
             raise StoreError(f"execution {number} is not in the metadata store")
-        return execution_records(db, rows)[0]
+        return found[0]
 
     @writes
     def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
@@ -210,7 +210,7 @@ class MetadataStore(Reads):
         type_name = named(type_name)
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
         wanted = ARTIFACTS.where(artifacts.c.uri == artifact.uri, types.c.name == type_name, ~made.exists())
-        for known in artifact_records(db, db.execute(wanted).all()):
+        for known in artifact_records(db, wanted):
             if known.properties == artifact.properties:
                 return known.id
         return new_artifact(db, type_name, artifact.uri, "LIVE", artifact.properties, now)

@@ -132,7 +132,7 @@ class Reads:
         """Return the executions of a run by step; the last one of each, or of each of `steps`."""
         wanted, step = executions_in(RUN, run_id).order_by(executions.c.id), our_executions.c.step
         parts = [wanted] if steps is None else [wanted.where(step.in_(some)) for some in batched([*steps])]
-        records = [one for part in parts for one in execution_records(db, db.execute(part).all())]
+        records = [one for part in parts for one in execution_records(db, part)]
         return {one.step: one for one in records}
 
     @reads
@@ -162,7 +162,7 @@ class Reads:
             .where(executions.c.last_known_state.in_(_USABLE))
             .order_by(executions.c.id.desc())
         )
-        return execution_records(db, db.execute(wanted).all())
+        return execution_records(db, wanted)
 
     @reads
     def artifacts(self, db: Connection, wanted: str) -> list[ArtifactRecord]:
@@ -170,14 +170,14 @@ class Reads:
         found = artifacts.c.uri == wanted.replace("\0", "")
         if wanted.isascii() and wanted.isdigit() and len(wanted) <= len(str(MAX_ID)) and int(wanted) <= MAX_ID:
             found = found | (artifacts.c.id == int(wanted))
-        return artifact_records(db, db.execute(ARTIFACTS.where(found).order_by(artifacts.c.id.desc())).all())
+        return artifact_records(db, ARTIFACTS.where(found).order_by(artifacts.c.id.desc()))
 
     @reads
     def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
         """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
         wanted = EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
         wanted = wanted.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
-        return execution_records(db, db.execute(wanted.order_by(executions.c.id)).all())
+        return execution_records(db, wanted.order_by(executions.c.id))
 
     @reads
     def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
@@ -207,8 +207,9 @@ def lease_record(row: Row[Any]) -> Lease:
     return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
 
 
-def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactRecord]:
-    """Return rows of ARTIFACTS as values."""
+def artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
+    """Return what a query of ARTIFACTS finds as values."""
+    rows = db.execute(wanted).all()
     properties = properties_of(db, artifact_properties, [row.id for row in rows])
     states: Any = ARTIFACT_STATES
     return [
@@ -225,8 +226,9 @@ def artifact_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ArtifactR
     ]
 
 
-def execution_records(db: Connection, rows: Sequence[Row[Any]]) -> list[ExecutionRecord]:
-    """Return rows of EXECUTIONS as values, with their artifacts: some queries for some hundreds."""
+def execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
+    """Return what a query of EXECUTIONS finds as values, with their artifacts: some queries for some hundreds."""
+    rows = db.execute(wanted).all()
     used = select(events, event_paths.c.step_index, event_paths.c.step_key).join(
         event_paths, (event_paths.c.event_id == events.c.id) & ~event_paths.c.is_index_step
     )
@@ -235,8 +237,7 @@ def execution_records(db: Connection, rows: Sequence[Row[Any]]) -> list[Executio
         paths += db.execute(used.where(events.c.execution_id.in_(some)).order_by(event_paths.c.step_index, events.c.id))
     known: dict[int, ArtifactRecord] = {}
     for some in batched(sorted({path.artifact_id for path in paths})):
-        found = db.execute(ARTIFACTS.where(artifacts.c.id.in_(some))).all()
-        known |= {one.id: one for one in artifact_records(db, found)}
+        known |= {one.id: one for one in artifact_records(db, ARTIFACTS.where(artifacts.c.id.in_(some)))}
     sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
     for path in sorted(paths, key=lambda one: one.id):
         if path.artifact_id in known:
