@@ -185,6 +185,7 @@ CASES = (
     ),
     Case("TFJobsRestart", {of("training_operator_jobs_restarted_total", JOBS): "0+1x120"}, silent=(10,), fires=60),
     Case("TFJobsStalled", {of("tfoperator_stalled_jobs", JOBS): "0x9 1x20 0x30"}, silent=(9, 35), fires=15),
+    Case("TFJobStraggles", {of("tfoperator_job_slow_replicas", JOBS, job_name="slow"): "_x9 1x40"}, (9, 15), 25),
     Case(
         "TFJobsGoodputLow",
         {

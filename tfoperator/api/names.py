@@ -35,6 +35,13 @@ ANNOTATION_JOB_RESTARTS = LABEL_PREFIX + "job-restarts"
 """On a pod: the number of restarts of all replicas of its job together before this pod was created."""
 
 
+class OnStraggler(StrEnum):
+    """Whether a replica that is slow, or fails again and again on one node, is made anew elsewhere. Unset: Ignore."""
+
+    IGNORE = "Ignore"
+    RESTART = "Restart"
+
+
 class RestartMode(StrEnum):
     """How a replica is started again after an exit: in a new pod (if unset), or in its own, by the pod's kubelet."""
 

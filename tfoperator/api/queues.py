@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 
 import msgspec
 
-from tfoperator.api.names import LABEL_PREFIX, RestartMode, parse_replica_type
+from tfoperator.api.names import LABEL_PREFIX, OnStraggler, RestartMode, parse_replica_type
 from tfoperator.api.v1.types import OnStall, RestartScope, RunPolicy, TFJob, TFJobSpec
 
 QUEUE_LABEL = "kueue.x-k8s.io/queue-name"
@@ -46,11 +46,11 @@ _FIELDS_NOT_COPIED: Mapping[type, Collection[str]] = {
         "min_succeeded_workers", "max_failed_workers", "cluster_arguments", "evaluator_in_cluster", "network",
         "checkpoint", "tensor_board", "progress",
     ),
-    RunPolicy: ("restart_scope", "restart_mode", "progress_deadline_seconds", "on_stall"),
+    RunPolicy: ("restart_scope", "restart_mode", "progress_deadline_seconds", "on_stall", "on_straggler"),
 }  # fmt: skip
 """Fields of ours that the Go operator's types lack, by which MultiKueue copies a job."""
 
-_UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStall.REPORT)
+_UNSET_VALUES = (None, False, RestartScope.REPLICA, RestartMode.RECREATE, OnStall.REPORT, OnStraggler.IGNORE)
 """Values that mean the same as an unset field."""
 
 

@@ -64,6 +64,7 @@ WHOLE: Json = {
         "cleanPodPolicy": "Running",
         "managedBy": "kubeflow.org/training-operator",
         "onStall": "Report",
+        "onStraggler": "Ignore",
         "progressDeadlineSeconds": 3600,
         "restartMode": "Recreate",
         "restartScope": "Replica",

@@ -247,6 +247,7 @@ CHECKS: dict[str, Check] = {
     "`Failed`": failed,
     "(not there)": suspended,
     "(nor this)": lambda: [C.STALLED, "progressDeadlineSeconds"],
+    "(nor that)": lambda: [C.STRAGGLING, "onStraggler"],
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
     "`active`, `succeeded`, `failed`": counts,

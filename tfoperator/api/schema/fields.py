@@ -11,7 +11,7 @@ from typing import Any
 
 from tfoperator.api import templates
 from tfoperator.api.int_or_percent import PERCENT_PATTERN, POSITIVE_PERCENT_PATTERN
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, RestartMode
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, MAX_NAME_LENGTH, OnStraggler, RestartMode
 from tfoperator.api.schema.cel_rules import REPLICA_RULES, cel_rule, told_of_one
 from tfoperator.api.schema.pod_template_fields import POD_TEMPLATE_FIELDS
 from tfoperator.api.schema.status_fields import STATUS_FIELDS
@@ -84,13 +84,12 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"enum": _enum(types.SuccessPolicy)},
         ),
         "minSucceededWorkers": Field(
-            "The job has succeeded when so many workers have, whatever a chief does: a number or a percentage such as "
-            "80%, rounded up.",
+            "The job has succeeded when so many workers (3, or 80%, rounded up) have, whatever a chief does.",
             {"minimum": 1, "pattern": POSITIVE_PERCENT_PATTERN},
         ),
         "maxFailedWorkers": Field(
-            "So many workers may fail for good while the job goes on: a number or a percentage such as 20%, rounded "
-            "down. None if unset, or any number of dynamic ones.",
+            "So many workers (3, or 20%, rounded down) may fail for good while the job goes on. None if "
+            "unset, or any number of dynamic ones.",
             {"minimum": 0, "pattern": PERCENT_PATTERN},
         ),
         "enableDynamicWorker": Field(
@@ -99,19 +98,16 @@ _SPEC: dict[type, dict[str, Field]] = {
         "clusterArguments": Field(
             "Each replica also gets the cluster as arguments: --ps_hosts, --worker_hosts, --job_name, --task_index."
         ),
-        "evaluatorInCluster": Field(
-            "Whether the cluster that replicas are told of lists evaluators, which some training loops object to; "
-            "--evaluator-in-cluster (true) if unset."
-        ),
+        "evaluatorInCluster": Field("Whether replicas are told of evaluators; --evaluator-in-cluster (true) if unset."),
         "network": Field(
-            "By which headless services the replicas find each other: PerReplica, one for each; PerJob, one for all; "
+            "Headless services of the replicas: PerReplica, one each; PerJob, one for all; "
             "--default-network (PerReplica) if unset. Can't be changed.",
             {"enum": _enum(types.Network)},
         ),
-        "checkpoint": Field("Where the replicas keep checkpoints: a volume for all of them, with a directory per job."),
-        "tensorBoard": Field("A TensorBoard beside the job, which stays until the job is deleted."),
+        "checkpoint": Field("Where replicas keep checkpoints: a volume for all, a directory per job."),
+        "tensorBoard": Field("A TensorBoard, which stays until the job is deleted."),
         "progress": Field(
-            "Tell the replicas where to report progress: {}. It needs an operator with --progress-bind-address; "
+            "Tell the replicas where to report progress: {}. It needs --progress-bind-address; "
             "--progress-default does so for jobs that don't say."
         ),
     },
@@ -121,8 +117,8 @@ _SPEC: dict[type, dict[str, Field]] = {
     types.ReplicaSpec: {
         "replicas": Field("How many pods of this type.", {"minimum": 0, "maximum": MAX_REPLICAS, "default": 1}),
         "restartPolicy": Field(
-            "What happens to a replica whose program fails. ExitCode: 1-127 fails the job, 128-255 starts it again. A "
-            "pod that is taken away (deleted, evicted, preempted, node lost) is made again under every policy.",
+            "What happens to a replica whose program fails. ExitCode: 1-127 fails the job, 128-255 starts "
+            "it again. A pod that is taken (deleted, evicted, preempted, node lost) is always made again.",
             {"enum": _enum(types.RestartPolicy), "default": types.RestartPolicy.NEVER.value},
         ),
         "template": Field(
@@ -133,68 +129,65 @@ _SPEC: dict[type, dict[str, Field]] = {
     },
     types.Checkpoint: {
         "volume": Field(
-            "A volume as in a pod's spec, without its name: {persistentVolumeClaim: {claimName: checkpoints}}.",
+            "A volume of a pod's spec, without name: {persistentVolumeClaim: {claimName: checkpoints}}.",
             {"minProperties": 1},
             view=templates.VolumeSource,
         ),
         "mountPath": Field(
-            "Where the training containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
+            "Where containers see the job's directory; TFOPERATOR_CHECKPOINT_DIR names it, too.",
             {"pattern": MOUNT_PATH_PATTERN, "maxLength": MAX_PATH_LENGTH},
         ),
     },
     types.TensorBoard: {
         "logDir": Field(
-            "Where it looks for event files: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
+            "Where event files are: a directory in one of its volumes, or a URL such as gs://bucket/logs.",
             {"minLength": 1, "maxLength": MAX_LOG_DIR_LENGTH},
         ),
         "image": Field("Image with TensorBoard; the operator's if unset."),
         "volumes": Field("Volumes of its pod, as in a pod's spec.", {"maxItems": MAX_VOLUMES, "items": _NAMED_VOLUME}),
-        "volumeMounts": Field(
-            "Where its container sees them, as in a container.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}
-        ),
+        "volumeMounts": Field("Where its container sees them.", {"maxItems": MAX_VOLUMES, "items": _MOUNT}),
         "env": Field(
             "Variables of its container; TENSORBOARD_HOST and TENSORBOARD_PORT are the operator's.",
             {"maxItems": MAX_VARIABLES, "items": _named("variable", MAX_PATH_LENGTH)},
         ),
         "imagePullSecrets": Field(
-            "Secrets with which its image is pulled, as in a pod's spec.",
+            "Secrets to pull its image.",
             {"maxItems": MAX_VOLUMES, "items": _named("secret", MAX_OBJECT_NAME_LENGTH)},
         ),
-        "nodeSelector": Field("Labels of the nodes on which it may run, as in a pod's spec."),
+        "nodeSelector": Field("Labels of nodes on which it may run."),
         "securityContext": Field(
-            "The security context of its pod; what it leaves unset: runAsNonRoot: true, runAsUser: 65532, "
+            "Security context of its pod; what is unset: runAsNonRoot: true, runAsUser: 65532, "
             "seccompProfile: {type: RuntimeDefault}."
         ),
-        "serviceAccountName": Field("Service account of its pod, which gets none of its tokens."),
+        "serviceAccountName": Field("Service account of its pod, without a token."),
         "resources": Field("Resources of its container."),
         "serviceType": Field(
-            "How it can be reached, at port 80: ClusterIP, or NodePort or LoadBalancer where administrators allow it.",
+            "How it is reached, at port 80: ClusterIP; NodePort or LoadBalancer where administrators allow it.",
             {"enum": _enum(types.TensorBoardServiceType)},
         ),
     },
     types.RunPolicy: {
         "cleanPodPolicy": Field(
-            "What is deleted when the job has ended: All (pods and services), Running (those that run) or None. "
-            "Unset, what has run stays: after a failure what runs is stopped and keeps its logs; after a success "
-            "workers and evaluators finish, then parameter servers are stopped. --default-clean-pod-policy changes "
-            "what unset means.",
+            "What is deleted when the job has ended: All (pods and services), Running (those that run) or "
+            "None. Unset, and no --default-clean-pod-policy: what runs after a failure is stopped and keeps "
+            "its logs; after a success workers and evaluators finish, then parameter servers are stopped.",
             {"enum": _enum(types.CleanPodPolicy)},
         ),
-        "ttlSecondsAfterFinished": Field("Seconds after its end when the job is deleted; never if unset.", _SECONDS),
+        "ttlSecondsAfterFinished": Field("Seconds after its end when it is deleted; never if unset.", _SECONDS),
         "activeDeadlineSeconds": Field(
             "Seconds after its start when a job that still runs fails.", {**_SECONDS, "format": "int64"}
         ),
         "backoffLimit": Field(
-            "How often replicas may be started again, all together: 2 means that the third failure ends the job.",
+            "How many restarts there may be, of all together: 2 means that the third failure ends the job.",
             _SECONDS,
         ),
         "restartScope": Field(
-            "What is started again when a replica has to be: that Replica (if unset), or all of the Job's together, "
-            "which synchronous training needs; kubelets then restart nothing themselves.",
+            "What starts again when a replica has to: that Replica (if unset), or all of the Job's, which "
+            "synchronous training needs; kubelets then restart nothing.",
             {"enum": _enum(types.RestartScope)},
         ),
         "restartMode": Field(
-            "How a replica that failed is started again: Recreate (if unset), in a new pod; InPlace, in its own "
+            "How a failed replica starts again: Recreate (if unset), in a new pod; InPlace, in its own "
             "(Kubernetes 1.35).",
             {"enum": _enum(RestartMode)},
         ),
@@ -204,12 +197,17 @@ _SPEC: dict[type, dict[str, Field]] = {
             {"minimum": 1, "maximum": INT32_MAX},
         ),
         "onStall": Field(
-            "What happens then: Report (if unset) tells it; Restart starts again, by restartScope, the replicas that"
-            " are behind, or all that train; Fail ends the job.",
+            "What happens then: Report (if unset) tells it; Restart starts again, by restartScope, the "
+            "replicas behind, or all that train; Fail ends the job.",
             {"enum": _enum(types.OnStall)},
         ),
-        "schedulingPolicy": Field("Gang-scheduling wishes, passed on to the gang scheduler."),
-        "suspend": Field("While true the job has no pods. Queueing systems set it.", {"default": False}),
+        "onStraggler": Field(
+            "What happens to a replica that is slow, or fails on one node again and again: Ignore (if "
+            "unset), or Restart elsewhere.",
+            {"enum": _enum(OnStraggler)},
+        ),
+        "schedulingPolicy": Field("Wishes, passed on to the gang scheduler."),
+        "suspend": Field("While true it has no pods. Queueing systems set it.", {"default": False}),
         "managedBy": Field(
             "Who is in charge of the job, this operator if unset; can't be changed.",
             {
@@ -225,7 +223,7 @@ _SPEC: dict[type, dict[str, Field]] = {
         ),
     },
     types.SchedulingPolicy: {
-        "minAvailable": Field("How many pods must find room at once; all if unset.", _SECONDS),
+        "minAvailable": Field("Pods that must find room at once; all if unset.", _SECONDS),
         "queue": Field(
             "The gang scheduler's queue; can't be changed.",
             {
@@ -234,7 +232,7 @@ _SPEC: dict[type, dict[str, Field]] = {
             },
         ),
         "minResources": Field(
-            "Resources that must be free for the job to start.", {"additionalProperties": {"pattern": QUANTITY_PATTERN}}
+            "Resources that must be free to start.", {"additionalProperties": {"pattern": QUANTITY_PATTERN}}
         ),
         "priorityClass": Field("The gang's priority class."),
         "scheduleTimeoutSeconds": Field("Seconds that the gang scheduler waits for room.", _SECONDS),

@@ -32,7 +32,7 @@ _CONTAINERS: dict[str, Any] = {
 POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
     templates.VolumeSource: {},
     templates.PodTemplate: {
-        "metadata": Field("Labels and annotations of the pods, besides the operator's own labels."),
+        "metadata": Field("Labels and annotations of the pods, besides the operator's."),
         "spec": Field("The pod's spec."),
     },
     templates.PodTemplateMetadata: {
@@ -41,14 +41,14 @@ POD_TEMPLATE_FIELDS: dict[type, dict[str, Field]] = {
     },
     templates.PodTemplateSpec: {
         "containers": Field(f"The pod's containers; one is named {DEFAULT_CONTAINER_NAME}.", _CONTAINERS),
-        "initContainers": Field("Containers that run one after the other before the others start."),
-        "restartPolicy": Field("Without effect: the replica's own restartPolicy holds."),
+        "initContainers": Field("Containers that run before the others, one by one."),
+        "restartPolicy": Field("Without effect: the replica's own holds."),
         "schedulerName": Field("The scheduler of the pods."),
     },
     templates.TemplateContainer: {
         "name": Field("Name of the container.", {"minLength": 1, "maxLength": MAX_NAME_LENGTH}),
         "image": Field("Container image.", {"minLength": 1}),
-        "ports": Field("Ports that the container listens on; tfjob-port (2222 if there is none) is TensorFlow's."),
+        "ports": Field("Its ports; tfjob-port (2222 if there is none) is TensorFlow's."),
     },
     templates.TemplatePort: {
         "name": Field("Name of the port."),

@@ -86,11 +86,12 @@ class Metric(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class ReplicaProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """How far one replica is."""
+    """How far one replica is; of a slow one also `factor` ("2.1"), of its step time to the median of its type."""
 
     name: str
     step: int | None = None
     last_updated_time: datetime | None = None
+    factor: str = ""
 
 
 class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -98,9 +99,9 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
 
     `replica` is the one whose report this is, and `report_time` when it came: of all replicas that report, the first
     that has not fallen silent (the chief, else worker-0, and so on). `last_updated_time` is that of the newest report
-    of any replica. `behind` are the replicas that are furthest behind, the furthest first, where several report.
-    `completion` ("43%") and `eta` ("3m20s") say `percentage` and `estimated_remaining_seconds` for people, since a
-    printer column can't.
+    of any replica. `behind` are the replicas that are furthest behind, the furthest first, where several report; `slow`
+    are those with long steps. `completion` ("43%") and `eta` ("3m20s") say `percentage` and
+    `estimated_remaining_seconds` for people, since a printer column can't.
     """
 
     completion: str = ""
@@ -114,6 +115,7 @@ class TrainingProgress(msgspec.Struct, frozen=True, rename="camel", omit_default
     report_time: datetime | None = None
     last_updated_time: datetime | None = None
     behind: tuple[ReplicaProgress, ...] = ()
+    slow: tuple[ReplicaProgress, ...] = ()
 
     def without_estimate(self) -> TrainingProgress:
         """Return the progress of a job that has ended: no time is left."""
@@ -226,6 +228,8 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     comparison is due, also for a new leader. A wrong value costs a comparison that comes early or, by five minutes at
     most, late.
 
+    Under `onStraggler: Restart`, `node_failures` says how often in a row replicas failed on nodes (`worker-1/node`).
+
     `network` is what the job was started with if that is PerJob, and empty otherwise.
     """
 
@@ -241,6 +245,7 @@ class TFJobStatus(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
     tensor_board: TensorBoardStatus | None = None
     progress: TrainingProgress | None = None
     usage: JobUsage | None = None
+    node_failures: dict[str, int] = {}
     network: str = ""
     observed_generation: int = 0
 

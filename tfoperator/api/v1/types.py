@@ -100,6 +100,7 @@ class ConditionType(StrEnum):
     READY = "Ready"
     RESTARTING = "Restarting"
     STALLED = "Stalled"
+    STRAGGLING = "Straggling"
     SUSPENDED = "Suspended"
     ADMITTED = "Admitted"
     SUCCEEDED = "Succeeded"
@@ -143,6 +144,7 @@ class RunPolicy(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True)
     restart_mode: str | None = None
     progress_deadline_seconds: int | None = None
     on_stall: str | None = None
+    on_straggler: str | None = None
     scheduling_policy: SchedulingPolicy | None = None
     suspend: bool | None = None
     managed_by: str | None = None

@@ -12,7 +12,14 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from tfoperator.api.names import MAX_NAME_LENGTH, RestartMode, object_name, parse_replica_type, tensorboard_name
+from tfoperator.api.names import (
+    MAX_NAME_LENGTH,
+    OnStraggler,
+    RestartMode,
+    object_name,
+    parse_replica_type,
+    tensorboard_name,
+)
 from tfoperator.api.problems import Problem, member, shown
 from tfoperator.api.templates import is_absent, own_host_names
 from tfoperator.api.v1.types import (
@@ -210,6 +217,7 @@ def _validate_progress_deadline(path: str, policy: RunPolicy) -> Iterator[Proble
     deadline = policy.progress_deadline_seconds
     yield from check_range(member(path, "progressDeadlineSeconds"), deadline, 1, INT32_MAX)
     yield from check_one_of(member(path, "onStall"), policy.on_stall, OnStall)
+    yield from check_one_of(member(path, "onStraggler"), policy.on_straggler, OnStraggler)
     if policy.on_stall and deadline is None:
         yield warning(member(path, "onStall"), "has no effect without progressDeadlineSeconds")
     if policy.on_stall == OnStall.RESTART and deadline is not None and policy.backoff_limit is None:

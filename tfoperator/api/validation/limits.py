@@ -52,6 +52,9 @@ written often, and is no place for a history."""
 MAX_BEHIND = 8
 """The number of replicas that a status names as being behind: enough to find a machine that they share."""
 
+MAX_NODE_FAILURES = 16
+"""The number of replicas' failures on nodes that a status remembers, the newest."""
+
 
 def warning(path: str, message: str) -> Problem:
     """Return a problem that does not keep the job from running."""

@@ -34,9 +34,9 @@ def job_row(job: TFJob, now: datetime, *, wide: bool = False, state: str = "") -
 
 
 def shown_state(job: TFJob) -> str:
-    """Return the state in one word: Stalled where that is what a person wants to know of a job that runs."""
-    state = job_state(job)
-    return "Stalled" if state == ConditionType.RUNNING and has_condition(job, ConditionType.STALLED) else state
+    """Return the state in one word: Stalled or Straggling where a person wants to know that of a job that runs."""
+    state, found = job_state(job), (ConditionType.STALLED, ConditionType.STRAGGLING)
+    return next((one for one in found if state == ConditionType.RUNNING and has_condition(job, one)), state)
 
 
 def queue_cell(queue: JobQueue | None) -> str:

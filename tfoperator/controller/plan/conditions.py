@@ -1,8 +1,8 @@
 """A job's list of conditions as a value: set one, get a new list.
 
 Other programs read this list by position: `kubectl get tfjobs` prints the type of the last one as State, and so do
-clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready, Stalled and Admitted,
-which it doesn't know, and conditions that became false never stand last.
+clients of the Go operator. So the last one is always true, and one of the Go operator's: Ready, Stalled, Straggling and
+Admitted, which it doesn't know, and conditions that became false never stand last.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class Conditions:
 
 
 _KNOWN_TYPES = frozenset(ConditionType)
-_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED, ConditionType.ADMITTED))
+_OWN_TYPES = frozenset((ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING, ConditionType.ADMITTED))
 
 
 def _may_be_last(condition: JobCondition) -> bool:

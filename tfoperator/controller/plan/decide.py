@@ -16,7 +16,7 @@ from itertools import chain
 
 import msgspec
 
-from tfoperator.api.names import LABEL_TENSORBOARD
+from tfoperator.api.names import LABEL_TENSORBOARD, OnStraggler
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
@@ -43,6 +43,7 @@ from tfoperator.controller.plan.restart import job_restarts_so_far, overdue_seco
 from tfoperator.controller.plan.scaling import plan_replicas
 from tfoperator.controller.plan.stall import judge_progress, mark_stalled
 from tfoperator.controller.plan.status import build_status
+from tfoperator.controller.plan.stragglers import move_replicas, report_stragglers
 from tfoperator.controller.plan.tensorboard import TensorBoardObjects, plan_tensorboard, split_tensorboard
 from tfoperator.controller.plan.usage import account, with_goodput
 from tfoperator.controller.plan.verdict import Situation, Stage, Verdict, judge
@@ -208,6 +209,8 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
         known.stall = judge_progress(known, deadline)
         if known.stall.ends_as is OnStall.RESTART and not suspended:
             mark_stalled(groups, known.stall)
+    if job.spec.policy.on_straggler == OnStraggler.RESTART:
+        known.node_failures = move_replicas(known)
     number = groups[0].job_restarts if groups else job_restarts_so_far(job, observed.pods)
     if number or restarts_together(job):
         known.restart = plan_job_restart(known, number)
@@ -245,6 +248,9 @@ def _plan_active(draft: Draft, known: Situation) -> None:
         report_edits(draft, known.groups)
     if known.stall is not NOT_WATCHED or draft.conditions.get(ConditionType.STALLED) is not None:
         watch_progress(draft, known.stall)
+    reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
+    if (reported is not None and reported.slow) or before is not None or known.node_failures:
+        report_stragglers(draft, known)
     last, left = known.last_stacks, known.deadline_left
     if last is not None:
         draft.take_stacks(last.pods)

@@ -3,7 +3,7 @@
 A job that never started gets Failed, with the problems in the message: its users should know at once, and an API server
 with our CRD would have refused it. One that has started is frozen instead: its pods and services stay as they are until
 the spec makes sense again, because a mistake in an edit (or a newer operator that asks for more) must not cost days of
-training. Running is Unknown meanwhile, and so are Ready, Stalled and the phase. Only suspending it is still possible.
+training. Running, Ready, Stalled, Straggling and the phase are Unknown meanwhile. Only suspending it is still possible.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def plan_invalid(draft: Draft, problems: Sequence[str]) -> TFJobStatus:
     message = f"TFJob {draft.key} is left alone until its spec is valid again: {text}"
     if draft.conditions.set(ConditionType.RUNNING, "Unknown", REASON_INVALID, message):
         draft.event("Warning", REASON_INVALID, message)
-    for condition in (ConditionType.READY, ConditionType.STALLED):
+    for condition in (ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING):
         if draft.conditions.get(condition) is not None:
             draft.conditions.set(condition, "Unknown", REASON_INVALID, message)
     conditions = draft.conditions.result()

@@ -37,7 +37,7 @@ class Replica(msgspec.Struct):
 
     `restarts` is the number of the replica's restarts, the restart that it needs now included; `counted` leaves that
     one out if it is new. `ready`: it runs with all its containers ready. `unaided`: its kubelet should
-    have restarted its container, and did not.
+    have restarted its container, and did not. Its next pod `avoids` these nodes.
     """
 
     index: int
@@ -51,6 +51,7 @@ class Replica(msgspec.Struct):
     newly_restarting: bool = False
     ready: bool = False
     unaided: bool = False
+    avoids: tuple[str, ...] = ()
 
     def restart(self, so_far: int, noted: int, cause: str) -> None:
         """Restart it after `so_far` restarts, of which the status has recorded `noted`."""

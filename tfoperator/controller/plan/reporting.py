@@ -32,6 +32,9 @@ _POD_STATES = (ReplicaState.PENDING, ReplicaState.RUNNING)
 _RUNNING_STATES = (ReplicaState.RUNNING,)
 _RESTART_STATES = (ReplicaState.RESTARTING, ReplicaState.VANISHED)
 
+_OVER = (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED, ConditionType.STRAGGLING)
+"""What a job is no more when it ends or has to wait."""
+
 
 def report_created(draft: Draft) -> None:
     """Report that the job was created, the first report about any job."""
@@ -61,7 +64,7 @@ def report_suspension(draft: Draft) -> None:
     if gate is not None and not by_user:
         _report_queue(draft, QueueGate("PodsLeaving", "its old pods are still there") if gate.admitted else gate)
         return
-    for condition in (ConditionType.ADMITTED, ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
+    for condition in (ConditionType.ADMITTED, *_OVER):
         _set_false_if_there(draft, condition, "TFJobSuspended", message)
     conditions.remove(ConditionType.RESTARTING)
     if draft.conditions.held_before and not by_user:
@@ -76,7 +79,7 @@ def _report_queue(draft: Draft, gate: QueueGate) -> None:
     name, conditions = draft.job.metadata.name, draft.conditions
     message = f"TFJob {name} waits in queue {queue_name(draft.job.metadata.labels)}: {gate.message}"
     _set_false_if_there(draft, ConditionType.SUSPENDED, "TFJobResumed", f"TFJob {name} is resumed.")
-    for condition in (ConditionType.RUNNING, ConditionType.READY, ConditionType.STALLED):
+    for condition in _OVER:
         _set_false_if_there(draft, condition, "TFJobQueued", message)
     conditions.remove(ConditionType.RESTARTING)
     if status_of(draft.job.status.conditions, ConditionType.ADMITTED) != "False":
@@ -185,7 +188,7 @@ def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -
     else:
         condition, reason, message = ConditionType.FAILED, verdict.reason or "TFJobFailed", verdict.failure
         draft.event("Warning", reason, message)
-    for over in (ConditionType.RUNNING, ConditionType.READY, ConditionType.RESTARTING, ConditionType.STALLED):
+    for over in (*_OVER, ConditionType.RESTARTING):
         _set_false_if_there(draft, over, reason, message)
     conditions.set(condition, "True", reason, message)
 

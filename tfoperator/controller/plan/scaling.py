@@ -14,6 +14,7 @@ from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.gang import gang_of, plan_pod_group
 from tfoperator.controller.plan.replicas import ENDED_STATES, JobRestart, Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.verdict import Situation
+from tfoperator.controller.pods.bodies import away_from
 from tfoperator.controller.pods.manifests import ReplicaManifests
 from tfoperator.kube.objects import Pod, Service
 
@@ -123,6 +124,8 @@ def _creation(
 ) -> Create:
     if kind == "pods":
         body = manifests.pod(group, replica.index, replica.restarts, restart.number)
+        if replica.avoids:
+            body = away_from(body, replica.avoids)
     else:
         body = manifests.service(group, replica.index)
     return Create(

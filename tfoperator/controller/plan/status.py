@@ -76,6 +76,7 @@ def build_status(
         network=Network.PER_JOB if per_job else job.status.network,
         progress=progress.without_estimate() if progress is not None and has_ended else progress,
         usage=usage,
+        node_failures=dict(known.node_failures),
     )
 
 

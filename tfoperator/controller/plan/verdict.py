@@ -8,7 +8,7 @@ the first number is out of reach.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from enum import Enum
 from typing import NamedTuple
@@ -41,7 +41,7 @@ class Situation(msgspec.Struct):
     """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
 
     `start` is when it (last) started to run, and `resumed` whether that is now. `last_stacks` are taken before a
-    deadline that is over ends the job.
+    deadline that is over ends the job. `node_failures` are to be remembered.
     """
 
     observed: Observed
@@ -54,6 +54,7 @@ class Situation(msgspec.Struct):
     stall: Stall = NOT_WATCHED
     restart: JobRestart = JobRestart(0)
     last_stacks: LastStacks | None = None
+    node_failures: Mapping[str, int] = {}
 
     @property
     def job(self) -> TFJob:

@@ -40,6 +40,9 @@ def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
     return "Never" if together or policy is RestartPolicy.EXIT_CODE else str(policy)
 
 
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
 class ReplicaBodies:
     """Makes the bodies of one replica type's pods and services.
 
@@ -110,6 +113,19 @@ class ReplicaBodies:
         return _headless_service(
             meta.namespace, name, labels, {"ports": self._template.service_ports}, owners=self._owners
         )
+
+
+def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
+    """Return the pod, not to be scheduled to these nodes: besides what its own affinity requires."""
+    affinity = pod["spec"].get("affinity") or {}
+    of_nodes = affinity.get("nodeAffinity") or {}
+    required = of_nodes.get(_REQUIRED) or {}
+    rule = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": [*nodes]}
+    # One of the terms has to hold, and of that all expressions.
+    given = required.get("nodeSelectorTerms") or [{}]
+    terms = [term | {"matchExpressions": [*(term.get("matchExpressions") or ()), rule]} for term in given]
+    of_nodes = of_nodes | {_REQUIRED: required | {"nodeSelectorTerms": terms}}
+    return pod | {"spec": pod["spec"] | {"affinity": affinity | {"nodeAffinity": of_nodes}}}
 
 
 def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:

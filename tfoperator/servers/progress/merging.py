@@ -17,6 +17,7 @@ from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, 
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.base.durations import human_duration
+from tfoperator.servers.progress.paces import slow_replicas
 from tfoperator.servers.progress.reports import ProgressReport
 
 _MAX_SILENCE = timedelta(seconds=60)
@@ -76,6 +77,7 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
     remaining = speaker.estimated_remaining_seconds
     if final_condition(job) is not None:
         remaining = None
+    takes_part = _takes_part(job)
     return TrainingProgress(
         completion="" if percentage is None else f"{percentage}%",
         eta="" if remaining is None else human_duration(remaining),
@@ -87,7 +89,8 @@ def merged(job: TFJob, reports: Mapping[str, ProgressReport]) -> TrainingProgres
         replica=speaker.replica,
         report_time=speaker.time,
         last_updated_time=newest,
-        behind=_behind(said, known, _takes_part(job)),
+        behind=_behind(said, known, takes_part),
+        slow=tuple(one for one in _slow(said, reports) if takes_part(one.name))[:MAX_BEHIND],
     )
 
 
@@ -129,6 +132,18 @@ def _behind(
         return ()
     taking_part.sort(key=lambda one: (one.step or 0, one.last_updated_time or _NEVER, rank_of(one.name)))
     return tuple(taking_part[:MAX_BEHIND])
+
+
+def _slow(said: TrainingProgress | None, reports: Mapping[str, ProgressReport]) -> list[ReplicaProgress]:
+    """Return the slow replicas; of one of which another process has judged a newer report, what the status says."""
+    found = {} if said is None else {one.name: one for one in said.slow}
+    for name, factor in slow_replicas(reports, tuple(found)).items():
+        time, before = reports[name].time, found.get(name)
+        if before is None or before.last_updated_time is None or before.last_updated_time <= time:
+            found.pop(name, None)
+            if factor is not None:
+                found[name] = ReplicaProgress(name, reports[name].step, time, f"{factor:.1f}")
+    return sorted(found.values(), key=lambda one: rank_of(one.name))
 
 
 def _age(report: ProgressReport) -> tuple[datetime, int, int]:

@@ -93,6 +93,7 @@ class ProgressMetrics(Collector):
         reported = GaugeMetricFamily(
             "tfoperator_job_last_report_timestamp_seconds", "When the program reported last.", labels=_LABELS
         )
+        slow = GaugeMetricFamily("tfoperator_job_slow_replicas", "Replicas with slow steps, if any.", labels=_LABELS)
         with self._lock:
             shown = list(islice(self._jobs.items(), MAX_JOBS)) if self._is_leader() else []
         for labels, progress in shown:
@@ -104,7 +105,9 @@ class ProgressMetrics(Collector):
                 left.add_metric(labels, progress.estimated_remaining_seconds)
             if progress.last_updated_time is not None:
                 reported.add_metric(labels, progress.last_updated_time.timestamp())
-        yield from (ratio, step, left, reported)
+            if progress.slow:
+                slow.add_metric(labels, len(progress.slow))
+        yield from (ratio, step, left, reported, slow)
 
     def describe(self) -> list[Metric]:
         """Return nothing: what is registered is not read."""

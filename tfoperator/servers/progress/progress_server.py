@@ -22,6 +22,7 @@ from tfoperator.servers.keyring.keyring import Keyring
 from tfoperator.servers.keyring.secret import KeyringSecret
 from tfoperator.servers.progress.merging import merged, overlaid
 from tfoperator.servers.progress.metrics import ProgressMetrics
+from tfoperator.servers.progress.paces import advanced
 from tfoperator.servers.progress.reports import ProgressReport
 from tfoperator.servers.progress.server import ProgressEndpoint
 from tfoperator.servers.progress.tokens import TokenVerifier
@@ -76,7 +77,7 @@ class ProgressServer:
         `usage_of` is the writer's.
         """
         clock, self._metrics = clock or SystemClock(), metrics or ProgressMetrics()
-        self._store = _ReportStore()
+        self._store = _ReportStore(clock)
         self._jobs = jobs.lister
         self._pods = pods.lister
         self._on_authorities = on_authorities
@@ -135,7 +136,8 @@ class ProgressServer:
         owner = None if pod is None else pod.metadata.controller
         job = None if owner is None or pod is None else self._jobs.find(object_key(pod.metadata.namespace, owner.name))
         if pod is not None and job is not None and pod.metadata.is_controlled_by(job.metadata.uid):
-            self._take(job, msgspec.structs.replace(report, replica=replica_name(pod)), observed=True)
+            named = msgspec.structs.replace(report, replica=replica_name(pod), pod=pod.metadata.uid)
+            self._take(job, named, observed=True)
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """Return what the status of this job should be now, as far as this replica knows."""
@@ -195,7 +197,8 @@ class _ReportStore:
     One report per replica is kept, so the size is bounded by the reporting jobs.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self._lock = threading.Lock()  # guards both
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
         self._reporting: dict[str, set[str]] = {}  # the replicas whose programs report, by the job's UID
@@ -211,7 +214,9 @@ class _ReportStore:
             if not observed:
                 reporting.add(report.replica)
             reports = self._reports.setdefault(uid, {})
-            reports[report.replica] = overlaid(reports.get(report.replica), report)
+            before = reports.get(report.replica)
+            pace = advanced(None if before is None else before.pace, report, self._clock.monotonic())
+            reports[report.replica] = msgspec.structs.replace(overlaid(before, report), pace=pace)
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:

@@ -30,8 +30,23 @@ class InvalidReport(ValueError):
     """A report with a wrong value. The message is `field: what it must be`."""
 
 
+class Pace(msgspec.Struct, frozen=True, gc=False):
+    """The steps of a replica's `pod` (its UID): the newest was reported `at`, in monotonic seconds.
+
+    `intervals` between reports are (end, seconds, steps), the oldest first.
+    """
+
+    pod: str
+    step: int
+    at: float
+    intervals: tuple[tuple[float, float, int], ...] = ()
+
+
 class ProgressReport(msgspec.Struct, frozen=True, gc=False):
-    """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None."""
+    """One report of one replica, received at `time` (UTC, whole seconds). Absent members are None.
+
+    `pod` is the UID of its pod, `pace` that of the replica until then.
+    """
 
     replica: str
     time: datetime
@@ -40,9 +55,11 @@ class ProgressReport(msgspec.Struct, frozen=True, gc=False):
     step: int | None = None
     total_steps: int | None = None
     metrics: tuple[Metric, ...] = ()
+    pod: str = ""
+    pace: Pace | None = None
 
 
-def parse_report(body: bytes, replica: str, now: datetime) -> ProgressReport:
+def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> ProgressReport:
     """Return the report in a request's body. Raises MalformedReport and InvalidReport."""
     try:
         decoded = msgspec.json.decode(body)
@@ -63,6 +80,7 @@ def parse_report(body: bytes, replica: str, now: datetime) -> ProgressReport:
         step=_count(metrics.pop(_STEP, None)),
         total_steps=_count(metrics.pop(_TOTAL_STEPS, None)),
         metrics=tuple(Metric(name, value) for name, value in metrics.items()),
+        pod=pod,
     )
 
 

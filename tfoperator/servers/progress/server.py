@@ -139,7 +139,7 @@ class ProgressEndpoint(TlsServer):
             raise _Failure(HTTPStatus.NOT_FOUND, "job", f'tfjobs.kubeflow.org "{name}" not found')
         pod = self._pod_of(job, identity)
         try:
-            report = parse_report(request.body, replica_name(pod), self._clock.now())
+            report = parse_report(request.body, replica_name(pod), self._clock.now(), identity.uid)
         except MalformedReport as error:
             raise _Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "malformed", str(error)) from None
         except InvalidReport as error:

@@ -30,7 +30,7 @@ MAX_MESSAGE = 4000
 """Maximum characters of a message."""
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
-_SHOWN_CONDITIONS = ("Stalled",)
+_SHOWN_CONDITIONS = ("Stalled", "Straggling")
 """Conditions shown in addition to the job's state."""
 
 _REPORTED_CONDITIONS = (ConditionType.FAILED, ConditionType.RESTARTING, ConditionType.STALLED)
@@ -168,9 +168,9 @@ def _message(job: TFJob, queue: JobQueue | None) -> str:
         return end.message
     if queue is not None and queue.waits:
         return f"Queue {queue}"
-    stalled = condition_of(job, "Stalled")
-    if stalled is not None and stalled.status == "True":
-        return stalled.message
+    for shown in (condition_of(job, kind) for kind in _SHOWN_CONDITIONS):
+        if shown is not None and shown.status == "True":
+            return shown.message
     state = job_state(job)
     # The condition Created explains nothing; the condition Running has the reason why it does not run yet.
     for kind in (ConditionType.RUNNING if state == ConditionType.CREATED else state, ConditionType.RUNNING, state):

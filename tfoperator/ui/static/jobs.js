@@ -8,7 +8,7 @@ export const stateOf = (job) => job.flags[0] ?? job.state;
 const JOBS = {
   path: "/api/jobs", part: "jobs", address: "#/", title: "Jobs", label: "jobs", placeholder: "Filter by name, namespace or message  ( / )",
   columns: [["name", "Job"], ["state", "State"], ["", "What it does"], ["", "Ready"], ["restarts", "Restarts"], ["created", "Age"]],
-  order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Suspended", "Failed", "Succeeded", "Terminating"],
+  order: ["Running", "Pending", "Created", "Restarting", "Stalled", "Straggling", "Suspended", "Failed", "Succeeded", "Terminating"],
   sortedBy: "attention", down: ["attention", "restarts", "created"],
   noMatch: "No job matches", looking: "Looking for jobs \u2026",
   empty: ["No jobs yet", "Submit one: tfoperator submit job.yaml, or kubectl apply -f job.yaml"],

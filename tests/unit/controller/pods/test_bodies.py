@@ -7,6 +7,7 @@ import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned, started
 from tfoperator.api.v1.status import ReplicaStatus
+from tfoperator.controller.pods.bodies import away_from
 
 
 def plan_new(replicas: dict[str, Any], **spec: Any) -> ReadablePlan:
@@ -197,3 +198,30 @@ def test_an_unusable_template_fails_the_job_with_the_field(template: Any, field:
     failed = result.status.conditions[-1]
     assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
     assert field in failed.message
+
+
+def test_a_pod_that_is_to_run_elsewhere_keeps_what_its_own_affinity_requires() -> None:
+    zone = {"key": "zone", "operator": "In", "values": ["a"]}
+    own = {
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchExpressions": [zone]}, {"matchFields": []}]
+            },
+            "preferredDuringSchedulingIgnoredDuringExecution": [],
+        },
+        "podAffinity": {},
+    }
+    pod = {"kind": "Pod", "spec": {"containers": [], "affinity": own}}
+    before = copy.deepcopy(pod)
+    affinity = away_from(pod, ["b", "c"])["spec"]["affinity"]
+    avoids = {"key": "kubernetes.io/hostname", "operator": "NotIn", "values": ["b", "c"]}
+    required = affinity["nodeAffinity"].pop("requiredDuringSchedulingIgnoredDuringExecution")
+    assert required["nodeSelectorTerms"] == [
+        {"matchExpressions": [zone, avoids]},
+        {"matchFields": [], "matchExpressions": [avoids]},
+    ]
+    assert affinity == {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
+        "podAffinity": {},
+    }
+    assert pod == before, "other pods are made from the same parts"

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import msgspec
@@ -7,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.servers.progress.samples import NOW, job, report
-from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TrainingProgress
+from tfoperator.api.v1.status import JobCondition, ReplicaProgress, ReplicaStatus, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
 from tfoperator.servers.progress.merging import merged, overlaid
-from tfoperator.servers.progress.reports import ProgressReport
+from tfoperator.servers.progress.reports import Pace, ProgressReport
 
 
 def told(of: TFJob, *reports: ProgressReport) -> TrainingProgress:
@@ -125,6 +126,35 @@ def test_whom_another_process_has_found_silent_does_not_speak_again() -> None:
     assert said is not None
     assert said.replica == "worker-1"
     assert merged(job(said), mine) == said
+
+
+def slow(of: TFJob, after: float, *factors: float) -> TrainingProgress:
+    """The progress as one process sees it whose reports came then."""
+    paces = [Pace("", 400, 40.0, tuple((turn * 5.0, 5.0 * factor, 50) for turn in range(8))) for factor in factors]
+    return told(of, *[report(f"worker-{index}", after, step=400, pace=pace) for index, pace in enumerate(paces)])
+
+
+def test_who_is_slow_is_said_with_the_factor_and_no_more_when_he_is_not() -> None:
+    said = slow(job(), 0, 1, 2.14, 1)
+    assert said.slow == (ReplicaProgress("worker-1", 400, NOW, "2.1"),)
+    assert slow(job(said), 5, 1, 1, 1).slow == ()
+
+
+def test_of_two_processes_the_newer_report_counts_and_one_that_knows_nothing_yet_takes_nothing_back() -> None:
+    said = slow(job(), 10, 1, 2, 1)
+    assert slow(job(said), 5, 1, 1, 1).slow == said.slow
+    assert slow(job(said), 5, 1, 1, 2).slow == (
+        *said.slow,
+        ReplicaProgress("worker-2", 400, NOW + timedelta(seconds=5), "2.0"),
+    )
+    assert told(job(said), report("worker-1", after=20, step=1)).slow == said.slow
+    assert slow(job(said), 15, 1).slow == said.slow
+
+
+def test_only_so_many_are_said_to_be_slow_and_none_that_trains_no_more() -> None:
+    said = slow(job(Worker=40), 0, *[1.0] * 25, *[2.0] * 15)
+    assert [one.name for one in said.slow] == [f"worker-{index}" for index in range(25, 25 + MAX_BEHIND)]
+    assert slow(job(said, Worker=27), 0, *[1.0] * 25, *[2.0] * 15).slow == said.slow[:2]
 
 
 _REPORTS = st.lists(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from prometheus_client import CollectorRegistry, generate_latest
 
-from tfoperator.api.v1.status import Metric, TrainingProgress
+from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress
 from tfoperator.servers.progress.metrics import MAX_JOBS, ProgressMetrics
 
 HALF = TrainingProgress(percentage=50, step=5, metrics=(Metric("<loss>", "0.5"),))
@@ -28,6 +28,15 @@ def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_n
     metrics.ended("default", "job-0")
     metrics.ended("default", "never-reported")
     assert f'job_name="job-{MAX_JOBS}"' in ratios(registry)[-1]
+
+
+def test_slow_replicas_are_counted_where_there_are_any() -> None:
+    registry = CollectorRegistry()
+    metrics = ProgressMetrics(registry, lambda: True)
+    metrics.progressed("default", "all-well", HALF)
+    metrics.progressed("default", "slow", TrainingProgress(slow=(ReplicaProgress("worker-1", factor="2.1"),)))
+    shown = [line for line in generate_latest(registry).decode().splitlines() if "slow_replicas{" in line]
+    assert shown == ['tfoperator_job_slow_replicas{job_name="slow",job_namespace="default"} 1.0']
 
 
 def test_only_the_leader_tells_of_jobs() -> None:

@@ -1,0 +1,203 @@
+"""Slow replicas, and replicas that a node fails: what is told, and what is made anew elsewhere."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.unit.controller.builders import (
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    plan_for,
+    planned,
+    services_of,
+    with_status,
+)
+from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.controller.plan.observed import Observed
+from tfoperator.kube.objects import (
+    ContainerState,
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStatus,
+    Pod,
+)
+
+C = ConditionType
+WORKERS = (make_pod("Worker-0", node="a"), make_pod("Worker-1", node="b"), make_pod("Worker-2", node="c"))
+
+
+def job(policy: str = "Restart", restart_policy: str = "OnFailure", **run_policy: Any) -> TFJob:
+    """A job of three workers that run on nodes a, b and c."""
+    worker = {"replicas": 3, "restartPolicy": restart_policy}
+    of = make_job({"Worker": worker}, runPolicy={"onStraggler": policy, **run_policy})
+    return with_status(of, planned(of, *WORKERS).status)
+
+
+def reporting(of: TFJob, seconds: float, **factors: str) -> TFJob:
+    """The job, whose replicas are slower by these factors, by reports so many seconds after NOW."""
+    slow = tuple(ReplicaProgress(name.replace("_", "-"), 9, after(seconds), factor) for name, factor in factors.items())
+    progress = TrainingProgress(last_updated_time=after(seconds), slow=slow)
+    return with_status(of, msgspec.structs.replace(of.status, progress=progress))
+
+
+def seen(of: TFJob, seconds: float, *pods: Pod) -> ReadablePlan:
+    return plan_for(Observed(of, pods or WORKERS, services_of(of)), after(seconds))
+
+
+def told(of: TFJob, seconds: float) -> TFJob:
+    return with_status(of, seen(of, seconds).status)
+
+
+def replaced(*pods: Pod) -> tuple[Pod, ...]:
+    """The workers, with these in the place of their own."""
+    indexes = {one.metadata.labels["training.kubeflow.org/replica-index"]: one for one in pods}
+    return tuple(indexes.get(str(index), one) for index, one in enumerate(WORKERS))
+
+
+def avoided(plan: ReadablePlan) -> list[str]:
+    """The nodes that the created pod avoids."""
+    (creation,) = plan.creations("pods")
+    affinity = creation.body["spec"].get("affinity", {}).get("nodeAffinity", {})
+    terms = affinity.get("requiredDuringSchedulingIgnoredDuringExecution", {}).get("nodeSelectorTerms", [])
+    return [value for term in terms for rule in term["matchExpressions"] for value in rule["values"]]
+
+
+def ended(code: int, node: str, before: int) -> Pod:
+    return make_pod("Worker-1", "Failed", exit_code=code, node=node, restarts_before=before, uid=f"uid-{before}")
+
+
+def crashing(restarts: int, code: int = 1, node: str = "b") -> Pod:
+    last = ContainerState(terminated=ContainerStateTerminated(code, "Error", "", after(0)))
+    state = ContainerState(running=ContainerStateRunning())
+    return make_pod("Worker-1", node=node, containers=(ContainerStatus("tensorflow", True, restarts, state, last),))
+
+
+@pytest.mark.parametrize("policy", ["", "Ignore", "Restart"])
+def test_who_is_slow_is_told_once_with_its_factor(policy: str) -> None:
+    first = seen(reporting(job(policy), 60, worker_1="2.1"), 60)
+    condition = first.condition(C.STRAGGLING)
+    assert (condition.status, condition.reason) == ("True", "SlowReplica")
+    assert condition.message.endswith("worker-1 (2.1 times).")
+    assert first.reasons == ["Straggling"]
+    assert not first.deleted_pods
+    of = with_status(job("Ignore"), first.status)
+    assert not seen(reporting(of, 65, worker_1="2.4"), 65).acts, "another factor is worth no write"
+    more = seen(reporting(of, 65, worker_1="2.4", worker_2="1.6"), 65)
+    assert "worker-2 (1.6 times)" in more.condition(C.STRAGGLING).message
+    assert not more.reasons
+
+
+def test_it_is_over_when_nobody_is_slow_and_when_the_job_has_ended() -> None:
+    of = told(reporting(job("Ignore"), 60, worker_1="2.1"), 60)
+    assert seen(reporting(of, 70), 70).condition(C.STRAGGLING).status == "False"
+    end = seen(of, 70, *replaced(make_pod("Worker-0", "Succeeded", exit_code=0, node="a")))
+    assert end.is_true(C.SUCCEEDED)
+    assert end.condition(C.STRAGGLING).status == "False"
+
+
+def test_it_is_never_the_last_condition() -> None:
+    assert told(reporting(job(), 60, worker_1="2.1"), 60).status.conditions[-1].type == C.RUNNING
+
+
+def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() -> None:
+    of = told(reporting(job(), 60, worker_1="2.1"), 60)
+    restart = seen(of, 62)
+    assert restart.deleted_pods == ["Worker-1"]
+    assert "NodeAvoided" in restart.reasons
+    assert restart.condition(C.STRAGGLING).status == "False"
+    of = with_status(of, restart.status)
+    again = seen(of, 63)
+    assert (again.deleted_pods, again.reasons) == (["Worker-1"], []), "the deletion failed: it is asked for again"
+    assert avoided(seen(of, 64, WORKERS[0], WORKERS[2])) == ["b"]
+    # What was reported by the old pod says nothing of the new one.
+    pods = replaced(make_pod("Worker-1", node="d", created=after(65), restarts_before=1, uid="new"))
+    assert not seen(of, 90, *pods).deleted_pods
+    assert not seen(of, 90, *pods).is_true(C.STRAGGLING)
+    # A scheduler that doesn't heed it (a single machine) is not fought.
+    same = replaced(make_pod("Worker-1", node="b", created=after(65), restarts_before=1, uid="new"))
+    slow_again = with_status(of, seen(reporting(of, 120, worker_1="2.0"), 120, *same).status)
+    assert slow_again.status.conditions != of.status.conditions
+    assert not seen(slow_again, 122, *same).deleted_pods
+
+
+@pytest.mark.parametrize("scope", ["Replica", "Job"])
+def test_by_the_scope_of_restarts(scope: str) -> None:
+    of = told(reporting(job(restartScope=scope), 60, worker_1="2.1"), 60)
+    plan = seen(of, 62)
+    assert plan.deleted_pods == (["Worker-1"] if scope == "Replica" else ["Worker-0", "Worker-1", "Worker-2"])
+    assert plan.status.restarts == 1
+
+
+def test_three_failures_in_a_row_on_one_node_move_a_replica_and_each_counts_once() -> None:
+    of = job(restart_policy="ExitCode")
+    for before in range(3):
+        pods = replaced(ended(137, "b", before))
+        first = seen(of, 10, *pods)
+        of = with_status(of, first.status)
+        assert with_status(of, seen(of, 11, *pods).status) == of, "looked at twice, it counts once"
+        assert of.status.node_failures == {"worker-1/b": before + 1}
+    assert "NodeAvoided" in first.reasons
+    assert avoided(seen(of, 2000, *replaced(ended(137, "b", 2)))) == ["b"]
+
+
+def test_failures_elsewhere_in_between_are_not_in_a_row() -> None:
+    of = job(restart_policy="ExitCode")
+    for before, node in enumerate(["b", "b", "c", "b", "b"]):
+        of = with_status(of, seen(of, 10, *replaced(ended(137, node, before))).status)
+    assert of.status.node_failures == {"worker-1/b": 2}
+
+
+@pytest.mark.parametrize(("code", "count"), [(201, 3), (202, 3), (203, 1)])
+def test_an_exit_code_of_a_device_is_enough(code: int, count: int) -> None:
+    plan = seen(job(restart_policy="ExitCode"), 10, *replaced(ended(code, "b", 0)))
+    assert plan.status.node_failures == {"worker-1/b": count}
+
+
+@pytest.mark.parametrize(("pod", "moved"), [(crashing(2), False), (crashing(3), True), (crashing(1, 201), True)])
+def test_restarts_in_place_count_too(pod: Pod, moved: bool) -> None:
+    plan = seen(job(), 10, *replaced(pod))
+    assert plan.deleted_pods == (["Worker-1"] if moved else [])
+    assert not seen(job("Ignore"), 10, *replaced(pod)).deleted_pods
+
+
+def test_after_three_nodes_the_replica_itself_is_the_reason() -> None:
+    of = job(restart_policy="ExitCode")
+    for before, node in enumerate("bdefg"):
+        of = with_status(of, seen(of, 10, *replaced(ended(201, node, before))).status)
+    assert list(of.status.node_failures) == ["worker-1/b", "worker-1/d", "worker-1/e"]
+
+
+def test_an_eviction_and_a_loss_are_no_failures_of_a_node() -> None:
+    evicted = make_pod("Worker-1", "Failed", exit_code=137, node="b", reason="Evicted")
+    assert not seen(job(), 10, *replaced(evicted)).status.node_failures
+    leaving = make_pod("Worker-1", node="b", deleted=after(5))
+    assert not seen(job(), 10, *replaced(leaving)).status.node_failures
+
+
+def test_a_job_that_does_not_ask_for_it_remembers_nothing() -> None:
+    of = job("Ignore", restart_policy="ExitCode")
+    plan = seen(of, 10, *replaced(ended(201, "b", 0)))
+    assert not plan.status.node_failures
+    assert avoided(seen(with_status(of, plan.status), 2000, *replaced(ended(201, "b", 0)))) == []
+
+
+def test_the_memory_has_a_bound() -> None:
+    of = make_job({"Worker": {"replicas": 40, "restartPolicy": "ExitCode"}}, runPolicy={"onStraggler": "Restart"})
+    pods = [make_pod(f"Worker-{i}", "Failed", exit_code=201, node=f"n{i}") for i in range(40)]
+    assert len(planned(of, *pods).status.node_failures) == 16
+
+
+def test_a_suspended_job_restarts_nobody_but_remembers() -> None:
+    of = with_status(job(), seen(told(reporting(job(), 60, worker_1="2.1"), 60), 62).status)
+    held = make_job(
+        {"Worker": {"replicas": 3}}, status=of.status, runPolicy={"onStraggler": "Restart", "suspend": True}
+    )
+    plan = seen(held, 70)
+    assert plan.status.node_failures == of.status.node_failures != {}
+    assert plan.condition(C.STRAGGLING).status == "False"

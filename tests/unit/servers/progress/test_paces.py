@@ -1,0 +1,128 @@
+"""Which of a job's replicas are slow, by their reports alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.servers.progress.samples import report
+from tfoperator.servers.progress.paces import advanced, seconds_per_step, slow_replicas
+from tfoperator.servers.progress.reports import Pace
+
+
+def pace(*steps: tuple[float, int], own: str = "", pod: str = "a", before: Pace | None = None) -> Pace:
+    """The pace after reports of steps at these times."""
+    metrics = {"step_seconds": own} if own else {}
+    for at, step in steps:
+        before = advanced(before, report(step=step, pod=pod, metrics=metrics), at)
+    assert before is not None
+    return before
+
+
+def steady(seconds: float, *, begin: float = 0.0, reports: int = 12, period: float = 5.0) -> list[tuple[float, int]]:
+    """Reports of a loop whose steps take so many seconds."""
+    return [(begin + turn * period, int(turn * period / seconds)) for turn in range(reports)]
+
+
+def known(one: Pace) -> float | None:
+    """The seconds per step when the last report has just come."""
+    return seconds_per_step(one, one.at)
+
+
+def slow(*seconds: float, before: Iterable[str] = ()) -> dict[str, float | None]:
+    return judged({f"worker-{index}": pace(*steady(one)) for index, one in enumerate(seconds)}, before)
+
+
+def judged(paces: Mapping[str, Pace], before: Iterable[str] = ()) -> dict[str, float | None]:
+    return slow_replicas({name: report(name, pace=one) for name, one in paces.items()}, tuple(before))
+
+
+def named(found: dict[str, float | None]) -> list[str]:
+    return [name for name, factor in found.items() if factor is not None]
+
+
+def test_one_at_half_speed_is_named_with_its_factor() -> None:
+    found = slow(0.1, 0.1, 0.2, 0.1)
+    assert named(found) == ["worker-2"]
+    assert round(found["worker-2"] or 0, 1) == 2.0
+
+
+def test_of_two_the_slower_is_compared_with_the_faster_and_one_alone_with_nobody() -> None:
+    assert named(slow(0.1, 0.2)) == ["worker-1"]
+    assert slow(0.1) == {}
+
+
+def test_types_are_compared_with_their_own() -> None:
+    paces = {"chief-0": pace(*steady(1.0)), "worker-0": pace(*steady(0.1)), "worker-1": pace(*steady(0.1))}
+    assert judged(paces) == {"worker-0": None, "worker-1": None}
+
+
+def test_where_all_differ_a_far_one_is_no_wonder() -> None:
+    assert not named(slow(0.1, 0.13, 0.16, 0.19, 0.22))
+
+
+def test_who_was_slow_stays_so_until_it_is_clearly_faster() -> None:
+    assert not named(slow(0.1, 0.1, 0.14))
+    assert named(slow(0.1, 0.1, 0.14, before=["worker-2"])) == ["worker-2"]
+    assert not named(slow(0.1, 0.1, 0.12, before=["worker-2"]))
+
+
+def test_one_short_pause_is_none_of_the_pace() -> None:
+    reports = [(at + (9 if at > 25 else 0), step) for at, step in steady(0.1)]
+    assert known(pace(*reports)) == known(pace(*steady(0.1)))
+
+
+def test_after_a_long_pause_it_begins_anew() -> None:
+    reports = [(at + (20 if at > 50 else 0), step) for at, step in steady(0.1, reports=15)]
+    assert known(pace(*reports[:11])) is not None
+    assert known(pace(*reports)) is None
+
+
+def test_a_silent_replica_is_not_compared_with_what_others_do_meanwhile() -> None:
+    paces = {"worker-0": pace(*steady(0.1, reports=20)), "worker-1": pace(*steady(0.2, reports=17))}
+    assert judged(paces) == {}
+    assert named(judged(paces | {"worker-1": pace(*steady(0.2, reports=19))})) == ["worker-1"]
+
+
+def test_nothing_is_known_before_some_reports_and_a_client_that_reports_each_step_is_no_sooner_known() -> None:
+    assert known(pace(*steady(0.1, reports=7))) is None
+    assert known(pace(*steady(0.1, reports=8))) is not None
+    assert known(pace(*steady(20.0, reports=6, period=20.0))) is None
+    assert known(pace(*steady(0.1, reports=200, period=0.1))) is None
+
+
+def test_the_newest_reports_count_but_never_fewer_than_a_few() -> None:
+    then = pace(*steady(0.1, reports=100))
+    assert len(then.intervals) <= 12
+    later = pace(*[(500.0 + turn * 5, 5000 + turn * 10) for turn in range(1, 12)], before=then)
+    assert round(known(later) or 0, 2) == 0.5
+    assert round(known(pace(*steady(60.0, reports=20, period=60.0))) or 0) == 60
+
+
+def test_another_pod_and_a_lower_step_begin_anew() -> None:
+    then = pace(*steady(0.1))
+    assert pace((60.0, 700), pod="b", before=then).intervals == ()
+    assert pace((60.0, 10), before=then).intervals == ()
+    assert pace((57.0, 10), before=then).step == 10
+    assert len(pace((60.0, 700), before=then).intervals) > 5
+
+
+def test_without_new_steps_nothing_is_learnt() -> None:
+    then = pace(*steady(0.1))
+    assert advanced(then, report(pod="a", metrics={"loss": "1"}), 99.0) is then
+    assert advanced(then, report(pod="a", step=then.step), 99.0) is then
+    assert advanced(None, report(pod="a"), 99.0) is None
+
+
+def test_the_seconds_of_own_work_tell_who_is_waited_for() -> None:
+    paces = {f"worker-{index}": pace(*steady(0.2), own=own) for index, own in enumerate(["0.1", "0.1", "0.2"])}
+    assert named(judged(paces)) == ["worker-2"]
+
+
+@given(st.sampled_from(["", "nan", "inf", "-1", "0", "1e999", "1_0", "x" * 64]) | st.floats().map(str))
+def test_no_text_of_a_program_makes_a_pace_that_is_no_number(text: str) -> None:
+    paces = {f"worker-{index}": pace(*steady(0.2), own=own) for index, own in enumerate(["0.1", text])}
+    for factor in judged(paces).values():
+        assert factor is None or 1 <= factor < 1e12
