@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import itertools
+import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from pathlib import Path
 
 import pytest
 
-from tests.contract.support import Space, nothing_left, pod, tfjob
+from tests.contract.support import CONFIG_MAPS, Space, decode, nothing_left, pod, tfjob
 from tests.support.eventually import eventually
 from tests.support.jobs import JobWorld, soon
-from tfoperator.kube import PODS, Resource
+from tfoperator.kube import PODS, InvalidError, Resource
 from tfoperator.sdk import (
     JobAlreadyExists,
     JobDeleted,
@@ -25,6 +28,7 @@ from tfoperator.sdk import (
     WaitTimeout,
 )
 from tfoperator.sdk.states import job_state
+from tfoperator.sdk.workdir.delivery import Folder
 
 
 @pytest.fixture
@@ -75,6 +79,32 @@ def test_a_function_becomes_a_job_that_the_server_accepts(sdk: TFJobClient) -> N
     template = sdk.get_job("function").spec.tf_replica_specs["Worker"]
     assert template is not None
     assert b"nvidia.com/gpu" in bytes(template.template)
+
+
+def test_a_folder_belongs_to_all_jobs_that_were_sent_with_it(sdk: TFJobClient, space: Space, tmp_path: Path) -> None:
+    def owners() -> list[list[str]]:
+        found = [one["metadata"] for one in space.client.list(CONFIG_MAPS, space.namespace, decode).items]
+        owned = [meta["ownerReferences"] for meta in found if meta["name"].startswith("workdir-")]
+        return [sorted(owner["name"] for owner in one) for one in owned]
+
+    (tmp_path / "train.py").write_bytes(os.urandom(1_000_000))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda name: sdk.create_job(tfjob(name, Worker=1), workdir=tmp_path), "abcdefgh"))
+    assert owners() == [list("abcdefgh")]
+    for name in "abcdefg":
+        sdk.delete_job(name)
+    eventually(lambda: owners() == [["h"]], within=60, what="one owner is left")
+    sdk.delete_job("h")
+    eventually(lambda: owners() == [], within=60, what="nothing is left")
+
+
+def test_a_name_that_is_taken_by_other_data_is_no_job(sdk: TFJobClient, space: Space, tmp_path: Path) -> None:
+    (tmp_path / "train.py").touch()
+    taken = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": Folder(tmp_path).name}, "immutable": True}
+    space.client.create(CONFIG_MAPS, space.namespace, taken, decode)
+    with pytest.raises(InvalidError, match="immutable"):
+        sdk.create_job(tfjob("a", Worker=1), workdir=tmp_path)
+    assert sdk.list_jobs() == []
 
 
 def test_refusals_have_a_class_each(sdk: TFJobClient) -> None:

@@ -99,6 +99,11 @@ CHECKPOINT_VOLUME = "tfoperator-checkpoint"
 CHECKPOINT_VARIABLE = "TFOPERATOR_CHECKPOINT_DIR"
 """The environment variable that names the job's directory in it."""
 
+LABEL_WORKDIR = LABEL_PREFIX + "workdir"
+"""On a TFJob whose replicas run in a folder of its sender: the name of the ConfigMap or Secret that brings it."""
+WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME = "tfoperator-workdir", "tfoperator-workdir-source"
+"""The volumes of its pods: where the folder is unpacked, and where it comes from."""
+
 MAX_NAME_LENGTH = 63
 """Services are DNS labels (RFC 1035), so neither they nor the pods of the same name can be longer."""
 

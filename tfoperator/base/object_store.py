@@ -161,6 +161,13 @@ class Objects:
             if wanted := [self._full(key) for key in keys]:
                 self._store.delete(wanted)
 
+    def link(self, key: str, lifetime: timedelta) -> str:
+        """Return a URL by which anyone can get an object, until then at most; it ends with the credentials used."""
+        from obstore import sign
+
+        with self._in_words():
+            return sign(self._store, "GET", self._full(key), lifetime)
+
     # An artifact: the object at the URL, or those below it.
 
     def here(self) -> Iterator[ObjectInfo]:

@@ -23,6 +23,7 @@ from tfoperator.sdk.errors import (
     NotInstalled,
     TFJobError,
     WaitTimeout,
+    WorkdirError,
 )
 from tfoperator.sdk.events import JobEvent
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource
@@ -64,6 +65,7 @@ __all__ = [
     "TFJobClient",
     "TFJobError",
     "WaitTimeout",
+    "WorkdirError",
     "job_queues",
     "measured_pods",
     "total",

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.kube.errors import KubeError
 from tfoperator.kube.retry import retry_on_conflict
 from tfoperator.sdk.errors import JobEnded, JobQueued, NoSuchReplica, job_errors
 from tfoperator.sdk.functions import DEFAULT_BASE_IMAGE, JobSource, function_job, job_manifest
 from tfoperator.sdk.queues import QueueState, job_queue
 from tfoperator.sdk.reader import JobReader
 from tfoperator.sdk.states import replica_key
+from tfoperator.sdk.workdir.delivery import Folder, sweep
 
 
 class TFJobClient(JobReader):
@@ -88,6 +90,8 @@ class TFJobClient(JobReader):
         packages_to_install: Sequence[str] | None = None,
         pip_index_url: str | None = None,
         env_vars: Mapping[str, str] | Sequence[Mapping[str, Any]] | None = None,
+        workdir: str | os.PathLike[str] | None = None,
+        requirements: str = "",
         dry_run: bool = False,
     ) -> TFJob:
         """Create a job, from a manifest or from a function; return it as stored by the API server.
@@ -100,7 +104,10 @@ class TFJobClient(JobReader):
         `resources_per_worker` is like `{"cpu": 2, "memory": "4Gi", "gpu": 1}`; `env_vars` a mapping, or entries as a
         container has them. `packages_to_install` are installed by pip first. One worker unless numbers are given.
 
-        Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError,
+        `workdir` is a folder of this machine, of 100 MiB at most: each replica runs its command, or the function, in a
+        copy of what git or `.tfoperatorignore` doesn't ignore there, after pip has installed its file `requirements`.
+
+        Raises JobAlreadyExists, JobInvalid, NamespaceNotFound, NotInstalled, FunctionSourceError, WorkdirError,
         `tfoperator.api.loading.ManifestError` for an unreadable file, ValueError for invalid arguments.
         """
         if (job is None) == (train_func is None):
@@ -131,8 +138,14 @@ class TFJobClient(JobReader):
         metadata = manifest["metadata"]
         where = namespace or metadata.get("namespace") or self.namespace
         manifest["metadata"] = {**metadata, "namespace": where}
+        folder = None if workdir is None else Folder(workdir, requirements)
         with job_errors(where, metadata.get("name") or metadata["generateName"]):
-            return self._client.create(TFJOBS, where, manifest, decode_tfjob, dry_run=dry_run)
+            made = self._client.create(
+                TFJOBS, where, folder.mounted(manifest) if folder else manifest, decode_tfjob, dry_run=dry_run
+            )
+        if folder and not dry_run:
+            folder.deliver(self._client, made.metadata)
+        return made
 
     def update_job(self, job: JobSource, name: str | None = None, namespace: str | None = None) -> TFJob:
         """Change a job's labels, annotations and spec to those in `job`; fields that it doesn't contain stay unchanged.
@@ -156,6 +169,8 @@ class TFJobClient(JobReader):
         where = self._where(namespace)
         with job_errors(where, name):
             self._client.delete(TFJOBS, where, name, propagation_policy=propagation_policy)
+        with suppress(OSError, KubeError):  # of the store: the next one sweeps
+            sweep(self._client, where)
 
     def suspend_job(self, name: str, namespace: str | None = None) -> TFJob:
         """Stop the job's pods until it is resumed. Raises JobNotFound, JobEnded, JobQueued.

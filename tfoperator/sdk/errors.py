@@ -41,6 +41,10 @@ class FunctionSourceError(TFJobError):
     """A training function can't be sent to a cluster: no source, or it depends on code outside of it."""
 
 
+class WorkdirError(TFJobError):
+    """A folder can't travel with a job."""
+
+
 class _AboutJob(TFJobError):
     def __init__(self, namespace: str, name: str, message: str) -> None:
         self.namespace = namespace

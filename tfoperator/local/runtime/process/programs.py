@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME
+from tfoperator.api.names import CHECKPOINT_VARIABLE, CHECKPOINT_VOLUME, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
 from tfoperator.api.progress_names import CA_VARIABLE, PROGRESS_VOLUME, TOKEN_VARIABLE
 from tfoperator.local.runtime.loopback_network import LoopbackNetwork
 from tfoperator.local.runtime.process.mount_links import MountLinks
@@ -50,7 +50,7 @@ class HostEnvironment:
             environment[_mount_variable(mount)] = str(mount.source)
         # A mount below another one's path comes after that one, whatever their order in the manifest.
         for mount in sorted(run.mounts, key=lambda one: len(Path(one.mount_path).parts)):
-            if mount.name == PROGRESS_VOLUME:
+            if mount.name in (PROGRESS_VOLUME, WORKDIR_VOLUME, WORKDIR_SOURCE_VOLUME):  # found by their variables
                 continue
             if mount.mount_path.rstrip("/") == "/tmp":
                 environment["TMPDIR"] = str(self._temporary(run.pod, mount.source))

@@ -1,0 +1,204 @@
+from __future__ import annotations
+
+import base64
+import json
+import os
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.cluster import tfjob
+from tests.support.eventually import eventually
+from tests.support.fixtures import s3, s3_variables
+from tests.support.served import ServedWorld
+from tfoperator.base.object_store import Objects
+from tfoperator.kube import ForbiddenError, InvalidError
+from tfoperator.kube.errors import Status
+from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from tfoperator.sdk import WorkdirError
+from tfoperator.sdk.workdir.delivery import STORE_VARIABLE, Folder, sweep
+
+__all__ = ["s3", "s3_variables"]
+
+
+@pytest.fixture
+def work(tmp_path: Path) -> Path:
+    made = tmp_path / "work"
+    made.mkdir()
+    (made / "train.py").write_text("print(1)\n")
+    return made
+
+
+@pytest.fixture
+def large(work: Path) -> Path:
+    (work / "data").write_bytes(os.urandom(2 << 20))
+    return work
+
+
+def job(name: str) -> dict[str, Any]:
+    return tfjob(name, Worker=1, PS=1)
+
+
+def owners(world: ServedWorld, resource: Any = CONFIG_MAPS) -> list[list[str]]:
+    found = world.client.list(resource, world.namespace, json.loads).items
+    return [sorted(owner["name"] for owner in one["metadata"]["ownerReferences"]) for one in found]
+
+
+def test_replicas_start_their_commands_in_the_folder(world: ServedWorld, work: Path) -> None:
+    world.sdk.create_job(job("a"), workdir=work)
+    made = world.job("a")
+    for spec in made["spec"]["tfReplicaSpecs"].values():
+        pod = spec["template"]["spec"]
+        [container] = pod["containers"]
+        assert container["command"][:2] == ["python3", "-c"]
+        assert (
+            container["command"][6:]
+            == job("a")["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"][0]["command"]
+        )
+        assert pod["volumes"][-1]["configMap"]["name"] == made["metadata"]["labels"]["training.kubeflow.org/workdir"]
+    bare = job("b")
+    del bare["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"][0]["command"]
+    with pytest.raises(WorkdirError, match="the container tensorflow needs a command"):
+        world.sdk.create_job(bare, workdir=work)
+    with pytest.raises(WorkdirError, match=r"needs\.txt does not travel"):
+        world.sdk.create_job(job("b"), workdir=work, requirements="needs.txt")
+    world.sdk.create_job(job("b"), workdir=work, dry_run=True)
+    assert owners(world) == [["a"]]
+
+
+def test_what_travels_goes_with_the_last_job_that_has_it(world: ServedWorld, work: Path) -> None:
+    for name in ("a", "b"):
+        world.sdk.create_job(job(name), workdir=work)
+    assert owners(world) == [["a", "b"]]
+    world.sdk.delete_job("a")
+    eventually(lambda: owners(world) == [["b"]], what="one owner is left")
+    world.sdk.create_job(job("a"), workdir=work)
+    world.sdk.delete_job("b")
+    eventually(lambda: owners(world) == [["a"]], what="the other owner is left")
+    world.sdk.delete_job("a")
+    eventually(lambda: owners(world) == [], what="nothing is left")
+
+
+def test_a_job_whose_folder_can_not_be_sent_is_deleted_again(
+    world: ServedWorld, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = Folder(work)
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": folder.name}, "immutable": True}
+    world.client.create(CONFIG_MAPS, world.namespace, body, json.loads)
+    with pytest.raises(InvalidError, match="immutable"):
+        world.sdk.create_job(job("a"), workdir=work)
+    assert world.sdk.list_jobs() == []
+    world.client.delete(CONFIG_MAPS, world.namespace, folder.name)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Folder, "_carry", refuse)
+        with pytest.raises(KeyboardInterrupt):
+            world.sdk.create_job(job("a"), workdir=work)
+    assert world.sdk.list_jobs() == []
+
+    left = [True, True]
+    carry = Folder._carry
+
+    def compete(self: Folder, *given: Any) -> None:
+        """Somebody makes it in between, or it goes."""
+        if left:
+            left.pop()
+            raise (
+                ForbiddenError(Status(code=403))
+                if not left
+                else world.client.get(CONFIG_MAPS, world.namespace, "gone", json.loads)
+            )
+        carry(self, *given)
+
+    monkeypatch.setattr(Folder, "_carry", compete)
+    with pytest.raises(ForbiddenError):
+        world.sdk.create_job(job("a"), workdir=work)
+    world.sdk.create_job(job("a"), workdir=work)
+    assert owners(world) == [["a"]]
+
+
+def test_a_large_folder_needs_a_store(world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(STORE_VARIABLE, raising=False)
+    with pytest.raises(WorkdirError, match=r"has 2\.0 MiB when packed, and a ConfigMap takes 1 MiB: name an object"):
+        world.sdk.create_job(job("a"), workdir=large)
+
+
+@pytest.fixture
+def store(world: ServedWorld, s3: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Objects:
+    """What is kept for the test's namespace."""
+    monkeypatch.setenv(STORE_VARIABLE, f"s3://records/{world.namespace}/")
+    uid = world.client.get(NAMESPACES, "", world.namespace, json.loads)["metadata"]["uid"]
+    return Objects(f"s3://records/{world.namespace}/{uid}")
+
+
+def link(world: ServedWorld, folder: Folder) -> str:
+    return base64.b64decode(
+        world.client.get(SECRETS, world.namespace, folder.name, json.loads)["data"]["link"]
+    ).decode()
+
+
+def test_a_store_has_it_once_for_all_jobs_until_the_last_is_deleted(
+    world: ServedWorld, store: Objects, large: Path
+) -> None:
+    folder = Folder(large)
+    for name in ("a", "b", "c"):
+        world.sdk.create_job(job(name), workdir=large)
+    assert owners(world, SECRETS) == [["a", "b", "c"]]
+    assert [one.size for one in store.all()] == [len(folder.package.content)]
+    with urllib.request.urlopen(link(world, folder)) as answer:
+        assert answer.read() == folder.package.content
+    with pytest.raises(urllib.error.HTTPError):
+        urllib.request.urlopen(link(world, folder).partition("?")[0])
+    world.sdk.delete_job("a")
+    world.sdk.delete_job("b")
+    assert len(list(store.all())) == 1
+    world.sdk.delete_job("c")
+    assert list(store.all()) == []
+    eventually(lambda: owners(world, SECRETS) == [], what="the Secret is gone")
+
+
+def test_no_object_is_shared_with_a_job_that_is_gone(world: ServedWorld, store: Objects, large: Path) -> None:
+    """Another client may be about to remove its object."""
+    folder = Folder(large)
+    holder = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "holder"}}
+    uid = world.client.create(CONFIG_MAPS, world.namespace, holder, json.loads)["metadata"]["uid"]
+    meta = {
+        "name": folder.name,
+        "annotations": {"training.kubeflow.org/workdir-key": f"{folder.name}/old.tar.gz"},
+        "ownerReferences": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "holder", "uid": uid}],
+    }
+    world.client.create(SECRETS, world.namespace, {"apiVersion": "v1", "kind": "Secret", "metadata": meta}, json.loads)
+    store.put(f"{folder.name}/old.tar.gz", b"old")
+    made = world.sdk.create_job(job("a"), workdir=large)
+    assert f"{folder.name}/{made.metadata.uid}.tar.gz?" in link(world, folder)
+    world.sdk.delete_job("a")
+    assert list(store.all()) == []
+
+
+def test_a_sweep_removes_what_jobs_of_this_namespace_left_and_nothing_else(
+    world: ServedWorld, store: Objects, large: Path
+) -> None:
+    world.sdk.create_job(job("a"), workdir=large)
+    store.put("workdir-0123/gone.tar.gz", b"x")
+    above = Objects(store.url.rpartition("/")[0])
+    above.put("another-cluster/workdir-0123/theirs.tar.gz", b"x")
+    sweep(world.client, world.namespace)
+    left = sorted(one.key.split("/")[-2] for one in above.all())
+    assert left == ["workdir-0123", Folder(large).name]
+
+
+def test_a_store_that_is_down_keeps_no_job_from_being_deleted(
+    world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(STORE_VARIABLE, "nonsense://x")
+    world.sdk.create_job(job("a"))
+    world.sdk.delete_job("a")
+    with pytest.raises(OSError, match="objects are at"):
+        world.sdk.create_job(job("b"), workdir=large)
+    assert world.sdk.list_jobs() == []

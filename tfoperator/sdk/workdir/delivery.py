@@ -1,0 +1,159 @@
+"""Brings a packed folder to the replicas of a job: in a ConfigMap, or through an object store and a link to it.
+
+The job is created first, and its pods wait for what this makes: it is owned by the job, so nothing is left of a client
+that dies at any moment, and Kubernetes removes it with the last job that owns it. An object in a store is removed by
+the next `sweep` when no job with its hash is left. Jobs of one hash share all of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+from base64 import b64encode
+from contextlib import suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME, LABEL_WORKDIR, WORKDIR_SOURCE_VOLUME, WORKDIR_VOLUME
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.base.object_store import Objects
+from tfoperator.kube import Selection, list_all
+from tfoperator.kube.client import Client
+from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.objects import ObjectMeta
+from tfoperator.kube.pod_spec import verbatim
+from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from tfoperator.kube.verbs import PatchType, decode_metadata
+from tfoperator.sdk.errors import WorkdirError
+from tfoperator.sdk.workdir import in_replica
+from tfoperator.sdk.workdir.packing import IGNORE_FILE, MAX_BYTES, mebibytes, pack
+
+STORE_VARIABLE = "TFOPERATOR_WORKDIR_STORE"
+"""Names the URL below which larger folders are kept; see `tfoperator.base.object_store`."""
+
+_IN_CONFIG_MAP = (1 << 20) - 1024  # bytes; API servers take 1 MiB
+_LINK_DAYS = 7  # the longest that stores allow
+_ATTEMPTS = 30  # each fails as another job's succeeds
+_KEY = LABEL_WORKDIR + "-key"
+"""Annotation of a Secret with a link: the object's key below the namespace's URL."""
+
+
+class Folder:
+    """A folder, packed for the jobs that are created with it. Immutable."""
+
+    def __init__(
+        self, path: str | os.PathLike[str], requirements: str = "", program: str = "", max_bytes: int = MAX_BYTES
+    ) -> None:
+        """`requirements` and `program` are files in it. Raises WorkdirError, OSError with the file's name."""
+        self.package = pack(Path(path), max_bytes)
+        self.name = f"workdir-{self.package.digest[:20]}"
+        self._requirements, self.program = (one and os.path.relpath(one, path) for one in (requirements, program))
+        for needed in {self._requirements, self.program} - {"", *self.package.names}:
+            raise WorkdirError(
+                f"{needed} does not travel from {path}: it is not in there, or git or {IGNORE_FILE} says so"
+            )
+        is_large = len(self.package.content) > _IN_CONFIG_MAP
+        self._store = os.environ.get(STORE_VARIABLE, "") if is_large else ""
+        if is_large and not self._store:
+            raise WorkdirError(
+                f"{path} has {mebibytes(len(self.package.content))} when packed, and a ConfigMap takes 1 MiB: name an "
+                f"object store (export {STORE_VARIABLE}=s3://BUCKET/PATH), or in {IGNORE_FILE} what can stay here"
+            )
+
+    def mounted(self, manifest: dict[str, Any]) -> dict[str, Any]:
+        """Return a job whose replicas run their commands in the folder. Raises WorkdirError if one has no command."""
+        job: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(manifest))  # in which replicas share nothing
+        script, size = verbatim(inspect.getsource(in_replica)), str(len(self.package.content))
+        start = ["python3", "-c", script, self.package.digest, size, verbatim(self._requirements)]
+        source = {"secret": {"secretName": self.name}} if self._store else {"configMap": {"name": self.name}}
+        for kind, spec in ((job.get("spec") or {}).get("tfReplicaSpecs") or {}).items():
+            pod = ((spec or {}).get("template") or {}).get("spec") or {}
+            for container in pod.get("containers") or ():
+                if container.get("name") == DEFAULT_CONTAINER_NAME:
+                    if not container.get("command"):
+                        raise WorkdirError(f"{kind}: the container tensorflow needs a command, to run it there")
+                    container["command"] = [*start, *container["command"]]
+                    container["volumeMounts"] = [
+                        *(container.get("volumeMounts") or ()),
+                        {"name": WORKDIR_VOLUME, "mountPath": "/tfoperator/workdir"},
+                        {"name": WORKDIR_SOURCE_VOLUME, "mountPath": "/tfoperator/workdir-source", "readOnly": True},
+                    ]
+            volumes = ({"name": WORKDIR_VOLUME, "emptyDir": {}}, {"name": WORKDIR_SOURCE_VOLUME, **source})
+            pod["volumes"] = [*(pod.get("volumes") or ()), *volumes]
+        meta = job["metadata"]
+        return {**job, "metadata": {**meta, "labels": {**(meta.get("labels") or {}), LABEL_WORKDIR: self.name}}}
+
+    def deliver(self, client: Client, job: ObjectMeta) -> None:
+        """Make what the job's pods wait for, else delete the job. Raises WorkdirError, KubeError, ObjectStoreError."""
+        try:
+            for _ in range(_ATTEMPTS):
+                with suppress(ConflictError, NotFoundError):  # somebody changed or removed it in between
+                    self._carry(client, job)
+                    return
+            raise WorkdirError(f"{self.name} in namespace {job.namespace} is changed by others all the time: try again")
+        except BaseException:
+            with suppress(KubeError):
+                client.delete(TFJOBS, job.namespace, job.name, uid=job.uid, propagation_policy="Background")
+            raise
+
+    def _carry(self, client: Client, job: ObjectMeta) -> None:
+        """Create the ConfigMap or Secret, or become one more owner of it. Raises ConflictError, NotFoundError."""
+        resource, place = SECRETS if self._store else CONFIG_MAPS, job.namespace
+        try:
+            there = client.get(resource, place, self.name, decode_metadata).metadata
+        except NotFoundError:
+            there = ObjectMeta()
+        owner = {"apiVersion": TFJOBS.api_version, "kind": TFJOBS.kind, "name": job.name, "uid": job.uid}
+        meta: dict[str, Any] = {"name": self.name, "ownerReferences": [owner]}
+        body: dict[str, Any] = {"apiVersion": "v1", "kind": resource.kind, "metadata": meta}
+        if self._store:
+            key, link = self._upload(client, job, there)
+            meta["annotations"] = {_KEY: key}
+            body["stringData"] = {"link": link}
+        else:
+            body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
+        if (
+            there.uid
+        ):  # the other owners stay, as owners are merged; and what is immutable has the same data, or refuses
+            meta["resourceVersion"] = there.resource_version
+            client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)
+        else:
+            client.create(resource, place, body, decode_metadata)
+
+    def _upload(self, client: Client, job: ObjectMeta, secret: ObjectMeta) -> tuple[str, str]:
+        """Return key and link of an object that no sweep removes while the job is there."""
+        sweep(client, job.namespace, self._store)
+        objects = _objects(client, job.namespace, self._store)
+        # A sweep that has seen neither this job nor an earlier one, whose object it may remove, can't know a new key.
+        living = {one.uid for one in _jobs(client, job.namespace) if one.labels[LABEL_WORKDIR] == self.name} - {job.uid}
+        shared = living & {owner.uid for owner in secret.owner_references}
+        key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
+        if objects.find(key) is None:
+            objects.put(key, self.package.content)
+        return key, objects.link(key, timedelta(days=_LINK_DAYS))
+
+
+def sweep(client: Client, namespace: str, store: str = "") -> None:
+    """Remove the folders in a store (by default `$TFOPERATOR_WORKDIR_STORE`) that no job of the namespace has any more.
+
+    Without a store it does nothing. Raises KubeError, ObjectStoreError.
+    """
+    store = store or os.environ.get(STORE_VARIABLE, "")
+    if store:
+        objects = _objects(client, namespace, store)
+        found = [one.key for one in objects.all()]  # before the jobs: what is written later stays
+        living = {job.labels[LABEL_WORKDIR] for job in _jobs(client, namespace)}
+        objects.delete(key for key in found if key.partition("/")[0] not in living)
+
+
+def _objects(client: Client, namespace: str, store: str) -> Objects:
+    """Return those of this one namespace: others, and other clusters, may use the same store."""
+    return Objects(f"{store.rstrip('/')}/{client.get(NAMESPACES, '', namespace, decode_metadata).metadata.uid}")
+
+
+def _jobs(client: Client, namespace: str) -> list[ObjectMeta]:
+    found = list_all(client.list_watch(TFJOBS, namespace, decode_metadata, Selection(label_selector=LABEL_WORKDIR)))
+    return [one.metadata for one in found.items]

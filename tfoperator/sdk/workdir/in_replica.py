@@ -1,0 +1,106 @@
+"""Unpacks a folder that came with a TFJob, then becomes the program: in a replica, by `python3 -c` and this text.
+
+It imports nothing of ours; Python 3.8 will do. Arguments: the archive's SHA-256 and size, a file of pip's or an empty
+word, the program with its arguments. Each start unpacks anew, and the folder gets its name when it is complete. The
+program starts in it, with it on PYTHONPATH.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import urllib.request
+from pathlib import Path
+from typing import NoReturn
+
+# A process of a laptop has no mounts: a variable says where a volume is.
+SOURCE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR_SOURCE", "/tfoperator/workdir-source")
+PLACE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR", "/tfoperator/workdir")
+PATIENCE, PAUSE = 300.0, 2.0  # seconds that a store may not answer, and between two requests
+
+
+def main(digest: str, size: str, requirements: str, *command: str) -> None:
+    """Do all of it. Only an exit returns."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # process 1 of a container ignores it otherwise
+    try:
+        folder = unpack(digest, int(size))
+        os.chdir(folder)
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+        if requirements:
+            install(requirements)
+        for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and a program would inherit that
+            signal.signal(ignored, signal.SIG_DFL)
+        os.execvp(command[0], command)
+    except (OSError, http.client.HTTPException, tarfile.TarError) as error:
+        fail(f"{command[0]} can't be started in its folder: {error}")
+
+
+def unpack(digest: str, size: int) -> str:
+    """Return the unpacked folder."""
+    archive, fresh, folder = (os.path.join(PLACE, name) for name in ("archive", "incomplete", "folder"))
+    for left in (fresh, folder):  # by an earlier start in this pod
+        shutil.rmtree(left, ignore_errors=True)
+    until = time.monotonic() + PATIENCE
+    while (copied := copy(archive, size, until)) != digest:
+        if copied:
+            fail("what is there is not the folder that was sent: its hash is another one")
+        time.sleep(PAUSE)
+    with tarfile.open(archive, "r:gz", encoding="utf-8", errors="surrogateescape") as tar:
+        if hasattr(tarfile, "data_filter"):  # else the hash, which is in the job, vouches for who made it
+            tar.extraction_filter = tarfile.data_filter
+        tar.extractall(fresh)
+    os.remove(archive)
+    os.rename(fresh, folder)
+    return folder
+
+
+def copy(archive: str, size: int, until: float) -> str:
+    """Return the hash of what was copied; an empty one while a store does not answer."""
+    link, hashed = Path(SOURCE, "link"), hashlib.sha256()
+    try:
+        url = link.read_text() if link.exists() else Path(SOURCE, "archive").as_uri()
+        with urllib.request.urlopen(url, timeout=60) as source, open(archive, "wb") as target:
+            while target.tell() <= size and (block := source.read(1 << 20)):
+                hashed.update(block)
+                target.write(block)
+    except (OSError, http.client.HTTPException) as error:
+        if getattr(error, "code", 0) in (400, 401, 403, 404):
+            fail(f"the store refuses the folder ({error}): its link is no longer good. Submit the job again")
+        if time.monotonic() > until:
+            raise
+        sys.stderr.write(f"tfoperator: waiting for the folder: {error}\n")
+        return ""
+    return hashed.hexdigest()
+
+
+def install(requirements: str) -> None:
+    """Install packages beside the image's, which stay unchanged and are used where they are suitable."""
+    import venv  # which some images lack
+
+    home = os.path.join(PLACE, "packages")
+    venv.create(home, clear=True, with_pip=False, symlinks=True)
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    with open(os.path.join(home, "lib", version, "site-packages", "image.pth"), "w") as stream:
+        stream.writelines(path + "\n" for path in sys.path if path.endswith("-packages"))
+    path = os.path.join(home, "bin")
+    os.environ.update(VIRTUAL_ENV=home, PATH=path + os.pathsep + os.environ.get("PATH", os.defpath))
+    pip = [os.path.join(path, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    code = subprocess.call([*pip, "-r", requirements], stdout=sys.stderr)
+    if code:
+        fail(f"pip can't install {requirements} (exit code {code}); its words are above")
+
+
+def fail(text: str) -> NoReturn:
+    """Say why, and exit with 1."""
+    sys.exit(f"tfoperator: {text}")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
