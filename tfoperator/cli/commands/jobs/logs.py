@@ -56,7 +56,7 @@ def logs(
         "timestamps": timestamps,
         **msgspec.structs.asdict(selection),
     }
-    printer = _Printer(output, with_prefix=not selection.single)
+    printer = LinePrinter(output, with_prefix=not selection.single)
     with client_of(name, cluster, archive_dir) as (client, name):
         if follow:
             with StatusLine() as status, client.stream_job_logs(name, on_wait=status.update, **wanted) as stream:
@@ -96,7 +96,7 @@ def selection_of(replica: str | None, *, all_replicas: bool) -> ReplicaFilter:
     return ReplicaFilter(replica_type=replica_type, replica_index=index)
 
 
-class _Printer:
+class LinePrinter:
     """Writes lines unchanged except for control characters: a container's output keeps its own colours.
 
     Also into a pipe, since its output (`grep`, `less -R`, a file shown later) reaches a terminal in the end, and

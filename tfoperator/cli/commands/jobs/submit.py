@@ -1,25 +1,66 @@
-"""`tfoperator submit FILE...`: check TFJobs and create them in a cluster."""
+"""`tfoperator submit FILE...`: check TFJobs, or the job of a program and its folder, and create them in a cluster."""
 
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
 import typer
 
-from tfoperator.api.loading import Manifest
+from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.api.validation import validate_multikueue
+from tfoperator.base.controlchars import printable
 from tfoperator.cli.cluster import ClusterOptions, plain
-from tfoperator.cli.manifests import checked_manifests, in_namespace, is_tfjob, title
-from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_TIMEOUT, complain
-from tfoperator.cli.terminal.output import ObjectFormat, ObjectOutput, as_list, note, print_object, say, without_noise
+from tfoperator.cli.commands.jobs.logs import LinePrinter
+from tfoperator.cli.manifests import checked, in_namespace, is_tfjob, title
+from tfoperator.cli.program_job import is_program
+from tfoperator.cli.program_options import ProgramOptions, program_job
+from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, EXIT_TIMEOUT, CliError, complain
+from tfoperator.cli.terminal.output import (
+    ObjectFormat,
+    ObjectOutput,
+    ReportFormat,
+    as_list,
+    note,
+    print_object,
+    say,
+    without_noise,
+)
+from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
 from tfoperator.kube.errors import AlreadyExistsError, NotFoundError
+from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import NAMESPACES
-from tfoperator.sdk import TFJobClient, TFJobError
+from tfoperator.sdk import DEFAULT_BASE_IMAGE, TFJobClient, TFJobError
 from tfoperator.sdk.errors import job_errors
+from tfoperator.sdk.workdir.delivery import Folder
+from tfoperator.sdk.workdir.packing import mebibytes
+
+
+class FolderOptions(msgspec.Struct, frozen=True):
+    """The options of a folder that travels with the jobs."""
+
+    workdir: Annotated[
+        Path | None,
+        typer.Option("--workdir", help="The folder that replicas get a copy of; for a program, by default this one."),
+    ] = None
+    pip: Annotated[
+        str | None, typer.Option("--pip", help="What pip installs in each replica first.", metavar="REQUIREMENTS")
+    ] = None
+    max_size: Annotated[int, typer.Option("--max-size", help="Refuse a folder with more.", metavar="MIB", min=1)] = 100
+
+    def packed(self, program: str = "") -> Folder:
+        """Return the packed folder, which has the program. Raises WorkdirError, OSError."""
+        folder = Folder(self.workdir or Path(), self.pip or "", program, self.max_size << 20)
+        package = folder.package
+        note(f"files that travel as {folder.name}: {len(package.names)}, {mebibytes(len(package.content))} when packed")
+        if package.secrets:
+            said = ", ".join(map(printable, package.secrets[:5]))
+            note(f"warning: these may be secrets: {said}; .tfoperatorignore keeps here what it names")
+        return folder
 
 
 class DryRun(StrEnum):
@@ -31,7 +72,13 @@ class DryRun(StrEnum):
 
 
 def submit(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Manifests (YAML or JSON); - is stdin.")],
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE... [-- ARGS]",
+            help="Manifests (YAML or JSON); - is stdin. Or one Python program, its own arguments after --.",
+        ),
+    ],
     wait: Annotated[bool, typer.Option("--wait", "-w", help="Wait until every job has ended.")] = False,
     timeout: Annotated[
         str | None, typer.Option("--timeout", help="With --wait: how long at most, e.g. 90s or 1h30m.")
@@ -39,46 +86,82 @@ def submit(
     dry_run: Annotated[
         DryRun, typer.Option("--dry-run", help="Only check: here (client), or by the API server as well (server).")
     ] = DryRun.NONE,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", "-f", help="Show what replicas print, until the end; Ctrl-C leaves the job there."),
+    ] = False,
+    attached: Annotated[bool, typer.Option("--attached", help="As --follow, but Ctrl-C deletes the job.")] = False,
     output: ObjectOutput = ObjectFormat.TEXT,
     cluster: ClusterOptions = ClusterOptions(),
+    folder: FolderOptions = FolderOptions(),
+    program: ProgramOptions = ProgramOptions(),
 ) -> None:
-    """Create TFJobs in a cluster.
+    """Create TFJobs in a cluster: of manifests, or of a program (submit train.py --workers 2 --image IMAGE).
 
     Everything is checked first; nothing is created if there is a mistake. ConfigMaps, Secrets, claims, Services and
-    ServiceAccounts in the files are created, too, in their order.
+    ServiceAccounts in the files are created, too, in their order. A program's folder goes to each replica, by its
+    content: what git or .tfoperatorignore ignores stays here.
 
     Exit code 0: done (with --wait: all jobs succeeded). 1: refused, or a job failed. 2: bad input. 124: time is up.
     """
     deadline = optional_deadline(wait, timeout)
-    manifests = checked_manifests(files, consequence="Nothing was submitted.", exit_code=EXIT_FAILED)
+    sources, packed = _sources(files, folder, program)
+    manifests = checked(sources, ", ".join(files), consequence="Nothing was submitted.", exit_code=EXIT_FAILED)
+    is_real = dry_run is DryRun.NONE
+    follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
+    if follow and sum(is_tfjob(one.obj) for one in manifests) > 1:
+        raise CliError("--follow and --attached are for one job", "Nothing was submitted.")
     with cluster.connect() as client:
         places = [in_namespace(manifest, cluster.namespace, client.namespace) for manifest in manifests]
         created: list[dict[str, Any]] = []
         for manifest, place in zip(manifests, places, strict=True):
             if is_tfjob(manifest.obj):
-                created.append(_create_job(client, manifest, place, dry_run, output))
+                created.append(_create_job(client, manifest, place, packed, dry_run, output))
             else:
                 _create_other(client, manifest, place, dry_run)
-        code = 0
-        if wait and dry_run is DryRun.NONE:
+        code = _follow(client, created[0]["metadata"], attached=attached) if follow else 0
+        if wait and not code:
             code = _wait(client, created, deadline)
-            if output in (ObjectFormat.JSON, ObjectFormat.YAML):
-                created = [_fetch(client, job) for job in created]
+        if wait and output in (ObjectFormat.JSON, ObjectFormat.YAML):
+            created = [_fetch(client, job) for job in created]
     if output in (ObjectFormat.JSON, ObjectFormat.YAML):
         jobs = [without_noise(job) for job in created]
         print_object(jobs[0] if len(jobs) == 1 else as_list(jobs), output)
     raise typer.Exit(code)
 
 
+def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -> tuple[list[Manifest], Folder | None]:
+    """Return what to create, and the folder that travels with it. Raises CliError, ManifestError, WorkdirError."""
+    if not (options.module or is_program(files[0])):
+        program_job(files, options)  # refuses these options
+        manifests = [manifest for file in files for manifest in load_manifests(file)]
+        return manifests, folder.packed() if folder.workdir or folder.pip else None
+    if options.emit_yaml:
+        raise CliError("--emit-yaml is for `tfoperator run`", "Here --dry-run=client -o yaml prints the job.")
+    # As for YAML, nothing of this machine is meant.
+    there = msgspec.structs.replace(options, image=options.image or DEFAULT_BASE_IMAGE, emit_yaml=True)
+    job = program_job(files, there)
+    assert job is not None
+    packed = folder.packed(files[0] if job.command == ["python", files[0]] else "")
+    if packed.program:
+        job = msgspec.structs.replace(job, command=["python", packed.program])
+    return [Manifest(job.manifest(), files[0], 1)], packed
+
+
 def _create_job(
-    client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun, output: ObjectFormat
+    client: TFJobClient, manifest: Manifest, place: str, folder: Folder | None, dry_run: DryRun, output: ObjectFormat
 ) -> dict[str, Any]:
     metadata = manifest.obj["metadata"]
     made: dict[str, Any] = {**manifest.obj, "metadata": {**metadata, "namespace": place}}
+    if folder is not None:
+        made = folder.mounted(made)
     if dry_run is not DryRun.CLIENT:
         with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
             made = client.api.create(TFJOBS, place, made, plain, dry_run=dry_run is DryRun.SERVER)
         _warn_of_multikueue(manifest, made)
+    if folder is not None and dry_run is DryRun.NONE:
+        with StatusLine("sending the folder"):
+            folder.deliver(client.api, msgspec.convert(made["metadata"], ObjectMeta))
     name = f"tfjob.kubeflow.org/{made['metadata'].get('name', metadata.get('generateName'))}"
     if output is ObjectFormat.NAME:
         say(name)
@@ -111,6 +194,25 @@ def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: 
         note(f"{title(manifest)} is there already and stays as it is")
     else:
         note(f"{title(manifest)} created")
+
+
+def _follow(client: TFJobClient, job: dict[str, Any], *, attached: bool) -> int:
+    """Print what all replicas print; return 0 at the job's end, and after Ctrl-C what that is to others."""
+    name, place = job["name"], job["namespace"]
+    printer = LinePrinter(ReportFormat.TEXT, with_prefix=True)
+    try:
+        with StatusLine() as status, client.stream_job_logs(name, place, False, on_wait=status.update) as stream:
+            for line in stream:
+                printer.line(line)
+    except KeyboardInterrupt:
+        if attached:
+            client.delete_job(name, place)
+            note(f"TFJob {name} is deleted")
+        else:
+            note(f"TFJob {name} goes on. Come back: tfoperator logs {name} -f --all-replicas -n {place}")
+            note(f"End it: tfoperator delete {name} -n {place}")
+        return EXIT_INTERRUPTED
+    return 0
 
 
 def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -> int:

@@ -142,3 +142,58 @@ def test_a_timeout_without_a_wait_is_exit_code_2(tell: Tell, manifest: str, worl
         said = tell(*command, "--timeout", "5s", code=2)
         assert "--timeout: is for --wait" in " ".join(said.err.split())
     assert world.sdk.list_jobs() == []
+
+
+@pytest.fixture
+def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    work = tmp_path / "work"
+    (work / "src").mkdir(parents=True)
+    (work / "src/train.py").touch()
+    (tmp_path / "outside.py").touch()
+    monkeypatch.chdir(work)
+    return work
+
+
+def test_a_program_becomes_a_job_of_the_cluster(tell: Tell, world: ServedWorld, work: Path) -> None:
+    (work / "needs.txt").touch()
+    (work / ".env").touch()
+    (work / ".tfoperator/runs").mkdir(parents=True)
+    options = ("--workers=2", "--ps=1", "--env=A=b", "--image=tf:1", "--pip=needs.txt", "--name=mnist")
+    said = tell("submit", "src/train.py", *options, code=0)
+    assert said.out == f"tfjob.kubeflow.org/mnist created in {world.namespace}\n"
+    assert ": 3, 0.0 MiB when packed" in said.err
+    assert "warning: these may be secrets: .env;" in said.err
+    specs = world.job()["spec"]["tfReplicaSpecs"]
+    assert {kind: spec["replicas"] for kind, spec in specs.items()} == {"PS": 1, "Worker": 2}
+    pod = specs["Worker"]["template"]["spec"]
+    [container] = pod["containers"]
+    assert (container["image"], container["env"]) == ("tf:1", [{"name": "A", "value": "b"}])
+    assert container["command"][5:] == ["needs.txt", "python", "src/train.py"]
+    assert "terminationGracePeriodSeconds" not in pod
+
+
+def test_a_manifest_gets_a_folder_where_one_is_named(tell: Tell, world: ServedWorld, work: Path, manifest: str) -> None:
+    assert "travel" not in tell("submit", manifest, "--dry-run=server", code=0).err
+    assert ": 1, 0.0 MiB" in tell("submit", manifest, "--workdir=.", code=0).err
+    assert world.client.list(CONFIG_MAPS, world.namespace, json.loads).items
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["../outside.py"], "../outside.py does not travel from .: it is not in there"),
+        (["src/train.py", "--pip=../outside.py"], "../outside.py does not travel"),
+        (["src/train.py", "--pip=missing.txt"], "missing.txt does not travel"),
+        (["src/train.py", "--workdir=src", "--pip=needs.txt"], "../needs.txt does not travel from src"),
+        (["src/train.py", "--emit-yaml"], "--emit-yaml is for `tfoperator run`"),
+        (["src/train.py", "--checkpoint=kept"], "--checkpoint: a folder of this machine is in no container"),
+        (["job.yaml", "--ps=1"], "--ps: a manifest says this itself"),
+    ],
+)
+def test_what_can_not_travel_is_refused(
+    tell: Tell, world: ServedWorld, work: Path, words: list[str], said: str
+) -> None:
+    told = tell("submit", *words)
+    assert told.code in (1, 2)
+    assert said in told.err
+    assert world.sdk.list_jobs() == []
