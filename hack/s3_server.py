@@ -37,11 +37,11 @@ def environment(endpoint: str) -> dict[str, str]:
 
 
 @contextmanager
-def s3_server() -> Iterator[dict[str, str]]:
-    """A server on loopback with one bucket; its variables."""
+def s3_server(host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
+    """A server on an address of this machine with one bucket; its variables."""
     [port] = free_ports(1)
-    endpoint = f"http://127.0.0.1:{port}"
-    command = [sys.executable, "-m", "hack.s3_server", "127.0.0.1", str(port)]
+    endpoint = f"http://{host}:{port}"
+    command = [sys.executable, "-m", "hack.s3_server", host, str(port)]
     with tempfile.TemporaryDirectory(prefix="s3-server-") as folder:
         log = Path(folder, "log")
         process = spawn(command, log, cwd=REPOSITORY, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
