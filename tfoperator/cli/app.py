@@ -139,8 +139,9 @@ def _about_arguments(error: Exception, arguments: Sequence[str]) -> Exception:
 def _explain(arguments: Sequence[str]) -> None:
     """Print a hint after a usage error that Typer has reported."""
     programs = [word for word in arguments if is_program(word)]
-    if "run" in arguments and programs and "--" not in arguments:
-        note(f"Options of {programs[0]} itself come after --: tfoperator run {programs[0]} --workers 2 -- --epochs 3")
+    command = "submit" if "submit" in arguments else "run"
+    if command in arguments and programs and "--" not in arguments:
+        note(f"Options of {programs[0]} itself come after --: tfoperator {command} {programs[0]} -- --epochs 3")
 
 
 def _version(wanted: bool) -> None:

@@ -97,9 +97,9 @@ class ProgramOptions(msgspec.Struct, frozen=True, kw_only=True):
     ] = None
     name: Annotated[str | None, _option("--name", "Name of the job; by default the file's.")] = None
     module: Annotated[bool, _option("--module/--no-module", "The program is a module: python -m FILE.")] = False
-    image: Annotated[str | None, _option("--image", "The image that holds the program, for Docker and clusters.")] = (
-        None
-    )
+    image: Annotated[
+        str | None, _option("--image", "The image for Docker and clusters; for `run` it holds the program, too.")
+    ] = None
     command: Annotated[
         str | None, _option("--command", "How the image starts the program; by default python FILE.", metavar="WORDS")
     ] = None

@@ -146,8 +146,8 @@ def _check(folder: Path, files: Mapping[str, _Entry], max_bytes: int) -> None:
         raise WorkdirError(f"{folder}: no file travels: there is none, or git or {IGNORE_FILE} ignores them all")
     top = os.path.realpath(folder)
     for name, entry in files.items():
-        outside = os.path.isabs(entry.link) or os.path.commonpath((top, os.path.realpath(folder / name))) != top
-        if entry.link and outside:
+        target = os.path.realpath(folder / name) if entry.link else top
+        if os.path.isabs(entry.link) or os.path.commonpath((top, target)) != top:
             raise WorkdirError(f"{name!r} is a link to {entry.link!r}, out of {folder}: name it in {IGNORE_FILE}")
         if not entry.link and not stat.S_ISREG(entry.mode):
             raise WorkdirError(f"{name!r} is no file, folder or link, and can't travel: name it in {IGNORE_FILE}")

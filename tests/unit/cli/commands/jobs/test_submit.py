@@ -197,3 +197,8 @@ def test_what_can_not_travel_is_refused(
     assert told.code in (1, 2)
     assert said in told.err
     assert world.sdk.list_jobs() == []
+
+
+def test_options_of_the_program_itself_have_their_place(run: Tell, work: Path) -> None:
+    said = run("submit", "src/train.py", "--epochs", "3", code=2)
+    assert "Options of src/train.py itself come after --: tfoperator submit src/train.py -- --epochs 3" in said.err
