@@ -128,7 +128,7 @@ class Folder:
         sweep(client, job.namespace, self._store)
         objects = _objects(client, job.namespace, self._store)
         # A sweep that has seen neither this job nor an earlier one, whose object it may remove, can't know a new key.
-        living = {one.uid for one in _jobs(client, job.namespace) if one.labels[LABEL_WORKDIR] == self.name} - {job.uid}
+        living = {one.uid for one in _jobs(client, job.namespace) if one.labels[LABEL_WORKDIR] == self.name}
         shared = living & {owner.uid for owner in secret.owner_references}
         key = secret.annotations[_KEY] if shared else f"{self.name}/{job.uid}.tar.gz"
         if objects.find(key) is None:

@@ -144,12 +144,16 @@ def link(world: ServedWorld, folder: Folder) -> str:
 
 
 def test_a_store_has_it_once_for_all_jobs_until_the_last_is_deleted(
-    world: ServedWorld, store: Objects, large: Path
+    world: ServedWorld, store: Objects, large: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Folder(large)
+    written: list[str] = []
+    put = Objects.put
+    monkeypatch.setattr(Objects, "put", lambda self, key, content: (written.append(key), put(self, key, content)))
     for name in ("a", "b", "c"):
         world.sdk.create_job(job(name), workdir=large)
     assert owners(world, SECRETS) == [["a", "b", "c"]]
+    assert len(written) == 1
     assert [one.size for one in store.all()] == [len(folder.package.content)]
     with urllib.request.urlopen(link(world, folder)) as answer:
         assert answer.read() == folder.package.content

@@ -173,7 +173,7 @@ def test_other_bytes_than_were_sent_start_nothing(replica: Replica, work: Path, 
     )  # fmt: skip
     outside = tarfile.TarInfo("../outside")
     outside.size = 1
-    code, _, err = replica.run(archive_of(outside), *ran)
+    code, _, err = replica.run(archive_of(tarfile.TarInfo("b.py"), outside), *ran)
     assert code == 1
     assert "touch can't be started in its folder" in err
     code, _, err = replica.run(content, "no-such-program")

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import socket
 import subprocess
+import tarfile
 from pathlib import Path
 from typing import Any
 
@@ -36,16 +38,19 @@ def git(folder: Path, *words: str) -> None:
 
 def test_the_bytes_are_those_of_names_contents_and_programs_alone(tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
-    fill(one, "b.py", "a/c.py", "a.py")
-    fill(other, "a.py", "a/c.py", "b.py")
+    fill(one, "b.py", "a/c.py", "a.py", *map(str, range(40)))
+    fill(other, *map(str, range(40)), "a.py", "a/c.py", "b.py")
     os.utime(other / "a.py", (1, 1))
     (other / "b.py").chmod(0o600)
     assert pack(one) == pack(other)
+    with tarfile.open(fileobj=io.BytesIO(pack(one).content)) as tar:
+        assert tar.getnames() == sorted(pack(one).names)
+    assert pack(one).content[4:8] == bytes(4)  # gzip's own time
     (other / "b.py").chmod(0o700)
     assert pack(one).digest != pack(other).digest
 
 
-def test_git_says_what_travels(folder: Path, tmp_path: Path) -> None:
+def test_git_says_what_travels(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fill(folder, "train.py", "removed.py", "sub/deep.py", "nested/own.py", "nested/left.o", "kept.csv", "large.csv")
     fill(folder, "data.tmp", "src/.tfoperator/run.log")
     (folder / ".gitignore").write_text("*.tmp\n")
@@ -60,6 +65,7 @@ def test_git_says_what_travels(folder: Path, tmp_path: Path) -> None:
     program.chmod(0o755)
     git(folder, "config", "core.fsmonitor", str(program))
     (tmp_path / "ran").unlink(missing_ok=True)
+    monkeypatch.setenv("GIT_DIR", str(tmp_path / "elsewhere"))  # as in a hook
     names = {"train.py", "sub/deep.py", "nested/own.py", "nested/.gitignore", ".gitignore", "large.csv"}
     assert pack(folder).names == {*names, packing.IGNORE_FILE}
     assert pack(folder / "sub").names == {"deep.py"}
@@ -122,25 +128,24 @@ def test_a_folder_that_is_too_large_is_refused_with_its_largest_files(folder: Pa
 
 
 class Meddling:
-    """Does something each time that a file is opened."""
+    """Does something at each second opening of a file, while it has not been done so often."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, act: Any, times: int) -> None:
-        self.left, self.open = times, packing.open_regular
-        self.act = act
+        self.opened, self.times, self.open, self.act = 0, times, packing.open_regular, act
         monkeypatch.setattr(packing, "open_regular", self)
 
     def __call__(self, path: Path) -> Any:
         stream = self.open(path)
-        if self.left:
-            self.left -= 1
+        self.opened += 1
+        if self.opened % 2 == 0 and self.opened // 2 <= self.times:
             self.act()
         return stream
 
 
 def rewrite_with_its_old_time(folder: Path) -> None:
-    before = os.stat(folder / "b.py")
-    (folder / "b.py").write_text("CONTENT of b.py")
-    os.utime(folder / "b.py", ns=(before.st_atime_ns, before.st_mtime_ns))
+    before = os.stat(folder / "a.py")
+    (folder / "a.py").write_text("CONTENT of a.py")
+    os.utime(folder / "a.py", ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
 @pytest.mark.parametrize(
