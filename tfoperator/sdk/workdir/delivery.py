@@ -115,9 +115,8 @@ class Folder:
             body["stringData"] = {"link": link}
         else:
             body.update(binaryData={"archive": b64encode(self.package.content).decode()}, immutable=True)
-        if (
-            there.uid
-        ):  # the other owners stay, as owners are merged; and what is immutable has the same data, or refuses
+        # The other owners stay, as owners are merged; and what is immutable has the same data, or refuses.
+        if there.uid:
             meta["resourceVersion"] = there.resource_version
             client.patch(resource, place, self.name, body, decode_metadata, patch_type=PatchType.STRATEGIC)
         else:
