@@ -149,7 +149,8 @@ def test_the_controller_is_the_owner_in_charge() -> None:
 def test_what_the_operator_reads_of_labels_and_annotations_is_what_caches_keep() -> None:
     values = {name: value for module in (names, queues) for name, value in vars(module).items()}
     labels = {value for name, value in values.items() if name.startswith("LABEL_") or name.endswith("_LABEL")}
-    elsewhere = {names.LABEL_PREFIX, queues.JOB_UID_LABEL, queues.POD_SET_LABEL}  # of Workloads and templates
+    # Of Workloads and templates, and of jobs that clients look for.
+    elsewhere = {names.LABEL_PREFIX, queues.JOB_UID_LABEL, queues.POD_SET_LABEL, names.LABEL_WORKDIR}
     assert labels - elsewhere <= KEPT_LABELS
     annotations = {value for name, value in values.items() if name.startswith("ANNOTATION_")}
     assert annotations - {names.ANNOTATION_PARAMETERS} <= KEPT_ANNOTATIONS  # it is of the records of runs

@@ -142,7 +142,8 @@ def test_the_program_is_the_process_in_its_folder(replica: Replica, work: Path) 
 def test_programs_get_the_signals_that_python_ignores(replica: Replica, work: Path) -> None:
     (work / "a").touch()
     code, out, _ = replica.run(pack(work).content, "grep", "SigIgn", "/proc/self/status")
-    assert (code, int(out.split()[1], 16)) == (0, 0)
+    ignored = int(out.split()[1], 16)  # a shell may have others ignored
+    assert (code, ignored & (1 << signal.SIGPIPE - 1 | 1 << signal.SIGXFSZ - 1)) == (0, 0)
 
 
 def test_each_start_has_the_same_bytes(replica: Replica, work: Path) -> None:
