@@ -6,13 +6,12 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
 
 from tests.support.in_cluster import ROOT, TRAINING_IMAGE, InCluster, packages_volume
-from tests.support.random_ends import EVERY, Training, random_ends, table
+from tests.support.random_ends import Training, check, random_ends
 
 ENDS = int(os.environ.get("TFOPERATOR_ENDS", "7"))
 ANNOUNCED = ("delete", "evict", "suspend", "scale", "drain")
@@ -40,7 +39,4 @@ def test_what_is_announced_costs_no_step_and_what_is_not_one_interval_at_most(
         return training
 
     costs = random_ends(begin, [*ANNOUNCED, "kill"], ENDS, seed=32)
-    print(table(costs), file=sys.stderr)
-    assert sum(map(len, costs.values())) == ENDS
-    assert {lost for kind in ANNOUNCED for lost in costs[kind]} <= {0}
-    assert max(costs["kill"], default=0) <= EVERY
+    check(costs, ENDS)

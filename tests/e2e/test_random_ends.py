@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from tests.support.jobs import write_kubeconfig
 from tests.support.kubectl import Kubectl
 from tests.support.local_cluster import cluster
-from tests.support.random_ends import EVERY, Training, random_ends, table
+from tests.support.random_ends import Training, check, random_ends
 from tfoperator.local.controlplane import ControlPlane
 
 __all__ = ["cluster"]
@@ -36,7 +35,4 @@ def test_what_is_announced_costs_no_step_and_what_is_not_one_interval_at_most(
         return training
 
     costs = random_ends(begin, [*ANNOUNCED, "kill"], ENDS, seed=32)
-    print(table(costs), file=sys.stderr)
-    assert sum(map(len, costs.values())) == ENDS
-    assert {lost for kind in ANNOUNCED for lost in costs[kind]} <= {0}
-    assert max(costs["kill"], default=0) <= EVERY
+    check(costs, ENDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -139,9 +140,11 @@ def random_ends(begin: Callable[[str], Training], kinds: Sequence[str], count: i
     return costs
 
 
-def table(costs: dict[str, list[int]]) -> str:
-    """A line for each kind."""
-    return "\n".join(
-        f"{kind}: {len(lost)} ends, {sum(map(bool, lost))} of them lost steps, {max(lost, default=0)} at most"
-        for kind, lost in costs.items()
-    )
+def check(costs: dict[str, list[int]], count: int) -> None:
+    """Print a line for each kind: what was announced costs no step, and a kill one interval at most."""
+    for kind, lost in costs.items():
+        text = f"{kind}: {len(lost)} ends, {sum(map(bool, lost))} of them lost steps, {max(lost, default=0)} at most"
+        print(text, file=sys.stderr)
+    assert sum(map(len, costs.values())) == count
+    assert {one for kind, lost in costs.items() if kind != "kill" for one in lost} <= {0}
+    assert max(costs["kill"], default=0) <= EVERY

@@ -52,12 +52,11 @@ class MlflowTracking:
         """Write a run of MLflow for each job. Raises TrackingError; what is written until then stays."""
         import mlflow
 
-        jobs = [obj for obj in records.objects if obj["kind"] == TFJOBS.kind]
-        known = {(job["metadata"]["namespace"], job["metadata"]["name"]): job for job in jobs}
+        jobs = [obj["metadata"] for obj in records.objects if obj["kind"] == TFJOBS.kind]
+        uids = {(job["namespace"], job["name"]): job["uid"] for job in jobs}
         try:
             for job in result.jobs:
-                metadata = known[job.namespace, job.name]["metadata"]
-                self._write_job(result, job, records.curves.get(metadata["uid"], {}))
+                self._write_job(result, job, records.curves.get(uids[job.namespace, job.name], {}))
         except (mlflow.MlflowException, OSError) as error:
             raise TrackingError(f"MLflow's {self.place}: {_first_line(error)}") from error
 
