@@ -62,7 +62,7 @@ class PlainView(View):
         for place, bar in self._bars.items():
             if now >= self._bar_due.setdefault(place, now + _BAR_EVERY):
                 self._bar_due[place] = now + _BAR_EVERY
-                self.say(self._names.get(place[:2], place[1]), bar)
+                self.say(self._names[place[:2]], bar)
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Write and flush: the output may be read live."""

@@ -49,6 +49,7 @@ class View(RunListener, ABC):
         self._bars: dict[tuple[str, str, str], str] = {}  # (namespace, pod, container): its progress bar
         self._places: dict[str, tuple[str, str]] = {}  # pod uid: (namespace, pod)
         self._killed_at: dict[str, datetime] = {}  # pod uid: the end of the grace period of one that stops
+        self._early: list[LogChunk] = []  # output of pods that are not known yet
 
     def job_changed(self, job: TFJob) -> None:
         """Show each condition that has become true since the last time."""
@@ -99,6 +100,7 @@ class View(RunListener, ABC):
         prefix = f"{job}/{name}" if job and len(self._jobs) > 1 else name
         place = (pod.metadata.namespace, pod.metadata.name)
         self._names[place] = prefix
+        self._show_early()
         self._places[pod.metadata.uid] = place
         row = replica_row(pod)
         self._rows[pod.metadata.uid] = (job, row)
@@ -132,9 +134,15 @@ class View(RunListener, ABC):
         self.say(prefix, f"{kind}: {event.reason}: {event.message}{times}")
 
     def logged(self, chunks: Sequence[LogChunk]) -> None:
-        """Show log lines under their replica's name, and the number of lines that are only in the file."""
+        """Show log lines under their replica's name, and the number of lines that are only in the file.
+
+        Output that comes before its pod waits for the pod, which has the name.
+        """
         lines: list[tuple[str, str]] = []
         for chunk in chunks:
+            if (chunk.namespace, chunk.pod) not in self._names:
+                self._early.append(chunk)
+                continue
             prefix = self._prefix(chunk)
             if chunk.skipped:
                 what = "line" if chunk.skipped == 1 else "lines"
@@ -163,6 +171,9 @@ class View(RunListener, ABC):
 
     def stopping(self, outcome: RunOutcome) -> None:
         """Report that the rest is being stopped, when that isn't obvious."""
+        for chunk in self._early:
+            self._names.setdefault((chunk.namespace, chunk.pod), chunk.pod)
+        self._show_early()
         self.unfold(all_of_them=True)
         if outcome is RunOutcome.INTERRUPTED:
             self.say("tfoperator", "stopping the job in order; once more to stop it at once")
@@ -188,16 +199,13 @@ class View(RunListener, ABC):
     def close(self) -> None:
         """Release the terminal; most views have taken nothing."""
 
-    def _prefix(self, line: LogChunk) -> str:
-        known = self._names.get((line.namespace, line.pod)) or self._guessed(line.pod)
-        return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
+    def _show_early(self) -> None:
+        early, self._early = self._early, []
+        self.logged(early)
 
-    def _guessed(self, pod: str) -> str:
-        """Return the prefix of a pod whose lines come before the pod itself: its name begins with its job's."""
-        jobs = [job for job in self._jobs.values() if pod.startswith(f"{job}-")]
-        job = max(jobs, key=len, default="")
-        name = pod.removeprefix(f"{job}-") if job else pod
-        return f"{job}/{name}" if job and len(self._jobs) > 1 else name
+    def _prefix(self, line: LogChunk) -> str:
+        known = self._names[line.namespace, line.pod]
+        return known if line.container in ("tensorflow", known.rpartition("/")[2]) else f"{known}/{line.container}"
 
 
 class KnownRestarts(msgspec.Struct, frozen=True):

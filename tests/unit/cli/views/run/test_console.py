@@ -135,7 +135,7 @@ def test_plain_lines_say_who_and_what() -> None:
     view, stream = plain(verbose=True)
     view.job_changed(job(("Created", "made")))
     view.pod_changed(pod())
-    view.logged([line("step 1"), line("[red]not markup[/red]"), line("hm", container="sidecar"), line("?", "ps-9")])
+    view.logged([line("step 1"), line("[red]not markup[/red]"), line("hm", container="sidecar")])
     view.event(event("trouble", kind="Warning", count=3))
     view.event(event("fine", about="digits-unknown"))
     view.stopping(RunOutcome.INTERRUPTED)
@@ -144,7 +144,6 @@ def test_plain_lines_say_who_and_what() -> None:
         "[worker-0] step 1",
         "[worker-0] [red]not markup[/red]",
         "[worker-0/sidecar] hm",
-        "[ps-9] ?",
         "[worker-0] warning: Why: trouble (x3)",
         "[digits-unknown] event: Why: fine",
         "[tfoperator] stopping the job in order; once more to stop it at once",
@@ -202,9 +201,20 @@ def test_with_several_jobs_a_prefix_names_the_job() -> None:
     view.job_changed(job(("Created", "made")))
     view.job_changed(msgspec.structs.replace(job(), metadata=ObjectMeta(name="other", uid="o")))
     view.pod_changed(pod())
-    view.logged([line("x"), line("before the news of its pod", "ps-9")])
-    said = stream.getvalue().splitlines()
-    assert said[-2:] == ["[digits/worker-0] x", "[digits/ps-9] before the news of its pod"]
+    view.logged([line("x")])
+    assert stream.getvalue().splitlines()[-1] == "[digits/worker-0] x"
+
+
+def test_output_that_comes_before_its_pod_waits_for_the_pods_name() -> None:
+    view, stream = plain()
+    view.logged([line("early"), line("of no pod that was seen", "ps-9")])
+    assert stream.getvalue() == ""
+    view.job_changed(job())
+    view.pod_changed(pod())
+    view.logged([line("later")])
+    view.stopping(RunOutcome.SUCCEEDED)
+    said = ["[worker-0] early", "[worker-0] later", "[digits-ps-9] of no pod that was seen"]
+    assert stream.getvalue().splitlines() == said
 
 
 def live(width: int = 80, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:
@@ -308,19 +318,21 @@ def test_container_output_can_not_garble_the_terminal(printed: str, text: str) -
 
 
 def test_nor_can_it_behind_a_pipe() -> None:
-    plain = io.StringIO()
-    PlainView(plain).logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
-    assert plain.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
+    view, stream = plain()
+    view.pod_changed(pod())
+    view.logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
+    assert stream.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
 
 
 def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
-    view, stream = live(color_system=None)
-    view.logged([line("x" * 100_000)])
-    view.close()
-    assert "(98000 more characters in the log)" in stream.getvalue()
-    plain = io.StringIO()
-    PlainView(plain).logged([line("x" * 100_000)])
-    assert plain.getvalue().count("x") == 100_000
+    on_terminal, terminal = live(color_system=None)
+    in_file, file = plain()
+    for view in (on_terminal, in_file):
+        view.pod_changed(pod())
+        view.logged([line("x" * 100_000)])
+        view.close()
+    assert "(98000 more characters in the log)" in terminal.getvalue()
+    assert file.getvalue().count("x") == 100_000
 
 
 def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
@@ -450,7 +462,8 @@ def test_a_progress_bar_controls_nothing() -> None:
     assert "step 1\ufffd2J" in table_text(view)
     view.close()
     piped, stream = plain()
+    piped.pod_changed(pod(phase="Running"))
     piped.logged([bar(hostile)])
     for second in (0.0, 31.0):
         piped.show_bars(second)
-    assert stream.getvalue() == "[digits-worker-0] \x1b[31mstep 1\ufffd2J\n"
+    assert stream.getvalue() == "[worker-0] \x1b[31mstep 1\ufffd2J\n"
