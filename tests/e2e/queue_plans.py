@@ -52,6 +52,7 @@ class Judge:
         self._lock = threading.Lock()
         self.broken: list[str] = []
         self.seen = Counter[str]()
+        self.trace: list[str] = []  # every version, in words
         self.most = 0
         self._pods: dict[str, str] = {}
         self._workloads: dict[str, str] = {}
@@ -82,10 +83,16 @@ class Judge:
             with self._lock:
                 self.broken.append(f"the watch ended: {error}")
 
+    def _note(self, obj: Json, what: str) -> None:
+        meta = obj["metadata"]
+        self.trace.append(f"{time.strftime('%X')} {meta['resourceVersion']} {meta['name']} {what}")
+
     def _pod(self, uid: str, pod: Json, deleted: bool) -> None:
         self.seen["pods"] += uid not in self._pods and not deleted
         phase = pod["status"].get("phase", "Pending")
         self._pods[uid] = "gone" if deleted or phase in _ENDED else pod["metadata"]["name"]
+        stops = " stops" if pod["metadata"].get("deletionTimestamp") else ""
+        self._note(pod, f"pod is {'deleted' if deleted else phase + stops}")
         alive = sorted(name for name in self._pods.values() if name != "gone")
         self.most = max(self.most, len(alive))
         if len(alive) > CPUS:
@@ -96,9 +103,18 @@ class Judge:
         self.seen["workloads"] += uid not in self._workloads and not deleted
         conditions = {one["type"]: one["status"] for one in workload.get("status", {}).get("conditions", ())}
         self.seen["evictions"] += conditions.get("Evicted") == "True" and "evicted" not in self._workloads.get(uid, "")
+        self._note(workload, "workload is deleted" if deleted else f"workload: {_in_words(workload)}")
         self._workloads[uid] = "" if deleted else f"{job} {'evicted' if conditions.get('Evicted') == 'True' else ''}"
         owners = Counter(one.split()[0] for one in self._workloads.values() if one)
         self.broken += [f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1]
+
+
+def _in_words(workload: Json) -> str:
+    status, spec = workload.get("status", {}), workload["spec"]
+    counts = {one["name"]: one["count"] for one in spec["podSets"]}
+    admitted = [(one["name"], one.get("count")) for one in status.get("admission", {}).get("podSetAssignments", ())]
+    true = [one["type"] for one in status.get("conditions", ()) if one["status"] == "True"]
+    return f"{counts} admission {admitted} reclaimable {status.get('reclaimablePods')} {true} active {spec.get('active')}"
 
 
 class Plan:
@@ -306,6 +322,8 @@ def main() -> int:
             total.update(plan.judge.seen + plan.kills)
             total["jobs"] += plan.jobs
             most, broken = max(most, plan.judge.most), broken + bool(plan.judge.broken)
+            if plan.judge.broken:
+                print(*plan.judge.trace, sep="\n")
             told = "; ".join(plan.judge.broken[:3]) or "ok"
             print(
                 f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {told}", flush=True

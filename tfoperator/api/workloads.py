@@ -23,11 +23,12 @@ class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
     observed_generation: int = 0
 
 
-class PodSet(msgspec.Struct, frozen=True, gc=False):
-    """What quota was asked for: pods of one replica type, without their template."""
+class PodSet(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    """What quota was asked for: pods of one replica type, without their template. Fewer may do: then `min_count`."""
 
     name: str = ""
     count: int = 1
+    min_count: int | None = None
 
 
 class PriorityClassRef(msgspec.Struct, frozen=True, gc=False):

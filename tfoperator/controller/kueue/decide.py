@@ -29,6 +29,7 @@ from tfoperator.api.workloads import Workload
 from tfoperator.controller.kueue.objects import Flavor
 from tfoperator.controller.kueue.pod_sets import (
     PlacementError,
+    admitted_count,
     admitted_job,
     mark_of,
     max_execution_seconds,
@@ -107,7 +108,7 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
         return Decision(writes=gone)
     evicted = workload.condition("Evicted")
     if evicted.status == "True" and workload.is_true("QuotaReserved"):
-        status = _reported(facts, workload, now, admitted=False)
+        status = _reported(facts, workload, now, admitted=False, reserved=occupied)
         if not occupied:
             status.give_back(evicted)
         return Decision(_closed(evicted.reason, evicted.message), status.writes())
@@ -120,7 +121,11 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     if not _asks_for(workload, job, sets):
         if workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return Decision(_closed("JobChanged", "the job was changed; it is queued anew without its pods"), gone)
-        return Decision(_closed("JobChanged", "the job was changed"), (_renewed(workload, job, sets),))
+        # What has ended of the old sets is no part of the new ones: first that is taken back.
+        status = NextStatus(workload, now)
+        status.reclaim({}, reserved=False)
+        writes = status.writes() or (_renewed(workload, job, sets),)
+        return Decision(_closed("JobChanged", "the job was changed"), writes)
     if workload.is_true("Finished"):
         writes = () if occupied else unfinalized(workload)
         return Decision(_closed("WorkloadFinished", workload.condition("Finished").message), writes)
@@ -177,8 +182,10 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
     if workload.is_true("Finished"):
         return unfinalized(workload)
     status = NextStatus(workload, now)
+    if facts.awaits_pods:
+        return ()
     if occupied:
-        status.reclaim(_without_pods(workload, facts.pods))
+        status.reclaim(_without_pods(workload, facts.pods), reserved=workload.is_true("QuotaReserved"))
     else:
         final = final_condition(facts.job)
         if final is not None:
@@ -187,18 +194,23 @@ def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> t
     return status.writes()
 
 
-def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool) -> NextStatus:
-    """Return the next status of a Workload, with what it says of pods that are ready and of those that have ended."""
+def _reported(facts: Facts, workload: Workload, now: datetime, *, admitted: bool, reserved: bool) -> NextStatus:
+    """Return the next status of a Workload, with what it says of pods that are ready and of those that have ended.
+
+    `reserved`: it will have quota.
+    """
     job, status = facts.job, NextStatus(workload, now)
     status.report_readiness(admitted=admitted, ready=has_condition(job, ConditionType.READY))
-    status.reclaim({} if restarts_together(job) else _done(job, workload, facts.pods))
+    done = {} if restarts_together(job) else _done(job, workload, facts.pods, reserved=reserved)
+    status.reclaim(done, reserved=reserved)
     return status
 
 
 def _driven(facts: Facts, workload: Workload, *, occupied: bool, now: datetime) -> Decision:
     """Return what to do with a Workload that asks for what the job needs, and isn't being evicted."""
-    job, admitted = facts.job, workload.is_true("Admitted") and workload.is_true("QuotaReserved")
-    status = _reported(facts, workload, now, admitted=admitted)
+    job, reserved = facts.job, workload.is_true("QuotaReserved")
+    admitted = reserved and workload.is_true("Admitted")
+    status = _reported(facts, workload, now, admitted=admitted, reserved=reserved)
     reprice = _reprice(job, workload)
     if not admitted:
         return Decision(_why_closed(workload), (*status.writes(), *reprice))
@@ -238,10 +250,11 @@ def _reprice(job: TFJob, workload: Workload) -> tuple[Write, ...]:
     return (patch_of(workload, {"spec": {}}, prices=True),)
 
 
-def _done(job: TFJob, workload: Workload, pods: Sequence[Pod]) -> dict[str, int]:
+def _done(job: TFJob, workload: Workload, pods: Sequence[Pod], *, reserved: bool) -> dict[str, int]:
     """Return by pod set how many replicas have ended for good and have no pod that runs.
 
-    Kueue counts from what was asked for, also where less was admitted.
+    Kueue counts from what was asked for, also where less was admitted. Before it is known how much less, nothing of
+    such a set counts as ended: what is admitted then couldn't be told from what has ended.
     """
     busy = {replica_of(pod.metadata.labels) for pod in pods if occupies(pod)}
     admission = workload.status.admission
@@ -249,11 +262,10 @@ def _done(job: TFJob, workload: Workload, pods: Sequence[Pod]) -> dict[str, int]
     statuses = {kind.lower(): (kind, status) for kind, status in job.status.replica_statuses.items()}
     done = {}
     for one in workload.spec.pod_sets:
-        if one.name not in statuses:
+        if one.name not in statuses or (one.min_count is not None and not reserved):
             continue
         kind, status = statuses[one.name]
-        admitted = given.get(one.name)
-        size = one.count if admitted is None else admitted
+        size = admitted_count(one, given.get(one.name))
         ended = parse_indexes(status.completed_indexes) | parse_indexes(status.failed_indexes)
         count = sum(index < size and (kind, index) not in busy for index in ended)
         done[one.name] = count + one.count - size if count else 0

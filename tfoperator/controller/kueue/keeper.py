@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.names import job_selector
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
@@ -23,7 +24,8 @@ from tfoperator.controller.kueue.objects import (
     decode_flavor,
     decode_priority,
 )
-from tfoperator.controller.kueue.writes import Verb, Write, let_go
+from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, let_go
+from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
@@ -35,8 +37,9 @@ from tfoperator.informers import (
 )
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
-from tfoperator.kube.objects import Pod, decode_partial, object_key
-from tfoperator.kube.resources import PRIORITY_CLASSES
+from tfoperator.kube.objects import Pod, decode_partial, decode_pod, object_key
+from tfoperator.kube.options import Selection
+from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 from tfoperator.kube.verbs import ApiClient
 
 logger = logging.getLogger(__name__)
@@ -118,7 +121,8 @@ class QueueKeeper:
     def look(self, observed: Observed, default_ps_image: str) -> Observed:
         """Bring the job's Workload to what the job owes Kueue, and return what the plan is made from.
 
-        Costs no request while nothing is owed. Raises KubeError if a write fails; the job is to be synced again then.
+        Costs no request while nothing is owed. Raises KubeError if a write fails or would free quota that a pod uses;
+        the job is to be synced again then.
         """
         job = observed.job
         found = self._workloads.by_index(CONTROLLER_UID_INDEX, job.metadata.uid)
@@ -138,6 +142,8 @@ class QueueKeeper:
         decision = decide(facts, self._clock.now())
         gate = decision.gate
         try:
+            if found and any(map(frees_quota, decision.writes)):
+                self._refuse_unseen_pods(job.metadata.namespace, job.metadata.name, job.metadata.uid)
             for write in decision.writes:
                 self._write(job, write)
         except _NoSuchClass as error:
@@ -154,8 +160,20 @@ class QueueKeeper:
             if any(map(occupies, self._pods.by_index(CONTROLLER_UID_INDEX, owner.uid))):
                 self._enqueue_after(key, _LOOK_AGAIN)
                 continue
-            for write in let_go(workload):
+            if writes := let_go(workload):
+                self._refuse_unseen_pods(meta.namespace, owner.name, owner.uid)
+            for write in writes:
                 self._send(meta.namespace, write)
+
+    def _refuse_unseen_pods(self, namespace: str, job: str, uid: str) -> None:
+        """Raise StaleCache if a pod of the job runs, or another KubeError: the first list may be older than the pods.
+
+        Those of the leader before this one may be missing in it. Costs a LIST for each time that a job had quota.
+        """
+        selected = ListWatch(self._client, PODS, namespace, decode_pod, Selection(label_selector=job_selector(job)))
+        for pod in list_all(selected).items:
+            if occupies(pod) and pod.metadata.is_controlled_by(uid):
+                raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
 
     def _write(self, job: TFJob, write: Write) -> None:
         if write.prices:

@@ -17,7 +17,7 @@ from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LABEL, POD_SETS_ANNOTATION, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
-from tfoperator.api.workloads import Workload
+from tfoperator.api.workloads import PodSet, Workload
 from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
 
@@ -28,6 +28,7 @@ _TOPOLOGY = "kueue.x-k8s.io/podset-"
 _TOPOLOGY_GATE = "kueue.x-k8s.io/topology"
 _PROVISIONING_PREFIX = "provreq.kueue.x-k8s.io/"
 _MAX_SECONDS = (1 << 31) - 1
+_NO_PODS = PodSet(count=0)
 
 _encode = msgspec.json.Encoder(order="sorted").encode
 
@@ -161,12 +162,20 @@ class Placement(msgspec.Struct):
                 raise PlacementError(f"{what} {key} would be both {has[key]} and {value}")
 
 
+def admitted_count(asked: PodSet, given: int | None) -> int:
+    """Return how many replicas there may be: fewer than were asked for only where fewer do.
+
+    Kueue admits what was asked for without the replicas that had ended before: those stay part of the job.
+    """
+    return asked.count if given is None or asked.min_count is None else given
+
+
 def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, Placement] | str:
     """Return what each pod set was admitted with, or the name of a flavor that isn't known. Raises PlacementError."""
     admission = workload.status.admission
     if admission is None:
         return {}
-    sizes = {one.name: one.count for one in workload.spec.pod_sets}
+    asked = {one.name: one for one in workload.spec.pod_sets}
     found: dict[str, Placement] = {}
     for one in admission.pod_set_assignments:
         labels = {
@@ -176,7 +185,7 @@ def placements(workload: Workload, flavors: Mapping[str, Flavor]) -> dict[str, P
         }
         # A queue's name may be longer than a label's value.
         labels = {key: value for key, value in labels.items() if len(value) <= 63}
-        count = sizes.get(one.name, 0) if one.count is None else one.count
+        count = admitted_count(asked.get(one.name, _NO_PODS), one.count)
         place = Placement(count, labels, {"kueue.x-k8s.io/workload": workload.metadata.name}, {}, [])
         place.gated = one.topology_assignment is not None
         for name in dict.fromkeys(one.flavors.values()):

@@ -56,6 +56,13 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
     return (patch_of(workload, {"metadata": {"finalizers": finalizers}}),)
 
 
+def frees_quota(write: Write) -> bool:
+    """Return whether Kueue may give the quota to others after this write: the Workload goes, ends, or gives it back."""
+    metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
+    ends = any(one.type == "Finished" for one in status.get("conditions", ()))
+    return write.verb is Verb.DELETE or "finalizers" in metadata or "admission" in status or ends
+
+
 def patch_of(workload: Workload, body: dict[str, Any], verb: Verb = Verb.PATCH, *, prices: bool = False) -> Write:
     """Return a merge patch of the Workload as it was seen."""
     meta = workload.metadata
@@ -93,13 +100,12 @@ class NextStatus:
         else:
             self.set("PodsReady", "False", "WaitForStart", "Not all replicas are ready.")
 
-    def reclaim(self, done: Mapping[str, int]) -> None:
-        """Say how many pods of each set need no quota any more. While there is quota that never falls: Kueue's rule."""
-        keep = self._workload.is_true("QuotaReserved")
+    def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
+        """Say how many pods of each set need no quota any more. While it is reserved that never falls: Kueue's rule."""
         before = {one.name: one.count for one in self._workload.status.reclaimable_pods}
         now = []
         for one in self._workload.spec.pod_sets:
-            count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if keep else 0)
+            count = max(min(done.get(one.name, 0), one.count), before.get(one.name, 0) if reserved else 0)
             if count > 0:
                 now.append(ReclaimablePod(one.name, count))
         if {one.name: one.count for one in now} != before:

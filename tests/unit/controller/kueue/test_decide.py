@@ -9,12 +9,13 @@ import msgspec
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from tests.unit.controller.builders import NOW, TEMPLATE, make_job, make_pod, plan_for, services_of
 from tfoperator.api.names import replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.status import TFJobStatus
+from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.controller.kueue.decide import Decision, Facts, decide, occupies
 from tfoperator.controller.kueue.objects import Flavor
@@ -30,6 +31,9 @@ FLAVORS = {
 }
 
 
+SUCCEEDED = {"type": "Succeeded", "status": "True"}
+
+
 def queued(
     replicas: dict[str, Any] | None = None, *, queue: str = "research", suspend: bool = False, **spec: Any
 ) -> TFJob:
@@ -37,6 +41,11 @@ def queued(
     job = make_job(replicas or {"PS": 1, "Worker": 2}, runPolicy=policy, **spec)
     labels = {QUEUE_LABEL: queue} if queue else {}
     return msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, labels=labels))
+
+
+def elastic(least: int) -> dict[str, Any]:
+    """What makes a job with one parameter server content with so few workers."""
+    return {"enableDynamicWorker": True, "runPolicy": {"schedulingPolicy": {"minAvailable": 1 + least}}}
 
 
 class Api:
@@ -168,7 +177,7 @@ def test_who_asks_for_quota(job: TFJob, pods: str, asks: bool, reason: str | Non
 def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
     near = TEMPLATE | {"metadata": {"annotations": {"kueue.x-k8s.io/podset-preferred-topology": "rack"}}}
     replicas = {"PS": 1, "Worker": {"replicas": 2, "template": near}}
-    job = queued(replicas)
+    job = queued(replicas, **elastic(least=1))
     api = asked(job)
     api.admit({"worker": 1})
     check = {"name": "c", "state": "Ready", "podSetUpdates": [{"name": "worker", "labels": {"slot": "7"}}]}
@@ -186,7 +195,52 @@ def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
         "worker",
     )
     assert "slot" not in server["metadata"]["labels"]
-    assert job == queued(replicas)
+    assert job == queued(replicas, **elastic(least=1))
+
+
+@pytest.mark.parametrize(
+    ("spec", "given", "reclaimed", "asked_again"),
+    [({}, 3, 1, 2), (elastic(least=1), 2, 2, 3)],
+    ids=["fixed", "elastic"],
+)
+def test_what_had_ended_stays_part_of_a_job_that_is_admitted_again(
+    spec: dict[str, Any], given: int, reclaimed: int, asked_again: int
+) -> None:
+    job = queued({"PS": 1, "Worker": 3}, **spec)
+    api = asked(job)
+    api.admit({"worker": given})
+    status = {"replicaStatuses": {"Worker": {"completedIndexes": "1"}}}
+    job = msgspec.structs.replace(job, status=msgspec.convert(status, TFJobStatus))
+    api.carry_out(look(job, api, make_pod("Worker-0", "Running")))
+    assert api.needed()["worker"] == 3 - reclaimed
+    api.set(Evicted=True)
+    api.carry_out(look(job, api))
+    assert api.needed()["worker"] == asked_again
+    api.admit(api.needed())
+    admitted = look(job, api).admitted
+    assert admitted is not None
+    worker = admitted.spec.tf_replica_specs[ReplicaType.WORKER]
+    assert worker is not None
+    assert worker.desired == 3
+
+
+def test_of_a_job_that_was_changed_while_it_waits_nothing_counts_as_ended() -> None:
+    job = queued({"PS": 1, "Worker": 3})
+    api = asked(job)
+    api.change({"status": {"reclaimablePods": [{"name": "worker", "count": 1}]}})
+    smaller = queued({"PS": 1, "Worker": 2})
+    for _ in range(2):
+        api.carry_out(look(smaller, api))
+        assert api.needed()["worker"] >= 2
+    assert api.needed()["worker"] == 2
+
+
+def test_an_ended_job_gives_nothing_back_while_pods_may_be_there_that_the_cache_lacks() -> None:
+    api = asked(queued())
+    api.admit()
+    ended = msgspec.structs.replace(queued(), status=msgspec.convert({"conditions": [SUCCEEDED]}, TFJobStatus))
+    assert not look(ended, api, make_pod("Worker-0", "Succeeded"), awaits_pods=True).writes
+    assert look(ended, api, make_pod("Worker-0", "Succeeded")).writes
 
 
 def test_what_contradicts_a_template_ends_the_workload() -> None:
@@ -222,6 +276,17 @@ class World(RuleBasedStateMachine):
         self.api = Api()
         self.pods: dict[str, Pod] = {}
         self.suspend, self.workers, self.queue, self.made = False, 2, "research", 0
+        self.elastic: dict[str, Any] = {}
+
+    @initialize(fewer=st.booleans())
+    def the_job_is_submitted(self, fewer: bool) -> None:
+        if fewer:
+            self.elastic = elastic(least=1)
+        self.job = self.wanted()
+
+    def wanted(self) -> TFJob:
+        replicas = {"PS": 1, "Worker": self.workers}
+        return queued(replicas, queue=self.queue, suspend=self.suspend, **self.elastic)
 
     @rule(times=st.integers(1, 3))
     def operator_looks(self, times: int) -> None:
@@ -229,6 +294,11 @@ class World(RuleBasedStateMachine):
             facts = Facts(self.job, self.api.workload, tuple(self.pods.values()), FLAVORS)
             decision = decide(facts, NOW)
             self.api.carry_out(decision)
+            if decision.admitted is not None and not self.elastic:
+                specs, given = self.job.spec.tf_replica_specs, decision.admitted.spec.tf_replica_specs
+                assert {kind: one and one.desired for kind, one in given.items()} == {
+                    kind: one and one.desired for kind, one in specs.items()
+                }
             seen = Observed(
                 decision.admitted or self.job, tuple(self.pods.values()), services_of(self.job), gate=decision.gate
             )
@@ -272,10 +342,10 @@ class World(RuleBasedStateMachine):
             not (workload.is_true("QuotaReserved") or workload.is_true("Finished"))
             and workload.spec.active is not False
         ):
-            needed = self.api.needed()
-            self.api.admit(
-                {name: max(count - less, 0) if name == "worker" else count for name, count in needed.items()}
-            )
+            least = {one.name: one.min_count for one in workload.spec.pod_sets if one.min_count is not None}
+            counts = self.api.needed()
+            # Fewer only where that was asked for, and never more than are still to run.
+            self.api.admit(counts | {name: min(counts[name], one) for name, one in least.items() if less})
 
     @precondition(lambda self: self.api.workload is not None and self.api.workload.is_true("QuotaReserved"))
     @rule()
@@ -292,8 +362,7 @@ class World(RuleBasedStateMachine):
         self.suspend ^= what == "suspend"
         self.workers = 5 - self.workers if what == "workers" else self.workers
         self.queue = "other" if what == "queue" else self.queue
-        changed = queued({"PS": 1, "Worker": self.workers}, queue=self.queue, suspend=self.suspend)
-        self.job = msgspec.structs.replace(changed, status=self.job.status)
+        self.job = msgspec.structs.replace(self.wanted(), status=self.job.status)
 
     @invariant()
     def quota_is_never_overdrawn(self) -> None:

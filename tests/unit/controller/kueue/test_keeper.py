@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
-from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
+from tfoperator.api.names import job_labels
 from tfoperator.api.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
 from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS
+from tfoperator.controller.ledger import StaleCache
 from tfoperator.kube.resources import PODS
 
 
@@ -18,13 +21,21 @@ def test_the_quota_of_a_job_that_is_gone_is_given_back_after_its_pods_and_asked_
     with Harness(kueue=True) as harness:
         assert harness.informers.kueue is not None
         workloads, pods = harness.informers.kueue.workloads.lister, harness.informers.pods.lister
-        pod = {"name": "job-worker-0", "labels": {LABEL_OPERATOR_NAME: OPERATOR_NAME}, **meta}
+        pod = {"name": "job-worker-0", "labels": job_labels("job"), **meta}
         harness.api.put(PODS, {"metadata": pod, "status": {"phase": "Running"}})
         going["deletionTimestamp"] = "2026-01-01T00:00:00Z"
         harness.api.put(WORKLOADS, {"metadata": {"name": "w", **going, **meta}})
         eventually(lambda: workloads.find("ns/w") and pods.find("ns/job-worker-0"), within=10)
         harness.controller.sync_tfjob("ns/job")
         assert harness.api.count("patch", "workloads") == 0, "its pod runs"
+        # What a new leader sees whose first list of pods is older than the pods.
+        indexer, known = harness.informers.pods.informers[0].indexer, pods.find("ns/job-worker-0")
+        assert known is not None
+        indexer.delete("ns/job-worker-0")
+        with pytest.raises(StaleCache, match="job-worker-0 runs"):
+            harness.controller.sync_tfjob("ns/job")
+        assert harness.api.count("patch", "workloads") == 0
+        indexer.add(known)
         harness.api.remove(PODS, "ns", "job-worker-0")
         eventually(lambda: pods.find("ns/job-worker-0") is None, within=10)
         harness.api.fail("patch", "workloads", api_error(500), times=3)
