@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tests.e2e.queues import Queues, queues_of, with_template
 from tests.support.cluster import Cluster, Json, decode
@@ -45,76 +45,114 @@ _ENDED = ("Succeeded", "Failed")
 _LINGERS = {"spec": {"terminationGracePeriodSeconds": 600}}
 
 
+class Version(NamedTuple):
+    """One version of a pod or a Workload, as a watch told it."""
+
+    number: int
+    obj: Json
+    deleted: bool
+
+    @property
+    def in_words(self) -> str:
+        meta = self.obj["metadata"]
+        stops = " stops" if meta.get("deletionTimestamp") else ""
+        what = "deleted" if self.deleted else _in_words(self.obj) + stops
+        return f"{self.number} {meta['name']}: {what}"
+
+
 class Judge:
-    """Sees each version of pods and Workloads, in order. Its lock guards what it has found."""
+    """Sees each version of pods and Workloads, and judges them in their order. Its lock guards what it has seen."""
 
     def __init__(self, queues: Queues) -> None:
         self._lock = threading.Lock()
         self.broken: list[str] = []
         self.seen = Counter[str]()
-        self.trace: list[str] = []  # every version, in words
+        self.versions: list[Version] = []
         self.most = 0
-        self._pods: dict[str, str] = {}
-        self._workloads: dict[str, str] = {}
         self._streams = [
             queues.client.watch(resource, queues.namespace, decode, WatchOptions(timeout_seconds=900))
             for resource in (PODS, WORKLOADS[0])
         ]
-        self._threads = [
-            threading.Thread(target=self._read, args=(stream, see), daemon=True)
-            for stream, see in zip(self._streams, (self._pod, self._workload), strict=True)
-        ]
+        self._threads = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in self._streams]
         for thread in self._threads:
             thread.start()
 
     def end(self) -> None:
+        """See no more, and judge."""
         for stream in self._streams:
             stream.close()
         for thread in self._threads:
             thread.join(10)
+        self.versions.sort(key=lambda version: version.number)
+        self._judge_pods()
+        self._judge_workloads()
 
-    def _read(self, stream: Any, see: Callable[[str, Json, bool], None]) -> None:
+    def _read(self, stream: Any) -> None:
         try:
             for event in stream:
                 if event.object is not None:
+                    number, deleted = (
+                        int(event.object["metadata"]["resourceVersion"]),
+                        event.type is WatchEventType.DELETED,
+                    )
                     with self._lock:
-                        see(event.object["metadata"]["uid"], event.object, event.type is WatchEventType.DELETED)
+                        self.versions.append(Version(number, event.object, deleted))
         except KubeError as error:
             with self._lock:
                 self.broken.append(f"the watch ended: {error}")
 
-    def _note(self, obj: Json, what: str) -> None:
-        meta = obj["metadata"]
-        self.trace.append(f"{time.strftime('%X')} {meta['resourceVersion']} {meta['name']} {what}")
+    def _judge_pods(self) -> None:
+        """No quota is overdrawn.
 
-    def _pod(self, uid: str, pod: Json, deleted: bool) -> None:
-        self.seen["pods"] += uid not in self._pods and not deleted
-        phase = pod["status"].get("phase", "Pending")
-        self._pods[uid] = "gone" if deleted or phase in _ENDED else pod["metadata"]["name"]
-        stops = " stops" if pod["metadata"].get("deletionTimestamp") else ""
-        self._note(pod, f"pod is {'deleted' if deleted else phase + stops}")
-        alive = sorted(name for name in self._pods.values() if name != "gone")
-        self.most = max(self.most, len(alive))
-        if len(alive) > CPUS:
-            self.broken.append(f"{len(alive)} CPUs of {CPUS} are taken: {alive}")
+        What a Workload had that somebody deactivates Kueue gives to others at once, before it is given back, while the
+        pods still end: until they have, they count for nothing.
+        """
+        alive: dict[str, tuple[str, str]] = {}  # uid: its job's UID, name
+        deactivated = set[str]()
+        for _, obj, deleted in self.versions:
+            uid, job = obj["metadata"]["uid"], obj["metadata"]["ownerReferences"][0]["uid"]
+            if "podSets" in obj["spec"]:
+                if obj["spec"].get("active") is False:
+                    deactivated.add(job)
+                continue
+            self.seen["pods"] += uid not in alive and not deleted
+            alive[uid] = (job, "" if deleted or obj["status"].get("phase") in _ENDED else obj["metadata"]["name"])
+            deactivated &= {one for one, name in alive.values() if name}
+            counted = sorted(name for one, name in alive.values() if name and one not in deactivated)
+            self.most = max(self.most, len(counted))
+            if len(counted) > CPUS:
+                self.broken.append(f"{len(counted)} CPUs of {CPUS} are taken: {counted}")
 
-    def _workload(self, uid: str, workload: Json, deleted: bool) -> None:
-        job = workload["metadata"].get("labels", {}).get(JOB_UID_LABEL, "")
-        self.seen["workloads"] += uid not in self._workloads and not deleted
-        conditions = {one["type"]: one["status"] for one in workload.get("status", {}).get("conditions", ())}
-        self.seen["evictions"] += conditions.get("Evicted") == "True" and "evicted" not in self._workloads.get(uid, "")
-        self._note(workload, "workload is deleted" if deleted else f"workload: {_in_words(workload)}")
-        self._workloads[uid] = "" if deleted else f"{job} {'evicted' if conditions.get('Evicted') == 'True' else ''}"
-        owners = Counter(one.split()[0] for one in self._workloads.values() if one)
-        self.broken += [f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1]
+    def _judge_workloads(self) -> None:
+        """No job has two Workloads."""
+        known: dict[str, Json] = {}
+        for _, obj, deleted in self.versions:
+            if "podSets" not in obj["spec"]:
+                continue
+            uid, before = obj["metadata"]["uid"], known.get(obj["metadata"]["uid"], {})
+            self.seen["workloads"] += not before
+            self.seen["evictions"] += "Evicted" in _true(obj) and "Evicted" not in _true(before)
+            known[uid] = {"gone": True} if deleted else obj
+            owners = Counter(one["metadata"]["labels"][JOB_UID_LABEL] for one in known.values() if "gone" not in one)
+            self.broken += [f"job {owner} has {count} Workloads" for owner, count in owners.items() if count > 1]
 
 
-def _in_words(workload: Json) -> str:
-    status, spec = workload.get("status", {}), workload["spec"]
+def _true(workload: Json) -> list[str]:
+    conditions = workload.get("status", {}).get("conditions", ())
+    return [one["type"] for one in conditions if one["status"] == "True"]
+
+
+def _in_words(obj: Json) -> str:
+    status, spec = obj.get("status", {}), obj["spec"]
+    if "podSets" not in spec:
+        return str(status.get("phase", "Pending"))
     counts = {one["name"]: one["count"] for one in spec["podSets"]}
     admitted = [(one["name"], one.get("count")) for one in status.get("admission", {}).get("podSetAssignments", ())]
-    true = [one["type"] for one in status.get("conditions", ()) if one["status"] == "True"]
-    return f"{counts} admission {admitted} reclaimable {status.get('reclaimablePods')} {true} active {spec.get('active')}"
+    reclaimed = {one["name"]: one["count"] for one in status.get("reclaimablePods", ())}
+    active = "" if spec.get("active") is not False else " inactive"
+    return (
+        f"{counts} admitted {admitted} reclaimed {reclaimed} {_true(obj)}{active} {obj['metadata'].get('finalizers')}"
+    )
 
 
 class Plan:
@@ -323,7 +361,7 @@ def main() -> int:
             total["jobs"] += plan.jobs
             most, broken = max(most, plan.judge.most), broken + bool(plan.judge.broken)
             if plan.judge.broken:
-                print(*plan.judge.trace, sep="\n")
+                print(*(version.in_words for version in plan.judge.versions), queues.operator.tail(100), sep="\n")
             told = "; ".join(plan.judge.broken[:3]) or "ok"
             print(
                 f"{seed}: {dict(plan.judge.seen)} {dict(plan.kills)} at most {plan.judge.most} CPUs: {told}", flush=True
