@@ -28,7 +28,8 @@ _TOP_LEVEL = ("apiVersion", "kind", "metadata", "spec")
 def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     """Return all problems of a TFJob manifest: `validate`, and wrong types and unknown members (warnings).
 
-    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not checked: API servers ignore it, too.
+    `obj` is plain JSON data, as `load_manifests` yields it. Its status is not checked, as API servers ignore it: only
+    what it says of saves is compared with the spec.
     """
     manifest = {name: value for name, value in obj.items() if name != "status"}
     warnings = list(_unknown_warnings(manifest))
@@ -36,7 +37,7 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     problems = [*_identity_problems(manifest), *wrong]
     if len(problems) == len(wrong):
         # Through JSON, because a template must become undecoded JSON again.
-        found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(manifest, TFJob))))
+        found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob))))
         problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
         problems += [problem for problem in shape_problems(template, path) if problem not in problems]

@@ -1,4 +1,4 @@
-"""Warns of unintended effects of a valid job: too many hosts for the lists, and queues. Pure.
+"""Warns of unintended effects of a valid job: too many hosts for the lists, queues, ends amid a save. Pure.
 
 The operator's configuration is not known here: hosts are counted as by default, with port 2222 and without a domain.
 The operator itself counts them as they are, and reports that in an event (`TooManyReplicas`). The warnings about queues
@@ -7,15 +7,22 @@ concern Kueue's handling of a job.
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterator
 
 from tfoperator.api.host_lists import HostList, too_long
 from tfoperator.api.names import DEFAULT_PORT, object_name, parse_replica_type
 from tfoperator.api.problems import Problem, member
 from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
-from tfoperator.api.templates import is_absent
+from tfoperator.api.templates import is_absent, is_hash, template_dict
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
+
+_DEFAULT_GRACE = 30
+"""Seconds: Kubernetes' own `terminationGracePeriodSeconds`."""
+
+_NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
 _ALWAYS_FITTING_REPLICAS = 500
 """The number of replicas that always fit: a host has at most 210 characters, three names of 63 and separators."""
@@ -81,3 +88,23 @@ def validate_multikueue(job: TFJob) -> Iterator[Problem]:
     if is_multikueue(job):
         for field in not_carried(job):
             yield warning(field, "is not copied to the cluster where MultiKueue has the job run")
+
+
+def validate_grace(job: TFJob) -> Iterator[Problem]:
+    """Yield a warning if a replica would be killed amid a save that takes as long as the last one it reported.
+
+    That is `save_seconds` of the job's progress: a job that is being written for the first time has none.
+    """
+    progress = job.status.progress
+    seconds = next((one.value for one in progress.metrics if one.name == "save_seconds"), "") if progress else ""
+    kind = parse_replica_type(progress.replica.rpartition("-")[0]) if progress else None
+    replica = job.spec.tf_replica_specs.get(kind) if kind else None
+    if replica is None or is_hash(replica.template) or not _NUMBER.fullmatch(seconds):
+        return
+    grace = (template_dict(replica.template).get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+    if isinstance(grace, int) and grace <= float(seconds):
+        yield warning(
+            member(f"{_REPLICAS}[{kind}]", "template.spec.terminationGracePeriodSeconds"),
+            f"is {grace} s, and the last save took {float(seconds):.0f} s: a drain or a suspension would kill the "
+            f"program before such a save is done; {math.ceil(2 * float(seconds))} s leave time for it and a step",
+        )

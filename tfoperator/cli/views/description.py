@@ -18,6 +18,7 @@ from tfoperator.api.queues import is_multikueue, not_carried
 from tfoperator.api.usage_text import resources_text, usage_text
 from tfoperator.api.v1.status import JobUsage, ReplicaStatus, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaSpec, TFJob
+from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.cli.terminal.output import say, table
 from tfoperator.cli.views.jobs import EVENT_HEADER, age, event_row, replicas_text, state_message, took
 from tfoperator.cli.views.progress import behind_text, progress_text
@@ -110,6 +111,8 @@ def _facts(job: TFJob, now: datetime, queue: JobQueue | None) -> Iterator[tuple[
         yield "TensorBoard", status.tensor_board.url + ("" if status.tensor_board.ready else " (not ready)")
     if status.progress is not None:
         yield from _progress(status.progress, now)
+        for problem in validate_grace(job):
+            yield "Grace period", f"{problem.message} (at {problem.field})"
     if status.usage is not None:
         yield from _usage(status.usage, now)
     if job.decode_error:

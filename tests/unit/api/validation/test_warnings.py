@@ -12,7 +12,7 @@ import pytest
 
 from hack.pod_environment import variables
 from tests.unit.api.samples import tfjob
-from tests.unit.api.validation.complaints import complaints, warnings
+from tests.unit.api.validation.complaints import complaints, warnings, with_template
 from tests.unit.controller.builders import OPTIONS, make_job, planned
 from tfoperator.api.host_lists import (
     ALWAYS_ACCEPTED,
@@ -24,7 +24,7 @@ from tfoperator.api.host_lists import (
 )
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.api.validation import validate
+from tfoperator.api.validation import validate, validate_manifest
 
 LONG = "a-job-with-a-long-name-because-people-do-that"
 
@@ -159,3 +159,30 @@ def test_kueue_can_not_queue_a_parameter_server_without_a_template(template: obj
 def test_a_job_without_a_queue_is_not_warned() -> None:
     assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
     assert warnings(queued({"Worker": {}, "Chief": {}})) == []
+
+
+@pytest.mark.parametrize(
+    ("grace", "seconds", "replica", "warned"),
+    [
+        ({}, "30.4", "worker-0", "is 30 s, and the last save took 30 s"),
+        ({}, "29.9", "worker-0", None),
+        ({"spec.terminationGracePeriodSeconds": 60}, "60", "worker-0", "120 s leave time for it and a step"),
+        ({"spec.terminationGracePeriodSeconds": 61}, "60", "worker-0", None),
+        ({"spec.terminationGracePeriodSeconds": "60"}, "1e99", "worker-0", None),
+        ({}, "31", "chief-0", None),
+        ({}, "slow", "worker-0", None),
+    ],
+)
+def test_a_save_that_a_kill_would_cut_off_is_warned_of(
+    grace: dict[str, Any], seconds: str, replica: str, warned: str | None
+) -> None:
+    manifest = with_template(grace)
+    saved = [{"name": "saved_step", "value": "5"}, {"name": "save_seconds", "value": seconds}]
+    manifest["status"] = {"progress": {"replica": replica, "metrics": saved}}
+    told = [one for one in warnings(manifest) if "save" in one]
+    assert [bool(warned and warned in one) for one in told] == ([True] if warned else [])
+
+
+@pytest.mark.parametrize("status", ["x", [], {"progress": 1}, {"progress": {"replica": 3, "metrics": [1]}}, None])
+def test_a_status_of_another_shape_is_nobodys_problem(status: object) -> None:
+    assert validate_manifest(tfjob({"Worker": {}}) | {"status": status}) == ()
