@@ -52,7 +52,7 @@ from tfoperator.api.validation.pod_template import validate_template
 from tfoperator.api.validation.restart_mode import validate_in_place
 from tfoperator.api.validation.tensorboard import validate_tensorboard
 from tfoperator.api.validation.thresholds import validate_thresholds
-from tfoperator.api.validation.warnings import validate_cluster_size, validate_grace, validate_queue
+from tfoperator.api.validation.warnings import validate_cluster_size, validate_queue
 
 _GENERATED_SUFFIX_LENGTH = 5  # the length of an API server's suffix for generateName
 _REPLICAS = "spec.tfReplicaSpecs"
@@ -92,7 +92,6 @@ def validate(job: TFJob) -> tuple[Problem, ...]:
         *(() if job.spec.checkpoint is None else validate_checkpoint(job.spec.checkpoint)),
         *validate_tensorboard(job.spec.tensor_board),
         *validate_queue(job),
-        *validate_grace(job),
     )
 
 

@@ -19,6 +19,7 @@ from tfoperator.api.structure import drop_wrong, members, type_problems, unknown
 from tfoperator.api.v1.types import TFJOBS, TFJob, TFJobSpec, decode_tfjob
 from tfoperator.api.validation.job import validate
 from tfoperator.api.validation.pod_fields import CONTAINER_FIELDS, POD_SPEC_FIELDS, POD_TEMPLATE_FIELDS, shape_problems
+from tfoperator.api.validation.warnings import validate_grace
 from tfoperator.kube.objects import ObjectMeta
 
 _UNREAD_METADATA = frozenset({"managedFields", "selfLink"})
@@ -37,7 +38,8 @@ def validate_manifest(obj: Mapping[str, Any]) -> tuple[Problem, ...]:
     problems = [*_identity_problems(manifest), *wrong]
     if len(problems) == len(wrong):
         # Through JSON, because a template must become undecoded JSON again.
-        found = validate(decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob))))
+        job = decode_tfjob(msgspec.json.encode(drop_wrong(obj, TFJob)))
+        found = (*validate(job), *validate_grace(job))
         problems += [problem for problem in found if not any(_follows(problem.field, one.field) for one in wrong)]
     for path, template in _templates(manifest):
         problems += [problem for problem in shape_problems(template, path) if problem not in problems]

@@ -15,7 +15,7 @@ from tfoperator.api.host_lists import HostList, too_long
 from tfoperator.api.names import DEFAULT_PORT, object_name, parse_replica_type
 from tfoperator.api.problems import Problem, member
 from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
-from tfoperator.api.templates import is_absent, is_hash, template_dict
+from tfoperator.api.templates import is_absent, template_dict
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
 
@@ -99,7 +99,7 @@ def validate_grace(job: TFJob) -> Iterator[Problem]:
     seconds = next((one.value for one in progress.metrics if one.name == "save_seconds"), "") if progress else ""
     kind = parse_replica_type(progress.replica.rpartition("-")[0]) if progress else None
     replica = job.spec.tf_replica_specs.get(kind) if kind else None
-    if replica is None or is_hash(replica.template) or not _NUMBER.fullmatch(seconds):
+    if replica is None or not _NUMBER.fullmatch(seconds):
         return
     grace = (template_dict(replica.template).get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
     if isinstance(grace, int) and grace <= float(seconds):
