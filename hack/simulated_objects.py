@@ -12,14 +12,13 @@ import msgspec
 
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.execute.status import status_patch
 from tfoperator.controller.plan.actions import Action, Create, Delete, KeepLogs, Patch, Plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
-from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 from tfoperator.kube.patches import strategic_merge
+from tfoperator.kube.patches.merge_patch import apply_merge_patch, merge_patch
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -71,9 +70,9 @@ class SimulatedObjects:
 
     def write_status(self, plan: Plan, seen: TFJobStatus) -> None:
         """Apply the patch that leads from the status `seen` to the planned one, and check that it leads there."""
-        patch = status_patch(seen, plan.status)
-        assert patch is not None, "a status to write that says nothing new"
-        through_json = json.loads(msgspec.json.encode(patch))["status"]
+        patch = merge_patch(seen, plan.status)
+        assert patch, "a status to write that says nothing new"
+        through_json = json.loads(msgspec.json.encode(patch))
         merged = apply_merge_patch(json.loads(msgspec.json.encode(self.job.status)), through_json)
         assert msgspec.convert(merged, TFJobStatus) == plan.status, "the patch leads elsewhere"
         self.job = msgspec.structs.replace(self.job, status=plan.status)

@@ -20,7 +20,6 @@ from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.controller import PlanOptions
-from tfoperator.controller.execute.status import status_patch
 from tfoperator.controller.plan.actions import Create, Plan
 from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
@@ -28,6 +27,7 @@ from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_c
 from tfoperator.informers.store import Indexer
 from tfoperator.kube.http.requests import encode
 from tfoperator.kube.objects import Pod, decode_pod
+from tfoperator.kube.patches.merge_patch import merge_patch
 from tfoperator.kube.watch import HttpWatch
 from tfoperator.workqueue import RateLimitingQueue
 
@@ -136,7 +136,7 @@ def test_bodies_with_tf_config_for_1000_replicas(benchmark: Benchmark) -> None:
 def test_patch_of_a_status(benchmark: Benchmark) -> None:
     before = _job(1, 2)
     after = _running(before).job.status
-    assert benchmark(status_patch, before.status, after)
+    assert benchmark(merge_patch, before.status, after)
 
 
 def test_bytes_per_cached_pod(benchmark: Benchmark) -> None:

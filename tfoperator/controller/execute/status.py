@@ -6,11 +6,7 @@ The changes in a status are counted and logged once it is written, not before: a
 from __future__ import annotations
 
 import logging
-from typing import Any
 
-import msgspec
-
-from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
@@ -18,6 +14,7 @@ from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.actions import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
+from tfoperator.kube.patches.merge_patch import merge_patch
 from tfoperator.kube.verbs import Change
 
 logger = logging.getLogger(__name__)
@@ -35,17 +32,17 @@ class StatusWriter:
 
     def write(self, job: TFJob, plan: Plan, outcome: Outcome) -> bool:
         """Write the plan's status; return False if that failed, the job is gone, or its status has changed."""
-        patch = status_patch(job.status, plan.status)
+        patch = merge_patch(job.status, plan.status)
         meta = job.metadata
-        if patch is None:
+        if not patch:
             self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
             return True
         # The patch is a difference, and is only valid on top of the status that it was made from: not on that of a
         # previous leader, whose last writes the cache has not shown yet, nor on that of a new job of the same name. (A
         # UID would not detect the latter: API servers ignore it in a write to `status`.)
-        patch["metadata"] = {"resourceVersion": meta.resource_version}
+        body = {"metadata": {"resourceVersion": meta.resource_version}, "status": patch}
         try:
-            change = Change(TFJOBS, meta.namespace, meta.name, patch, subresource="status")
+            change = Change(TFJOBS, meta.namespace, meta.name, body, subresource="status")
             answer = self._client.make(change, decode_tfjob)
         except NotFoundError as error:
             logger.info("the status is not written, the job is gone: %s", error, extra={"job": meta.key})
@@ -97,33 +94,3 @@ class StatusWriter:
 def _has_run(job: TFJob) -> bool:
     started = (ConditionType.RUNNING, ConditionType.RESTARTING)
     return any(one.type in started and one.status != "Unknown" for one in job.status.conditions)
-
-
-def status_patch(old: TFJobStatus, new: TFJobStatus) -> dict[str, Any] | None:
-    """Return the JSON merge patch (RFC 7386) `{"status": ...}` that turns `old` into `new`; None if they are equal.
-
-    Removed members are null. Lists (the conditions) are sent whole, as a merge patch replaces them; send
-    `metadata.resourceVersion` along, so that a patch made from an outdated status is refused.
-    """
-    if old == new:
-        return None
-    changes = _difference(_plain(old), _plain(new))
-    return {"status": changes} if changes else None
-
-
-def _plain(status: TFJobStatus) -> dict[str, Any]:
-    value: dict[str, Any] = msgspec.to_builtins(status, str_keys=True)
-    return value
-
-
-def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    changes: dict[str, Any] = {name: None for name in old if name not in new}
-    for name, value in new.items():
-        before = old.get(name)
-        if isinstance(value, dict) and isinstance(before, dict):
-            nested = _difference(before, value)
-            if nested:
-                changes[name] = nested
-        elif name not in old or value != before:
-            changes[name] = value
-    return changes

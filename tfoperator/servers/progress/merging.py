@@ -47,8 +47,8 @@ def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressR
     metrics = {one.name: one for one in report.metrics}
     for one in before.metrics:
         metrics.setdefault(one.name, one)
-    return ProgressReport(
-        replica=report.replica,
+    return msgspec.structs.replace(
+        report,
         time=max(before.time, report.time),
         percentage=before.percentage if report.percentage is None else report.percentage,
         estimated_remaining_seconds=remaining,

@@ -81,7 +81,6 @@ class ProgressServer:
         self._jobs = jobs.lister
         self._pods = pods.lister
         self._on_authorities = on_authorities
-        self._ready = threading.Event()
         self._writer = ProgressWriter(
             client,
             jobs.lister,
@@ -128,7 +127,7 @@ class ProgressServer:
     @property
     def is_ready(self) -> bool:
         """Whether it has a certificate, so that it can receive reports."""
-        return self._ready.is_set()
+        return self._endpoint.is_ready()
 
     def observe(self, pod_key: str, report: ProgressReport) -> None:
         """Take what a pod's output says of its progress, of no named replica; ignored if its program reports itself."""
@@ -136,8 +135,8 @@ class ProgressServer:
         owner = None if pod is None else pod.metadata.controller
         job = None if owner is None or pod is None else self._jobs.find(object_key(pod.metadata.namespace, owner.name))
         if pod is not None and job is not None and pod.metadata.is_controlled_by(job.metadata.uid):
-            named = msgspec.structs.replace(report, replica=replica_name(pod), pod=pod.metadata.uid)
-            self._take(job, named, observed=True)
+            named = msgspec.structs.replace(report, replica=replica_name(pod), pod=pod.metadata.uid, observed=True)
+            self._take(job, named)
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:
         """Return what the status of this job should be now, as far as this replica knows."""
@@ -156,14 +155,14 @@ class ProgressServer:
         self._writer.stop()
 
     def _show(self, keyring: Keyring) -> None:
-        self._endpoint.show(keyring.serving)
+        # Pods that are made from the moment on at which it is ready must trust it.
         self._on_authorities(keyring.bundle.decode())
+        self._endpoint.show(keyring.serving)
         self._metrics.certificate(keyring.about.ends)
-        self._ready.set()
 
-    def _take(self, job: TFJob, report: ProgressReport, *, observed: bool = False) -> None:
+    def _take(self, job: TFJob, report: ProgressReport) -> None:
         meta = job.metadata
-        if not self._store.add(meta.uid, report, observed=observed):
+        if not self._store.add(meta.uid, report):
             return
         if self._is_gone(meta):
             # The job was deleted meanwhile: `_job_gone` may have run before, and does not run again.
@@ -199,22 +198,16 @@ class _ReportStore:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._lock = threading.Lock()  # guards both
+        self._lock = threading.Lock()  # guards _reports
         self._reports: dict[str, dict[str, ProgressReport]] = {}  # by the job's UID, by replica
-        self._reporting: dict[str, set[str]] = {}  # the replicas whose programs report, by the job's UID
 
-    def add(self, uid: str, report: ProgressReport, *, observed: bool) -> bool:
-        """Merge a report of a replica of this job into its last one; False for an `observed` one whose program reports
-        itself.
-        """
+    def add(self, uid: str, report: ProgressReport) -> bool:
+        """Merge a report of a replica of this job into its last one; False for one of output whose program reports."""
         with self._lock:
-            reporting = self._reporting.setdefault(uid, set())
-            if observed and report.replica in reporting:
-                return False
-            if not observed:
-                reporting.add(report.replica)
             reports = self._reports.setdefault(uid, {})
             before = reports.get(report.replica)
+            if report.observed and before is not None and not before.observed:
+                return False
             pace = advanced(None if before is None else before.pace, report, self._clock.monotonic())
             reports[report.replica] = msgspec.structs.replace(overlaid(before, report), pace=pace)
             return True
@@ -229,4 +222,3 @@ class _ReportStore:
         """Remove a deleted job."""
         with self._lock:
             self._reports.pop(uid, None)
-            self._reporting.pop(uid, None)

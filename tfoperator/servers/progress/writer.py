@@ -26,6 +26,7 @@ from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import decode_nothing
+from tfoperator.kube.patches.merge_patch import merge_patch
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
@@ -154,7 +155,7 @@ class ProgressWriter:
         self._metrics.written(0.0 if since is None else now - since)
 
     def _settled(self, key: str) -> None:
-        """Return whether the status is complete already: another replica has written it."""
+        """Expect no write: the status is complete already, since another replica has written it."""
         with self._lock:
             self._waiting_since.pop(key, None)
         self._queue.forget(key)
@@ -165,15 +166,7 @@ class ProgressWriter:
         progress = self._progress_of(job)
         if progress is None or progress == job.status.progress:
             return None
-        status: dict[str, object] = {"progress": _replacing(job.status.progress, progress)}
-        usage = self._usage_of(job)
-        if usage is not None:
-            status["usage"] = _replacing(job.status.usage, usage)
-        return {"metadata": {"resourceVersion": job.metadata.resource_version}, "status": status}
-
-
-def _replacing(old: msgspec.Struct | None, new: msgspec.Struct) -> dict[str, object]:
-    """Return a merge patch that removes every member of the old value."""
-    gone = {} if old is None else dict.fromkeys(msgspec.to_builtins(old), None)
-    changed: dict[str, object] = gone | msgspec.to_builtins(new)
-    return changed
+        usage = self._usage_of(job) or job.status.usage
+        status = msgspec.structs.replace(job.status, progress=progress, usage=usage)
+        version = {"resourceVersion": job.metadata.resource_version}
+        return {"metadata": version, "status": merge_patch(job.status, status)}

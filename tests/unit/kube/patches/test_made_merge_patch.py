@@ -8,20 +8,19 @@ from hypothesis import strategies as st
 
 from tests.unit.controller.builders import NOW, after
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus
-from tfoperator.controller.execute.status import status_patch
-from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.patches.merge_patch import apply_merge_patch, merge_patch
 
 CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)
 
 
 def test_equal_statuses_need_no_patch() -> None:
-    assert status_patch(TFJobStatus(phase="Running"), TFJobStatus(phase="Running")) is None
+    assert merge_patch(TFJobStatus(phase="Running"), TFJobStatus(phase="Running")) == {}
 
 
 def test_it_holds_only_what_has_changed() -> None:
     old = TFJobStatus(phase="Pending", conditions=(CREATED,), replica_statuses={"PS": ReplicaStatus(active=1)})
     new = msgspec.structs.replace(old, phase="Running")
-    assert status_patch(old, new) == {"status": {"phase": "Running"}}
+    assert merge_patch(old, new) == {"phase": "Running"}
 
 
 def test_what_is_gone_is_null() -> None:
@@ -30,32 +29,28 @@ def test_what_is_gone_is_null() -> None:
         replica_statuses={"PS": ReplicaStatus(active=1, restart_counts={"0": 1, "1": 2}), "Worker": ReplicaStatus()},
     )
     new = TFJobStatus(replica_statuses={"PS": ReplicaStatus(restart_counts={"1": 3})})
-    assert status_patch(old, new) == {
-        "status": {
-            "completionTime": None,
-            "replicaStatuses": {"PS": {"active": None, "restartCounts": {"0": None, "1": 3}}, "Worker": None},
-        }
+    assert merge_patch(old, new) == {
+        "completionTime": None,
+        "replicaStatuses": {"PS": {"active": None, "restartCounts": {"0": None, "1": 3}}, "Worker": None},
     }
 
 
 def test_conditions_are_sent_whole_and_times_as_kubernetes_writes_them() -> None:
     new = TFJobStatus(conditions=(CREATED, JobCondition("Running", "True")), start_time=after(1))
-    patch = status_patch(TFJobStatus(conditions=(CREATED,)), new)
+    patch = merge_patch(TFJobStatus(conditions=(CREATED,)), new)
     assert msgspec.json.decode(msgspec.json.encode(patch)) == {
-        "status": {
-            "conditions": [
-                {
-                    "type": "Created",
-                    "status": "True",
-                    "reason": "R",
-                    "message": "m",
-                    "lastUpdateTime": "2026-01-01T12:00:00Z",
-                    "lastTransitionTime": "2026-01-01T12:00:00Z",
-                },
-                {"type": "Running", "status": "True"},
-            ],
-            "startTime": "2026-01-01T12:00:01Z",
-        }
+        "conditions": [
+            {
+                "type": "Created",
+                "status": "True",
+                "reason": "R",
+                "message": "m",
+                "lastUpdateTime": "2026-01-01T12:00:00Z",
+                "lastTransitionTime": "2026-01-01T12:00:00Z",
+            },
+            {"type": "Running", "status": "True"},
+        ],
+        "startTime": "2026-01-01T12:00:01Z",
     }
 
 
@@ -78,7 +73,7 @@ STATUSES: st.SearchStrategy[Any] = st.builds(
 
 @given(old=STATUSES, new=STATUSES)
 def test_applied_to_the_old_status_it_yields_the_new_one(old: TFJobStatus, new: TFJobStatus) -> None:
-    patch = status_patch(old, new)
+    patch = merge_patch(old, new)
     plain = msgspec.to_builtins(old)
-    merged = plain if patch is None else apply_merge_patch(plain, patch["status"])
+    merged = apply_merge_patch(plain, patch)
     assert msgspec.convert(merged, TFJobStatus) == new
