@@ -12,13 +12,14 @@ import msgspec
 
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import TFJob
-from tfoperator.controller.plan.actions import Action, Create, Delete, KeepLogs, Patch, Plan
+from tfoperator.controller.plan.actions import Action, Create, Delete, Patch, Plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
 from tfoperator.kube.deployments import Deployment
+from tfoperator.kube.http.requests import merge_patch
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
 from tfoperator.kube.patches import strategic_merge
-from tfoperator.kube.patches.merge_patch import apply_merge_patch, merge_patch
+from tfoperator.kube.patches.merge_patch import apply_merge_patch
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -64,8 +65,6 @@ class SimulatedObjects:
                 self.job_deleted = True
             case Delete():
                 self._delete(action)
-            case KeepLogs():
-                return
         self.changed()
 
     def write_status(self, plan: Plan, seen: TFJobStatus) -> None:

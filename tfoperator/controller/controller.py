@@ -24,7 +24,7 @@ from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.observe.handlers import JobHandler, connect
 from tfoperator.controller.observe.informers import ControllerInformers
 from tfoperator.controller.observe.observer import Observer, versions_of
-from tfoperator.controller.plan.actions import Plan
+from tfoperator.controller.plan.actions import NO_LOOKS, Plan
 from tfoperator.controller.plan.decide import is_managed_by_others, plan
 from tfoperator.controller.plan.observed import Comparison, Observed, PlanOptions, Unseen
 from tfoperator.expectations import Expectations
@@ -187,8 +187,8 @@ class TFJobController:
         self._ledger.memory.used(cached.metadata.uid, decided.status.usage)
         outcome = self._executor.execute(observed.job, decided, observed.refused)
         requeue = requeue_after(decided, outcome)
-        nothing_to_do = not (decided.phases or decided.write_status or decided.write_status_first)
-        idle = nothing_to_do and requeue == Requeue() and observed.unseen == Unseen()
+        to_do = decided.phases or decided.write_status or decided.write_status_first or decided.looks != NO_LOOKS
+        idle = not to_do and requeue == Requeue() and observed.unseen == Unseen()
         self._ledger.memory.settle(cached.metadata.uid, _versions(observed) if idle else None)
         return requeue
 

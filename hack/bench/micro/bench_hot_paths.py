@@ -25,9 +25,8 @@ from tfoperator.controller.plan.decide import plan
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_controller_uid, index_orphans
 from tfoperator.informers.store import Indexer
-from tfoperator.kube.http.requests import encode
+from tfoperator.kube.http.requests import encode, merge_patch
 from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.kube.patches.merge_patch import merge_patch
 from tfoperator.kube.watch import HttpWatch
 from tfoperator.workqueue import RateLimitingQueue
 

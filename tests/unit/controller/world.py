@@ -21,7 +21,7 @@ from tfoperator.api.replica_pods import restarted_by_rule, training_end
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ConditionType, ReplicaType, TFJob
 from tfoperator.controller import PlanOptions
-from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan, TakeStacks
+from tfoperator.controller.plan.actions import Action, Create, Delete, DeleteReason, Patch, Plan
 from tfoperator.controller.plan.conditions import find_condition, is_finished
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.plan.restart import job_restarts_before
@@ -121,10 +121,9 @@ class World(SimulatedObjects):
     def _execute(self, result: Plan, view: View) -> None:
         if result.write_status_first:
             self._write(result, view)
+        if result.looks.stacks and self.stacks == "prompt":
+            self.stacks_taken = self.now
         for action in result.actions:
-            if isinstance(action, TakeStacks):
-                self.stacks_taken = self.now if self.stacks == "prompt" else self.stacks_taken
-                continue
             self._request("create" if isinstance(action, Create) else "delete")
             self.carry_out(action)
             self._saw_it()

@@ -22,17 +22,7 @@ from tfoperator.controller.execute.outcome import Applied, Result
 from tfoperator.controller.execute.slow_start import failures_after, in_growing_batches, in_turn
 from tfoperator.controller.kinds import NOUNS, ObjectKind
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan.actions import (
-    Action,
-    Create,
-    Delete,
-    KeepLogs,
-    LookAtLog,
-    Patch,
-    Phase,
-    PhaseName,
-    TakeStacks,
-)
+from tfoperator.controller.plan.actions import Action, Create, Delete, Looks, Patch, Phase, PhaseName
 from tfoperator.kube.errors import AlreadyExistsError, ConflictError, KubeError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import Resource
@@ -66,6 +56,16 @@ class ActionRunner:
         self._memory, self._cache_lag, self._claims = ledger
         self._plan_again = plan_again
 
+    def look(self, job: TFJob, looks: Looks) -> None:
+        """Begin to look into pods. Does not wait."""
+        done = partial(self._plan_again, job.metadata.key)
+        if looks.keep and self._archive is not None:
+            self._archive.keep(job.metadata, looks.keep, done)
+        if looks.read and looks.newer_than is not None and self._witnesses.logs is not None:
+            self._witnesses.logs.look(job.metadata, looks.read, looks.newer_than, done)
+        if looks.stacks and self._witnesses.stacks is not None:
+            self._witnesses.stacks.take(job.metadata, looks.stacks, done)
+
     def run(self, job: TFJob, phase: Phase, incomplete: set[PhaseName]) -> list[Applied]:
         """Carry out one phase; API errors are in the result, not raised.
 
@@ -74,10 +74,6 @@ class ActionRunner:
         """
         if not phase.needs.isdisjoint(incomplete):
             return []
-        if phase.name is PhaseName.LOGS:
-            return self._keep_logs(job, phase)
-        if phase.name in (PhaseName.LOOKS, PhaseName.STACKS):
-            return self._ask_witnesses(job, phase)
         self._cache_lag.expect(job, phase.actions)
         try:
             done = self._start_slowly(job, phase) if phase.slow_start else self._run_chains(job, phase.chains)
@@ -147,8 +143,6 @@ class ActionRunner:
                     action.grace_period_seconds,
                     propagation,
                 )
-            case KeepLogs() | LookAtLog() | TakeStacks():
-                raise TypeError(f"{type(action).__name__} has a phase of its own")
 
     def _succeeded(self, job: TFJob, action: Action) -> Applied:
         noun, extra = NOUNS[action.kind], {"job": job.metadata.key}
@@ -212,23 +206,6 @@ class ActionRunner:
     def _not_done(self, job: TFJob, actions: Sequence[Action]) -> None:
         for action in actions:
             self._cache_lag.expect_no_more(job, action)
-
-    def _keep_logs(self, job: TFJob, phase: Phase) -> list[Applied]:
-        if self._archive is not None:
-            pods = [action.pod for action in phase.actions if isinstance(action, KeepLogs)]
-            self._archive.keep(job.metadata, pods, partial(self._plan_again, job.metadata.key))
-        return []
-
-    def _ask_witnesses(self, job: TFJob, phase: Phase) -> list[Applied]:
-        done = partial(self._plan_again, job.metadata.key)
-        looks = [action for action in phase.actions if isinstance(action, LookAtLog)]
-        stacks = [action.pod for action in phase.actions if isinstance(action, TakeStacks)]
-        if looks and self._witnesses.logs is not None:
-            pods = [action.pod for action in looks]
-            self._witnesses.logs.look(job.metadata, pods, looks[0].newer_than, done)
-        if stacks and self._witnesses.stacks is not None:
-            self._witnesses.stacks.take(job.metadata, stacks, done)
-        return []
 
 
 def _may_go_on(one: Applied) -> bool:

@@ -52,6 +52,7 @@ class PlanExecutor:
             self._report.unclaimed(job, refused, outcome)
         if plan.write_status_first and not self._status.write(job, plan, outcome):
             return outcome
+        self._runner.look(job, plan.looks)
         incomplete: set[PhaseName] = set()
         applied: list[Applied] = []
         for phase in plan.phases:

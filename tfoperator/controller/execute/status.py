@@ -14,7 +14,7 @@ from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
 from tfoperator.controller.ledger import Ledger
 from tfoperator.controller.plan.actions import Plan, PlannedEvent
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
-from tfoperator.kube.patches.merge_patch import merge_patch
+from tfoperator.kube.http.requests import merge_patch
 from tfoperator.kube.verbs import Change
 
 logger = logging.getLogger(__name__)

@@ -98,29 +98,24 @@ class Delete(_ObjectAction, frozen=True, kw_only=True, gc=False):
     grace_period_seconds: int | None = None
 
 
-class KeepLogs(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A pod whose logs are to be copied into the archive; a later plan deletes the pod."""
-
-    pod: Pod
+Action = Create | Patch | Delete
 
 
-class LookAtLog(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A pod whose newest log line a later plan needs, unless another pod's is newer than `newer_than`."""
+class Looks(msgspec.Struct, frozen=True):
+    """Pods to look into. That changes no object, and no action waits for it: the job is planned again when it is done.
 
-    pod: Pod
-    newer_than: datetime
+    The logs of `keep` are copied into the archive, so that a later plan can delete these pods. Of the logs of `read`,
+    one after the other, the newest lines are looked up, up to one that is newer than `newer_than`. The stacks of all
+    threads of `stacks` are kept.
+    """
+
+    keep: tuple[Pod, ...] = ()
+    read: tuple[Pod, ...] = ()
+    newer_than: datetime | None = None
+    stacks: tuple[Pod, ...] = ()
 
 
-class TakeStacks(_ObjectAction, frozen=True, kw_only=True, gc=False):
-    """A pod whose threads' stacks are to be kept before a later plan decides about it."""
-
-    pod: Pod
-
-
-Action = Create | Patch | Delete | KeepLogs | LookAtLog | TakeStacks
-
-ONLY_LOOKS = (KeepLogs, LookAtLog, TakeStacks)
-"""Actions that change no object, and that no other action waits for: the job is planned again when they are done."""
+NO_LOOKS = Looks()
 
 
 class PhaseName(StrEnum):
@@ -130,15 +125,12 @@ class PhaseName(StrEnum):
     resolve: PodGroups and services come first.
     """
 
-    LOGS = "logs"
     DELETIONS = "deletions"
     STOPS = "stops"
     POD_GROUP = "pod-group"
     NETWORK = "network"
     REPLICAS = "replicas"
     TENSORBOARD = "tensorboard"
-    LOOKS = "looks"
-    STACKS = "stacks"
 
 
 class Phase(msgspec.Struct, frozen=True):
@@ -175,7 +167,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     1. `write_status_first`: `status` must be durable before anything is changed (it records a restart, a
        suspension or the job's end); if the write fails, stop here and retry.
-    2. `phases`, in their order.
+    2. `looks`, then `phases`, in their order.
     3. `write_status`: whether `status`, the complete desired status, differs from the observed one in a way worth a
        write. Without it `status` may still carry news (started indexes) that ride along with any other write.
     4. `events`, only after a needed status write has succeeded, so that a retry doesn't repeat them.
@@ -188,6 +180,7 @@ class Plan(msgspec.Struct, frozen=True):
 
     status: TFJobStatus
     phases: tuple[Phase, ...] = ()
+    looks: Looks = NO_LOOKS
     write_status_first: bool = False
     write_status: bool = False
     events: tuple[PlannedEvent, ...] = ()
@@ -203,4 +196,4 @@ class Plan(msgspec.Struct, frozen=True):
     @property
     def changes_objects(self) -> bool:
         """Whether anything is created, changed or deleted, the status aside."""
-        return any(not isinstance(action, ONLY_LOOKS) for action in self.actions)
+        return bool(self.phases)

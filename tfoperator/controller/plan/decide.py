@@ -253,7 +253,7 @@ def _plan_active(draft: Draft, known: Situation) -> None:
         report_stragglers(draft, known)
     last, left = known.last_stacks, known.deadline_left
     if last is not None:
-        draft.take_stacks(last.pods)
+        draft.stacks += last.pods
         draft.requeue_in(last.left)
     elif left is not None:
         draft.requeue_in(left)

@@ -28,15 +28,13 @@ from tfoperator.controller.plan.actions import (
     Create,
     Delete,
     DeleteReason,
-    KeepLogs,
-    LookAtLog,
+    Looks,
     Patch,
     Phase,
     PhaseName,
     Plan,
     PlannedEvent,
     StopReason,
-    TakeStacks,
 )
 from tfoperator.controller.plan.conditions import Conditions
 from tfoperator.controller.plan.observed import Observed, PlanOptions
@@ -47,7 +45,6 @@ MAX_REQUEUE = 3600.0
 """Seconds. A later time is approached in steps: wall clocks get corrected, and timers run on another clock."""
 
 _NEEDED_BY_PODS = frozenset({PhaseName.POD_GROUP, PhaseName.NETWORK})
-_LOOK_PHASES = frozenset({PhaseName.LOGS, PhaseName.LOOKS, PhaseName.STACKS})
 
 _STOP_DEADLINE = 1
 """Seconds, `spec.activeDeadlineSeconds` of a pod that is stopped: the least that API servers accept."""
@@ -65,6 +62,9 @@ class Draft:
         self.gang_waits: str | None = None  # the common reason why the job's pods wait, "" if unknown; None: they don't
         self.gang_is_stuck = False  # whether a scheduler has found no room, which is worth an event
         self.absent: list[str] = []
+        self.read_logs: tuple[Pod, ...] = ()  # up to a line that is newer than the following
+        self.newer_than: datetime | None = None
+        self.stacks: list[Pod] = []  # the pods whose stacks are to be kept
         self.tensorboard_status = observed.job.status.tensor_board
         self._added: defaultdict[PhaseName, list[Action]] = defaultdict(list)  # independent of each other
         # A service before its pod, by their common name.
@@ -168,19 +168,6 @@ class Draft:
             spec_field="spec.runPolicy.cleanPodPolicy",
         )
 
-    def look_at_logs(self, pods: Iterable[Pod], newer_than: datetime) -> None:
-        """Have the newest lines of these logs looked up, one after the other, up to one that is newer."""
-        self._added[PhaseName.LOOKS] += (
-            LookAtLog(kind="pods", name=pod.metadata.name, required=False, pod=pod, newer_than=newer_than)
-            for pod in pods
-        )
-
-    def take_stacks(self, pods: Iterable[Pod]) -> None:
-        """Have the stacks of all threads of these pods kept."""
-        self._added[PhaseName.STACKS] += (
-            TakeStacks(kind="pods", name=pod.metadata.name, required=False, pod=pod) for pod in pods
-        )
-
     def delete_job(self) -> None:
         """Delete the job, which takes all of its pods with it, once their logs are kept; and do nothing else.
 
@@ -218,17 +205,18 @@ class Draft:
             status = msgspec.structs.replace(status, tensor_board=self.tensorboard_status)
         if self._logs and self.observed.unkept_logs is not None:
             self.requeue_in(self.observed.unkept_logs.timeout)
+        keep = tuple(pod for pod in self.observed.pods if pod.metadata.uid in self._logs) if self._logs else ()
         phases, write = self._phases(), is_worth_writing(self.job.status, status)
         transitions = self.conditions.became_true() if write else frozenset()
         if write and not self._status_first and not self._events:
-            acts = any(phase.name not in _LOOK_PHASES for phase in phases)
-            left = seconds_until_due(self.observed, status, transitions, self.options, acts=acts)
+            left = seconds_until_due(self.observed, status, transitions, self.options, acts=bool(phases))
             if left > 0:
                 write, transitions = False, frozenset()
                 self.requeue_in(left)
         return Plan(
             status=status,
             phases=phases,
+            looks=Looks(keep, self.read_logs, self.newer_than, tuple(self.stacks)),
             write_status_first=write and self._status_first,
             write_status=write,
             events=tuple(self._events),
@@ -249,9 +237,7 @@ class Draft:
         return awaited
 
     def _phases(self) -> tuple[Phase, ...]:
-        logs = [pod for pod in self.observed.pods if pod.metadata.uid in self._logs] if self._logs else ()
         made: dict[PhaseName, Iterable[Action]] = {
-            PhaseName.LOGS: [KeepLogs(kind="pods", name=pod.metadata.name, pod=pod) for pod in logs],
             PhaseName.DELETIONS: self._deletions.values(),
             PhaseName.STOPS: self._stops.values(),
             **self._added,

@@ -169,9 +169,8 @@ def watch_progress(draft: Draft, stall: Stall) -> None:
             conditions.remove(ConditionType.STALLED)
     if stall.look_again is not None:
         draft.requeue_in(stall.look_again)
-    if stall.look_at and stall.newer_than is not None:
-        draft.look_at_logs(stall.look_at, stall.newer_than)
-    draft.take_stacks(stall.stacks_of)
+    draft.read_logs, draft.newer_than = stall.look_at, stall.newer_than
+    draft.stacks += stall.stacks_of
 
 
 def report_end(draft: Draft, groups: Sequence[ReplicaGroup], verdict: Verdict) -> None:

@@ -1,4 +1,4 @@
-"""Builds requests, without I/O: paths, queries, headers, bodies, and descriptions of requests for error messages."""
+"""Builds requests, without I/O: paths, queries, headers, bodies, patches, and descriptions for error messages."""
 
 from __future__ import annotations
 
@@ -157,6 +157,28 @@ def watch_query(options: WatchOptions) -> str:
 def encode(body: Body | Sequence[Any]) -> bytes:
     """Return the bytes of a body. Raises TypeError for values that JSON can't represent."""
     return body if isinstance(body, bytes) else _encode_json(body)
+
+
+def merge_patch(old: msgspec.Struct, new: msgspec.Struct) -> dict[str, Any]:
+    """Return the smallest patch that turns `old`, as JSON, into `new`; empty if they are equal.
+
+    Removed members are null. A changed list is in it whole, as a merge patch replaces it: send
+    `metadata.resourceVersion` along, so that a patch made from an outdated object is refused.
+    """
+    return {} if old == new else _difference(*(msgspec.to_builtins(one, str_keys=True) for one in (old, new)))
+
+
+def _difference(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+    changes: dict[str, Any] = {name: None for name in old if name not in new}
+    for name, value in new.items():
+        before = old.get(name)
+        if isinstance(value, dict) and isinstance(before, dict):
+            nested = _difference(before, value)
+            if nested:
+                changes[name] = nested
+        elif name not in old or value != before:
+            changes[name] = value
+    return changes
 
 
 def name_in(body: Body) -> str:

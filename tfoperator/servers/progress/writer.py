@@ -25,8 +25,8 @@ from tfoperator.base.clock import Clock, StopSignal
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.informers import Lister
 from tfoperator.kube.errors import ConflictError, KubeError, NotFoundError
+from tfoperator.kube.http.requests import merge_patch
 from tfoperator.kube.objects import decode_nothing
-from tfoperator.kube.patches.merge_patch import merge_patch
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers

@@ -23,7 +23,6 @@ from tests.unit.controller.builders import (
 )
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
-from tfoperator.controller.plan.actions import LookAtLog, TakeStacks
 from tfoperator.controller.plan.observed import LogLines, NewestLine, Observed
 from tfoperator.kube.objects import Pod
 from tfoperator.operator.witnesses.log_looks import new_line
@@ -59,11 +58,11 @@ def seen(of: TFJob, seconds: float, *pods: Pod, **more: Any) -> ReadablePlan:
 
 
 def looked_at(plan: ReadablePlan) -> list[str]:
-    return [action.name for action in plan.actions if isinstance(action, LookAtLog)]
+    return [pod.metadata.name for pod in plan.looks.read]
 
 
 def taken_of(plan: ReadablePlan) -> list[str]:
-    return [action.name for action in plan.actions if isinstance(action, TakeStacks)]
+    return [pod.metadata.name for pod in plan.looks.stacks]
 
 
 # By reports.
@@ -370,10 +369,10 @@ def test_stacks_are_taken_before_a_stall_is_ended_but_not_waited_for_for_ever(on
 def test_a_stall_that_is_only_told_has_its_stacks_taken_once() -> None:
     of = reporting(job(), 50)
     first = seen(of, 110, stacks_taken=NEVER)
-    assert any(isinstance(action, TakeStacks) for action in first.actions)
+    assert first.looks.stacks
     of = with_status(of, first.status)
-    assert not list(seen(of, 111, stacks_taken=NEVER).actions)
-    assert not list(seen(of, 500, stacks_taken=after(111)).actions)
+    assert not taken_of(seen(of, 111, stacks_taken=NEVER))
+    assert not taken_of(seen(of, 500, stacks_taken=after(111)))
 
 
 def test_those_that_are_behind_are_looked_into_first() -> None:

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from tests.unit.controller.builders import NOW, after
 from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TFJobStatus
-from tfoperator.kube.patches.merge_patch import apply_merge_patch, merge_patch
+from tfoperator.kube import apply_merge_patch
+from tfoperator.kube.http.requests import merge_patch
 
 CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)
 
