@@ -20,8 +20,8 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
 from tfoperator.api.workloads import PodSet, Workload
 from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
+from tfoperator.controller.pods.gang import GANG_ORDER
 
-_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
 _MAX_NAME = 253
 _HASH = 5
 _TOPOLOGY = "kueue.x-k8s.io/podset-"
@@ -58,7 +58,7 @@ def pod_sets(job: TFJob, default_ps_image: str) -> list[dict[str, Any]]:
     Raises msgspec.ValidationError, ValueError if a template or an annotation of it can't be read.
     """
     made = []
-    for kind in _ORDER:
+    for kind in GANG_ORDER:
         spec = job.spec.tf_replica_specs.get(kind)
         if spec is None:
             continue

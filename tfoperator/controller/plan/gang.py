@@ -26,13 +26,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 
 from tfoperator.api.names import GANG_TOPOLOGY_ANNOTATION
-from tfoperator.api.v1.types import ConditionType, ReplicaType, SchedulingPolicy
+from tfoperator.api.v1.types import ConditionType, SchedulingPolicy
 from tfoperator.controller.plan.actions import Create, Patch, PhaseName
 from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.waiting import unschedulable_reasons
 from tfoperator.controller.pods.bodies import owner_reference
-from tfoperator.controller.pods.gang import GangScheduler, PodGroup, PodGroupSpec
+from tfoperator.controller.pods.gang import GANG_ORDER, GangScheduler, PodGroup, PodGroupSpec
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.resources import Resources, pod_requests
 from tfoperator.controller.pods.template import PodTemplateError, Template
@@ -41,13 +41,6 @@ _NOT_ADMITTED_PHASES = ("", "Pending")
 _SCHEDULING_POLICY = "spec.runPolicy.schedulingPolicy"
 _MAX_REASONS = 3
 _MAX_REASON_LENGTH = 240
-
-_TYPE_ORDER = {
-    kind: rank
-    for rank, kind in enumerate(
-        (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
-    )
-}
 
 
 def gang_of(draft: Draft, gang: GangScheduler) -> GangScheduler | None:
@@ -80,8 +73,8 @@ def plan_pod_group(
     )
     if problems := "; ".join(refused):
         raise PodTemplateError(problems)
-    size = gang_size(policy, groups, current, draft.observed.priorities, template)
-    wanted = gang.spec(policy, size.members, size.resources)
+    members, resources = _gang_size(policy, groups, current, draft.observed.priorities, template)
+    wanted = gang.spec(policy, members, resources)
     if current is None:
         if gang.is_kubernetes:
             wanted = _with_lasting_fields(wanted, draft, groups, template)
@@ -147,21 +140,16 @@ def _lacks_pods(groups: Sequence[ReplicaGroup]) -> bool:
     return any(r.state in (ReplicaState.MISSING, ReplicaState.VANISHED) for group in groups for r in group.replicas)
 
 
-class GangSize(msgspec.Struct, frozen=True):
-    """The pods that must find room at once, and the sum of their requests."""
-
-    members: int
-    resources: dict[str, str] | dict[str, str | int]
-
-
-def gang_size(
+def _gang_size(
     policy: SchedulingPolicy,
     groups: Sequence[ReplicaGroup],
     current: PodGroup | None,
     priorities: Mapping[str, int],
     template: Callable[[ReplicaGroup], Template],
-) -> GangSize:
-    """Return the size of the job's PodGroup. Raises PodTemplateError if a template's requests can't be read.
+) -> tuple[int, Mapping[str, str | int]]:
+    """Return the number of pods that must find room at once, and the sum of their requests.
+
+    Raises PodTemplateError if a template's requests can't be read.
 
     While nothing needs a node, a PodGroup that is large enough and not larger than asked for stays as it is: each
     replica that completes would be a patch, and templates would have to be read at every sync.
@@ -173,13 +161,13 @@ def gang_size(
     members = asked if asked > total else min(asked, len(todo))
     given = policy.min_resources
     if current is not None and members <= current.spec.members <= asked and not _needs_room(todo):
-        return GangSize(current.spec.members, current.spec.min_resources if given is None else given)
+        return current.spec.members, current.spec.min_resources if given is None else given
     if given is not None:
-        return GangSize(members, given)
+        return members, given
 
     def precedence(item: tuple[ReplicaGroup, Replica]) -> tuple[int, int, int]:
         group, replica = item
-        return (-_priority(template(group), priorities), _TYPE_ORDER[group.type], replica.index)
+        return (-_priority(template(group), priorities), GANG_ORDER.index(group.type), replica.index)
 
     chosen = todo if members >= len(todo) else sorted(todo, key=precedence)[:members]
     counts = Counter(group.type for group, _ in chosen)
@@ -187,7 +175,7 @@ def gang_size(
     for group in groups:
         if counts[group.type]:
             resources.add(pod_requests(template(group)), counts[group.type])
-    return GangSize(members, resources.quantities())
+    return members, resources.quantities()
 
 
 def _is_done(replica: Replica) -> bool:

@@ -156,25 +156,29 @@ def mount_checkpoint(template: Template, checkpoint: Checkpoint, job: ObjectMeta
         source = template_dict(checkpoint.volume)
     except msgspec.ValidationError:
         raise PodTemplateError("spec.checkpoint.volume: must be an object") from None
-    path = f"{template.path}.spec.volumes"
-    volumes = list_of_objects(template.spec.get("volumes"), path)
-    if any(volume.get("name") == CHECKPOINT_VOLUME for volume in volumes):
-        raise PodTemplateError(f"{path}: must not have a volume named {CHECKPOINT_VOLUME}: that is spec.checkpoint's")
-    mounts = template.list_of_objects("volumeMounts")
-    for mount in mounts:
-        if str(mount.get("mountPath")).rstrip("/") == checkpoint.mount_path.rstrip("/"):
-            raise PodTemplateError(
-                f"spec.checkpoint.mountPath: {checkpoint.mount_path} is where {template.path} mounts volume "
-                f"{mount.get('name')}"
-            )
-    mount = {
-        "name": CHECKPOINT_VOLUME,
-        "mountPath": checkpoint.mount_path,
-        "subPath": f"{job.namespace}/{job.name}",
-    }
-    template.spec = template.spec | {"volumes": [*volumes, source | {"name": CHECKPOINT_VOLUME}]}
+    mount = {"mountPath": checkpoint.mount_path, "subPath": f"{job.namespace}/{job.name}"}
+    _mount(template, CHECKPOINT_VOLUME, source, mount, use="spec.checkpoint's", field="spec.checkpoint.mountPath")
     template.set_env(CHECKPOINT_VARIABLE, checkpoint.mount_path)
-    template.change_container(volumeMounts=[*mounts, mount])
+
+
+def _mount(
+    template: Template, name: str, source: dict[str, Any], mount: dict[str, Any], *, use: str, field: str
+) -> None:
+    """Add a volume, and its mount to the training container.
+
+    Raises PodTemplateError if the template uses the volume's name, which is for `use`, or the path of the mount, which
+    is that of `field`.
+    """
+    path, place = f"{template.path}.spec.volumes", mount["mountPath"]
+    volumes = list_of_objects(template.spec.get("volumes"), path)
+    if any(volume.get("name") == name for volume in volumes):
+        raise PodTemplateError(f"{path}: must not have a volume named {name}: that is {use}")
+    mounts = template.list_of_objects("volumeMounts")
+    for other in mounts:
+        if _place(other.get("mountPath")) == _place(place):
+            raise PodTemplateError(f"{field}: {place} is where {template.path} mounts volume {other.get('name')}")
+    template.spec = template.spec | {"volumes": [*volumes, source | {"name": name}]}
+    template.change_container(volumeMounts=[*mounts, {"name": name, **mount}])
 
 
 class ProgressAccess(msgspec.Struct, frozen=True):
@@ -196,16 +200,6 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
     """
     if any(variable.get("name") == URL_VARIABLE for variable in template.env):
         return
-    path = f"{template.path}.spec.volumes"
-    volumes = list_of_objects(template.spec.get("volumes"), path)
-    if any(volume.get("name") == PROGRESS_VOLUME for volume in volumes):
-        raise PodTemplateError(f"{path}: must not have a volume named {PROGRESS_VOLUME}: that is for spec.progress")
-    mounts = template.list_of_objects("volumeMounts")
-    for mount in mounts:
-        if str(mount.get("mountPath")).rstrip("/") == PROGRESS_MOUNT_PATH:
-            raise PodTemplateError(
-                f"spec.progress: {PROGRESS_MOUNT_PATH} is where {template.path} mounts volume {mount.get('name')}"
-            )
     token = {
         "audience": token_audience(job.namespace, job.name),
         "expirationSeconds": TOKEN_SECONDS,
@@ -216,16 +210,13 @@ def give_access(template: Template, access: ProgressAccess, job: ObjectMeta) -> 
         {"serviceAccountToken": token},
         {"downwardAPI": {"items": [{"path": CA_FILE, "fieldRef": authorities}]}},
     ]
-    template.spec = template.spec | {
-        "volumes": [*volumes, {"name": PROGRESS_VOLUME, "projected": {"sources": sources}}]
-    }
+    source = {"projected": {"sources": sources}}
+    mount = {"mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}
+    _mount(template, PROGRESS_VOLUME, source, mount, use="for spec.progress", field="spec.progress")
     template.annotations = template.annotations | {ANNOTATION_PROGRESS_CA: access.authorities}
     template.set_env(URL_VARIABLE, access.url + status_path(job.namespace, job.name))
     template.set_env(CA_VARIABLE, f"{PROGRESS_MOUNT_PATH}/{CA_FILE}")
     template.set_env(TOKEN_VARIABLE, f"{PROGRESS_MOUNT_PATH}/{TOKEN_FILE}")
-    template.change_container(
-        volumeMounts=[*mounts, {"name": PROGRESS_VOLUME, "mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}]
-    )
 
 
 def add_restart_rule(template: Template, job: TFJob, policy: RestartPolicy) -> None:

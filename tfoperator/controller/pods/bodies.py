@@ -9,14 +9,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from tfoperator.api.names import (
-    ANNOTATION_JOB_RESTARTS,
-    ANNOTATION_RESTARTS,
     DEFAULT_PORT,
     DEFAULT_PORT_NAME,
     job_labels,
-    replica_labels,
 )
-from tfoperator.api.v1.types import TFJOBS, ReplicaType, RestartPolicy, TFJob
+from tfoperator.api.v1.types import TFJOBS, RestartPolicy, TFJob
 from tfoperator.controller.pods.template import Template
 
 
@@ -43,76 +40,48 @@ def pod_restart_policy(policy: RestartPolicy, *, together: bool) -> str:
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
-class ReplicaBodies:
-    """Makes the bodies of one replica type's pods and services.
+def pod_body(
+    job: TFJob,
+    template: Template,
+    labels: dict[str, str],
+    *,
+    name: str,
+    restart_policy: str,
+    subdomain: str,
+    env: Mapping[str, str],
+    arguments: Sequence[str],
+    restarts: Mapping[str, int],
+) -> dict[str, Any]:
+    """Return the pod of one replica. With `subdomain`, the name of the job's one service, it is found under that.
 
-    With `subdomain`, the name of the job's one service, a pod is found under its own name in that.
+    The template's own labels and annotations are kept, ours win: `restarts` are counts by annotation. `env` is added to
+    the training container's own variables, in the place of a TF_CONFIG that the user set: two of the same name would
+    leave the choice to the runtime, and in the Go operator's pods the operator's is used. Without one (a job of one
+    replica) the user's stays. `arguments` follow the container's own, so that of two of the same name the operator's is
+    read last.
     """
-
-    def __init__(
-        self, job: TFJob, template: Template, replica_type: ReplicaType, *, restart_policy: str, subdomain: str = ""
-    ) -> None:
-        self._job = job
-        self._template = template
-        self._type = replica_type
-        self._restart_policy = restart_policy
-        self._subdomain = subdomain
-        self._owners = [owner_reference(job)]
-
-    def pod(
-        self,
-        index: int,
-        *,
-        name: str,
-        is_master: bool,
-        env: Mapping[str, str],
-        restarts: int,
-        job_restarts: int,
-        arguments: Sequence[str] = (),
-    ) -> dict[str, Any]:
-        """Return the pod of one replica.
-
-        The template's own labels and annotations are kept, ours win. `env` is added to the training container's own
-        variables, in the place of a TF_CONFIG that the user set: two of the same name would leave the choice to the
-        runtime, and in the Go operator's pods the operator's is used. Without one (a job of one replica) the user's
-        stays. `arguments` follow the container's own, so that of two of the same name the operator's is read last.
-        """
-        template, meta = self._template, self._job.metadata
-        labels = template.labels | replica_labels(meta.name, self._type, index, is_master=is_master)
-        metadata: dict[str, Any] = {
-            "name": name,
-            "namespace": meta.namespace,
-            "labels": labels,
-            "ownerReferences": self._owners,
-        }
-        annotations = template.annotations
-        for key, count in ((ANNOTATION_RESTARTS, restarts), (ANNOTATION_JOB_RESTARTS, job_restarts)):
-            if count:
-                annotations = annotations | {key: str(count)}
-            elif key in annotations:
-                annotations = {name: value for name, value in annotations.items() if name != key}
-        if annotations:
-            metadata["annotations"] = annotations
-        containers = list(template.containers)
-        container = containers[template.container] | {"ports": template.ports}
-        if env:
-            own = [variable for variable in template.env if str(variable.get("name")) not in env]
-            container["env"] = own + [{"name": name, "value": value} for name, value in env.items()]
-        if arguments:
-            container["args"] = [*template.args, *arguments]
-        containers[template.container] = container
-        spec = template.spec | {"restartPolicy": self._restart_policy, "containers": containers}
-        if self._subdomain:
-            spec |= {"hostname": name, "subdomain": self._subdomain}
-        return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-    def service(self, index: int, *, name: str) -> dict[str, Any]:
-        """Return the headless service of one replica; it selects the replica's pod by the labels that both carry."""
-        meta = self._job.metadata
-        labels = replica_labels(meta.name, self._type, index, is_master=False)
-        return _headless_service(
-            meta.namespace, name, labels, {"ports": self._template.service_ports}, owners=self._owners
-        )
+    annotations = {key: value for key, value in template.annotations.items() if key not in restarts}
+    annotations |= {key: str(count) for key, count in restarts.items() if count}
+    metadata: dict[str, Any] = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": template.labels | labels,
+        "ownerReferences": [owner_reference(job)],
+    }
+    if annotations:
+        metadata["annotations"] = annotations
+    containers = list(template.containers)
+    container = containers[template.container] | {"ports": template.ports}
+    if env:
+        own = [variable for variable in template.env if str(variable.get("name")) not in env]
+        container["env"] = own + [{"name": name, "value": value} for name, value in env.items()]
+    if arguments:
+        container["args"] = [*template.args, *arguments]
+    containers[template.container] = container
+    spec = template.spec | {"restartPolicy": restart_policy, "containers": containers}
+    if subdomain:
+        spec |= {"hostname": name, "subdomain": subdomain}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def away_from(pod: dict[str, Any], nodes: Sequence[str]) -> dict[str, Any]:
@@ -137,21 +106,19 @@ def job_service_body(job: TFJob, *, name: str) -> dict[str, Any]:
     """
     port = {"name": DEFAULT_PORT_NAME, "port": DEFAULT_PORT, "targetPort": DEFAULT_PORT_NAME}
     labels = job_labels(job.metadata.name)
-    spec = {"publishNotReadyAddresses": True, "ports": [port]}
-    return _headless_service(job.metadata.namespace, name, labels, spec, owners=[owner_reference(job)])
+    return headless_service(job, name, labels, {"publishNotReadyAddresses": True, "ports": [port]})
 
 
-def _headless_service(
-    namespace: str, name: str, labels: dict[str, str], spec: dict[str, Any], *, owners: list[dict[str, Any]]
-) -> dict[str, Any]:
+def headless_service(job: TFJob, name: str, labels: Mapping[str, str], spec: dict[str, Any]) -> dict[str, Any]:
+    """Return a headless service of the job; it selects the pods with the labels that it has itself."""
     return {
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
             "name": name,
-            "namespace": namespace,
+            "namespace": job.metadata.namespace,
             "labels": labels,
-            "ownerReferences": owners,
+            "ownerReferences": [owner_reference(job)],
         },
         "spec": {"clusterIP": "None", "selector": labels, **spec},
     }

@@ -73,7 +73,7 @@ class Abbreviations:
 class TFConfig:
     """Renders TF_CONFIG for the replicas of one job.
 
-    `hosts` are the `host:port` of every replica by type, in index order. Types are spelled in lower case (`chief`,
+    `hosts` are the `host:port` of its replicas by type, in index order. Types are spelled in lower case (`chief`,
     `master`, `ps`, `worker`, `evaluator`) and sorted, as the Go operator's encoder does.
 
     `sparse` is the variant for dynamic workers: a process gets only those that it must know at its start, so that
@@ -85,17 +85,10 @@ class TFConfig:
     """
 
     def __init__(
-        self,
-        hosts: Mapping[ReplicaType, Sequence[str]],
-        *,
-        sparse: bool,
-        evaluator_in_cluster: bool = True,
-        abbreviations: Abbreviations | None = None,
+        self, hosts: Mapping[ReplicaType, Sequence[str]], *, sparse: bool, abbreviations: Abbreviations | None = None
     ) -> None:
         self._hosts = {replica_type.lower(): list(listed) for replica_type, listed in sorted(hosts.items()) if listed}
         self._sparse = sparse
-        if not evaluator_in_cluster:
-            self._hosts.pop(ReplicaType.EVALUATOR.lower(), None)
         self._cluster = "" if sparse else _whole_cluster(self._hosts, abbreviations)
 
     def render(self, replica_type: ReplicaType, index: int) -> str:
@@ -134,17 +127,11 @@ class ClusterArguments:
     """
 
     def __init__(
-        self,
-        hosts: Mapping[ReplicaType, Sequence[str]],
-        *,
-        evaluator_in_cluster: bool = True,
-        abbreviations: Abbreviations | None = None,
+        self, hosts: Mapping[ReplicaType, Sequence[str]], *, abbreviations: Abbreviations | None = None
     ) -> None:
         join = ",".join if abbreviations is None else partial(abbreviations.join, glue=",")
         self._hosts = tuple(
-            f"--{replica_type.lower()}_hosts={join(listed)}"
-            for replica_type, listed in sorted(hosts.items())
-            if listed and (evaluator_in_cluster or replica_type is not ReplicaType.EVALUATOR)
+            f"--{replica_type.lower()}_hosts={join(listed)}" for replica_type, listed in sorted(hosts.items()) if listed
         )
 
     def render(self, replica_type: ReplicaType, index: int) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ group's pods in its own way.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
@@ -14,16 +15,19 @@ import msgspec
 
 from tfoperator.api.names import job_labels
 from tfoperator.api.quantity import parse_quantity
-from tfoperator.api.v1.types import SchedulingPolicy, TFJob
+from tfoperator.api.v1.types import ReplicaType, SchedulingPolicy, TFJob
 from tfoperator.controller.pods.template import Template
 from tfoperator.kube.kept import GROUP_NAME_ANNOTATION
-from tfoperator.kube.objects import HasMetadata, Pod
+from tfoperator.kube.objects import HasMetadata, Pod, PodCondition
 from tfoperator.kube.resources import Resource
 
 VOLCANO_POD_GROUPS = Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups")
 COSCHEDULING_POD_GROUPS = Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups")
 
 KUBERNETES_POD_GROUPS = Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups")
+
+GANG_ORDER = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.PS, ReplicaType.WORKER, ReplicaType.EVALUATOR)
+"""The types as schedulers take them: Volcano and Kueue have this order."""
 
 _DEFAULT_SCHEDULER = "default-scheduler"
 """The name of kube-scheduler, unless it was given another."""
@@ -70,20 +74,14 @@ class PodGroupSpec(msgspec.Struct, frozen=True, rename="camel"):
         return self.min_member or self.scheduling_policy.gang.min_count
 
 
-class PodGroupCondition(msgspec.Struct, frozen=True):
-    """One condition of a Volcano PodGroup. Its times are left out: they change every minute, and no code needs them."""
-
-    type: str = ""
-    status: str = ""
-    reason: str = ""
-    message: str = ""
-
-
 class PodGroupStatus(msgspec.Struct, frozen=True):
-    """The status that a scheduler writes to a PodGroup."""
+    """The status that a scheduler writes to a PodGroup.
+
+    The times of Volcano's conditions are left out: they change every minute, and no code needs them.
+    """
 
     phase: str = ""
-    conditions: tuple[PodGroupCondition, ...] = ()
+    conditions: tuple[PodCondition, ...] = ()
 
 
 class PodGroup(HasMetadata, frozen=True):
@@ -161,9 +159,7 @@ class GangScheduler(msgspec.Struct, frozen=True):
             "spec": {name: value for name, value in fields.items() if value or name == "minMember"},
         }
 
-    def spec(
-        self, policy: SchedulingPolicy, min_member: int, min_resources: dict[str, str] | dict[str, str | int]
-    ) -> PodGroupSpec:
+    def spec(self, policy: SchedulingPolicy, min_member: int, min_resources: Mapping[str, str | int]) -> PodGroupSpec:
         """Return the wanted spec of the PodGroup."""
         return PodGroupSpec(
             min_member=min_member,

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 import msgspec
 
 from tfoperator.api.host_lists import ALWAYS_ACCEPTED, PER_HOST, HostList, too_long
-from tfoperator.api.names import RestartMode
+from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, RestartMode, replica_labels
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
 from tfoperator.api.validation import MAX_REPLICAS
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
-from tfoperator.controller.pods.bodies import ReplicaBodies, job_service_body, pod_restart_policy
+from tfoperator.controller.pods.bodies import headless_service, job_service_body, pod_body, pod_restart_policy
 from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig
 from tfoperator.controller.pods.gang import GangScheduler
 from tfoperator.controller.pods.options import PodOptions
@@ -98,7 +98,6 @@ class ReplicaManifests:
         self._options = options
         self._gang = gang
         self._templates: dict[ReplicaType, Template] = {}
-        self._bodies: dict[ReplicaType, ReplicaBodies] = {}
         self._has_chief = any(group.type in CHIEF_TYPES and group.size > 0 for group in groups)
 
     def name(self, group: DesiredReplicas, index: int) -> str:
@@ -110,19 +109,24 @@ class ReplicaManifests:
 
         Besides, all replicas have been restarted together `job_restarts` times.
         """
-        return self._bodies_of(group).pod(
-            index,
+        is_master = self._is_master(group.type, index)
+        return pod_body(
+            self._job,
+            self.template(group),
+            replica_labels(self._job.metadata.name, group.type, index, is_master=is_master),
             name=self.name(group, index),
-            is_master=self._is_master(group.type, index),
+            restart_policy=self._restart_policy(group),
+            subdomain=self._subdomain,
             env=self._cluster.env(group.type, index),
-            restarts=restarts,
-            job_restarts=job_restarts,
             arguments=self._cluster.arguments_of(group.type, index),
+            restarts={ANNOTATION_RESTARTS: restarts, ANNOTATION_JOB_RESTARTS: job_restarts},
         )
 
     def service(self, group: DesiredReplicas, index: int) -> dict[str, Any]:
         """Return the service of a replica."""
-        return self._bodies_of(group).service(index, name=self.name(group, index))
+        labels = replica_labels(self._job.metadata.name, group.type, index, is_master=False)
+        ports = self.template(group).service_ports
+        return headless_service(self._job, self.name(group, index), labels, {"ports": ports})
 
     def job_service(self) -> dict[str, Any]:
         """Return the service of all replicas."""
@@ -149,11 +153,7 @@ class ReplicaManifests:
         """The reason why no process of the job can be started if its list of hosts is too long; else empty."""
         if sum(len(listed) * PER_HOST + sum(map(len, listed)) for listed in self._hosts.values()) <= ALWAYS_ACCEPTED:
             return ""
-        hosts = {
-            replica_type: HostList(len(listed), sum(map(len, listed)))
-            for replica_type, listed in self._hosts.items()
-            if self._evaluator_in_cluster or replica_type is not ReplicaType.EVALUATOR
-        }
+        hosts = {kind: HostList(len(listed), sum(map(len, listed))) for kind, listed in self._hosts.items()}
         spec = self._job.spec
         return too_long(hosts, dynamic=bool(spec.enable_dynamic_worker), arguments=bool(spec.cluster_arguments))
 
@@ -165,16 +165,10 @@ class ReplicaManifests:
             abbreviations = _abbreviations([self.template(group) for group in groups])
         tf_config = arguments = None
         if sum(group.size for group in groups) != 1:
-            tf_config = TFConfig(
-                self._hosts,
-                sparse=bool(self._job.spec.enable_dynamic_worker),
-                evaluator_in_cluster=self._evaluator_in_cluster,
-                abbreviations=abbreviations,
-            )
+            sparse = bool(self._job.spec.enable_dynamic_worker)
+            tf_config = TFConfig(self._hosts, sparse=sparse, abbreviations=abbreviations)
         if self._job.spec.cluster_arguments:
-            arguments = ClusterArguments(
-                self._hosts, evaluator_in_cluster=self._evaluator_in_cluster, abbreviations=abbreviations
-            )
+            arguments = ClusterArguments(self._hosts, abbreviations=abbreviations)
         return _Cluster(tf_config, arguments, {} if abbreviations is None else abbreviations.variables)
 
     @property
@@ -197,11 +191,13 @@ class ReplicaManifests:
 
     @cached_property
     def _hosts(self) -> dict[ReplicaType, list[str]]:
-        """The `host:port` of every replica by type, in index order."""
+        """The `host:port` of every replica in the cluster by type, in index order."""
         domain = f".{self._options.cluster_domain}" if self._options.cluster_domain else ""
         service = f".{self._subdomain}" if self._subdomain else ""
         within = f"{service}.{self._job.metadata.namespace}.svc{domain}"
         ends = {group.type: f"{within}:{self.template(group).port}" for group in self._groups if group.size > 0}
+        if not self._evaluator_in_cluster:
+            ends.pop(ReplicaType.EVALUATOR, None)
         return {replica_type: [name + end for name in self._names[replica_type]] for replica_type, end in ends.items()}
 
     def template(self, group: DesiredReplicas) -> Template:
@@ -227,17 +223,6 @@ class ReplicaManifests:
             give_access(template, access, job.metadata)
         if self._gang is not None:
             self._gang.add_member(template, job, replica_type)
-
-    def _bodies_of(self, group: DesiredReplicas) -> ReplicaBodies:
-        if group.type not in self._bodies:
-            self._bodies[group.type] = ReplicaBodies(
-                self._job,
-                self.template(group),
-                group.type,
-                restart_policy=self._restart_policy(group),
-                subdomain=self._subdomain,
-            )
-        return self._bodies[group.type]
 
     def _with_template(self, replica_type: ReplicaType, spec: ReplicaSpec) -> ReplicaSpec:
         if replica_type is not ReplicaType.PS or not is_absent(spec.template):

@@ -10,7 +10,7 @@ field, the job's objects show it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 import msgspec
 
@@ -23,38 +23,27 @@ _NETWORKS = {network.value: network for network in Network}
 
 
 class Naming(msgspec.Struct, frozen=True):
-    """Names a job's objects; both functions must be pure.
+    """Names a job's objects as the Go operator does, or, where `unique`, with a piece of the job's UID at the end.
 
-    `replica` names the pod of a replica, and its service if it has one of its own; injective for each job. `job` names
-    the service of a whole job.
+    No two jobs share a unique name, not even one after the other.
     """
 
-    replica: Callable[[TFJob, ReplicaType, int], str]
-    job: Callable[[TFJob], str]
+    unique: bool
+
+    def replica(self, job: TFJob, replica_type: ReplicaType, index: int) -> str:
+        """Return the name of a replica's pod, and of its service if it has one of its own: `{job}-{type}-{index}`."""
+        meta = job.metadata
+        if self.unique:
+            return names.unique_object_name(meta.name, replica_type, index, meta.uid)
+        return names.object_name(meta.name, replica_type, index)
+
+    def job(self, job: TFJob) -> str:
+        """Return the name of the service of a whole job: `{job}`."""
+        return names.unique_name(job.metadata.name, job.metadata.uid) if self.unique else job.metadata.name
 
 
-def _plain_replica(job: TFJob, replica_type: ReplicaType, index: int) -> str:
-    return names.object_name(job.metadata.name, replica_type, index)
-
-
-def _unique_replica(job: TFJob, replica_type: ReplicaType, index: int) -> str:
-    return names.unique_object_name(job.metadata.name, replica_type, index, job.metadata.uid)
-
-
-def _plain_job(job: TFJob) -> str:
-    return job.metadata.name
-
-
-def _unique_job(job: TFJob) -> str:
-    return names.unique_name(job.metadata.name, job.metadata.uid)
-
-
-PLAIN_NAMES = Naming(_plain_replica, _plain_job)
-"""`{job}-{type}-{index}`, the Go operator's, and `{job}`."""
-
-UNIQUE_NAMES = Naming(_unique_replica, _unique_job)
-"""The same with `-{piece of the UID}`: no two jobs share a name, not even one after the other."""
-
+PLAIN_NAMES = Naming(unique=False)
+UNIQUE_NAMES = Naming(unique=True)
 NAMINGS = (PLAIN_NAMES, UNIQUE_NAMES)
 
 
