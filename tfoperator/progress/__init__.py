@@ -27,20 +27,15 @@ from tfoperator.progress.reporting import Progress, flush, report
 from tfoperator.progress.saving import NotInMainThread, Saving
 
 if TYPE_CHECKING:
-    from tfoperator.progress.keras_callback import ProgressCallback
-    from tfoperator.progress.keras_saving import SavingCallback
+    from tfoperator.progress.keras_callbacks import ProgressCallback, SavingCallback
 
 __all__ = ["NotInMainThread", "Progress", "ProgressCallback", "Saving", "SavingCallback", "flush", "report"]
 
 
 def __getattr__(name: str) -> Any:
     # Keras is imported only for programs that use it, and has mostly been imported by then.
-    if name == "ProgressCallback":
-        from tfoperator.progress.keras_callback import ProgressCallback
+    if name in ("ProgressCallback", "SavingCallback"):
+        from tfoperator.progress import keras_callbacks
 
-        return ProgressCallback
-    if name == "SavingCallback":
-        from tfoperator.progress.keras_saving import SavingCallback
-
-        return SavingCallback
+        return getattr(keras_callbacks, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -10,7 +10,6 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, NoReturn
 
 from tfoperator.progress.reporting import flush, keep_reporting, report
@@ -70,9 +69,7 @@ class Saving:
         self._end.listen()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end.stop()
 
     @property

@@ -173,8 +173,8 @@ def _number(value: object) -> str:
         return str(value)
 
 
-_lock = threading.Lock()  # guards _senders
 _senders: dict[tuple[str, str, str], Sender] = {}
+"""By what the environment says. Single operations on it are atomic, so no lock can be held when a process forks."""
 
 
 def sender() -> Sender | None:
@@ -182,28 +182,16 @@ def sender() -> Sender | None:
     key = (os.environ.get(URL_VARIABLE, ""), os.environ.get(CA_VARIABLE, ""), os.environ.get(TOKEN_VARIABLE, ""))
     if not key[0] or not key[2]:
         return None
-    with _lock:
-        found = _senders.get(key)
-        if found is None:
-            found = _senders[key] = Sender(*key)
-        return found
+    return _senders.get(key) or _senders.setdefault(key, Sender(*key))
 
 
 def flush_all(timeout: float = TIMEOUT) -> bool:
     """Send the pending reports of all senders of this process; return whether all arrived."""
-    with _lock:
-        senders = list(_senders.values())
-    arrived = [one.flush(timeout) for one in senders]
+    arrived = [one.flush(timeout) for one in tuple(_senders.values())]
     return all(arrived)
-
-
-def _forget_senders() -> None:
-    """Remove all senders after a fork: the threads are gone, and their locks may be held forever."""
-    global _lock
-    _lock = threading.Lock()
-    _senders.clear()
 
 
 atexit.register(flush_all)
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_senders)
+    # Their threads are gone, and their locks may be held for ever.
+    os.register_at_fork(after_in_child=lambda: _senders.clear())
