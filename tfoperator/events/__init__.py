@@ -1,6 +1,6 @@
 """Kubernetes events about objects: correlated, bounded, written in the background."""
 
 from tfoperator.events.recorder import EventRecorder
-from tfoperator.events.reference import ObjectReference
+from tfoperator.kube.event import ObjectReference
 
 __all__ = ["EventRecorder", "ObjectReference"]

@@ -15,7 +15,7 @@ from cachetools import LRUCache
 
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.token_bucket import TokenBucket
-from tfoperator.events.reference import ObjectReference
+from tfoperator.kube.event import ObjectReference
 
 MAX_MESSAGE = 1024
 """Characters that a message may have; longer ones are cut, as the events API does not take more."""
@@ -47,16 +47,15 @@ class Occurrence(msgspec.Struct, frozen=True):
 
 
 class CorrelatedEvent(msgspec.Struct, frozen=True):
-    """The wanted state on the API server: a new event if `count` is 1, else the next state of the event `name`."""
+    """The wanted state on the API server: a new event if `count` is 1, else the next state of the event `name`.
+
+    `last` has the message to show, which may say that it stands for others.
+    """
 
     name: str
-    regarding: ObjectReference
-    type: str
-    reason: str
-    message: str
     count: int
     first_seen: datetime
-    last_seen: datetime
+    last: Occurrence
 
 
 class _Similar(msgspec.Struct):
@@ -66,39 +65,20 @@ class _Similar(msgspec.Struct):
     messages: set[str] = set()
 
 
-class _Counted(msgspec.Struct):
-    """One event on the API server."""
-
-    name: str
-    first_seen: datetime
-    count: int = 0
-
-
 class Correlator:
     """The state of all three steps, each bounded to the 4096 keys used last. Not thread-safe."""
 
     def __init__(self) -> None:
         self._similar: LRUCache[_Key, _Similar] = LRUCache(_LRU_SIZE)
-        self._counted: LRUCache[_Key, _Counted] = LRUCache(_LRU_SIZE)
+        self._counted: LRUCache[_Key, CorrelatedEvent] = LRUCache(_LRU_SIZE)
         self._allowances: LRUCache[_Key, TokenBucket] = LRUCache(_LRU_SIZE)
         self._last_stamp = 0
 
     def correlate(self, occurrence: Occurrence) -> CorrelatedEvent | None:
         """Return the event to write for this occurrence; None if there were too many about its object."""
         key, message = self._aggregate(occurrence)
-        counted = self._count(key, occurrence)
-        if not self._allow(occurrence):
-            return None
-        return CorrelatedEvent(
-            name=counted.name,
-            regarding=occurrence.regarding,
-            type=occurrence.type,
-            reason=occurrence.reason,
-            message=message,
-            count=counted.count,
-            first_seen=counted.first_seen,
-            last_seen=occurrence.at,
-        )
+        event = self._count(key, msgspec.structs.replace(occurrence, message=message))
+        return event if self._allow(occurrence) else None
 
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
         group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
@@ -114,12 +94,14 @@ class Correlator:
         similar.messages.discard(occurrence.message)
         return group, bounded(AGGREGATED_PREFIX + occurrence.message)
 
-    def _count(self, key: _Key, occurrence: Occurrence) -> _Counted:
-        counted = self._counted.get(key)
-        if counted is None:
-            counted = self._counted[key] = _Counted(self._new_name(occurrence), occurrence.at)
-        counted.count += 1
-        return counted
+    def _count(self, key: _Key, occurrence: Occurrence) -> CorrelatedEvent:
+        before = self._counted.get(key)
+        if before is None:
+            event = CorrelatedEvent(self._new_name(occurrence), 1, occurrence.at, occurrence)
+        else:
+            event = msgspec.structs.replace(before, count=before.count + 1, last=occurrence)
+        self._counted[key] = event
+        return event
 
     def _allow(self, occurrence: Occurrence) -> bool:
         key = (*_object_key(occurrence.regarding), occurrence.type)

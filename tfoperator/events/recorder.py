@@ -19,7 +19,6 @@ from tenacity import RetryCallState, Retrying, before_sleep_log, retry_if_except
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.events.correlator import CorrelatedEvent, Correlator, Occurrence, bounded
-from tfoperator.events.reference import ObjectReference
 from tfoperator.kube.errors import (
     AlreadyExistsError,
     ApiError,
@@ -28,6 +27,7 @@ from tfoperator.kube.errors import (
     TransportError,
     namespace_is_ending,
 )
+from tfoperator.kube.event import ObjectReference
 from tfoperator.kube.objects import decode_nothing, timestamp
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
@@ -201,9 +201,9 @@ class EventRecorder:
             pass  # the answer to an earlier try was lost: the event exists
         except ApiError as error:
             log = logger.debug if namespace_is_ending(error) else logger.warning
-            log("the server refuses event %s about %s: %s", event.reason, event.regarding, error)
+            log("the server refuses event %s about %s: %s", event.last.reason, event.last.regarding, error)
         except KubeError as error:
-            logger.warning("event %s about %s is not written: %s", event.reason, event.regarding, error)
+            logger.warning("event %s about %s is not written: %s", event.last.reason, event.last.regarding, error)
 
     def _pause_after(self, state: RetryCallState) -> float:
         return _RETRY_SECONDS * (self._rng.random() if state.attempt_number == 1 else 1.0)
@@ -213,9 +213,10 @@ class EventRecorder:
             raise _Stopping
 
     def _send(self, event: CorrelatedEvent) -> None:
-        namespace = event.regarding.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
+        last = event.last
+        namespace = last.regarding.namespace or _NAMESPACE_OF_CLUSTER_OBJECTS
         if event.count > 1:
-            change = {"count": event.count, "lastTimestamp": timestamp(event.last_seen), "message": event.message}
+            change = {"count": event.count, "lastTimestamp": timestamp(last.at), "message": last.message}
             try:
                 self._client.patch(EVENTS, namespace, event.name, change, decode_nothing)
                 return
@@ -230,13 +231,13 @@ class EventRecorder:
             "apiVersion": EVENTS.api_version,
             "kind": EVENTS.kind,
             "metadata": {"name": event.name, "namespace": namespace},
-            "involvedObject": msgspec.to_builtins(event.regarding),
-            "reason": event.reason,
-            "message": event.message,
-            "type": event.type,
+            "involvedObject": msgspec.to_builtins(event.last.regarding),
+            "reason": event.last.reason,
+            "message": event.last.message,
+            "type": event.last.type,
             "count": event.count,
             "firstTimestamp": timestamp(event.first_seen),
-            "lastTimestamp": timestamp(event.last_seen),
+            "lastTimestamp": timestamp(event.last.at),
             "source": source,
             "reportingComponent": self._component,
             "reportingInstance": self._host,

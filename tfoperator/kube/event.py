@@ -6,18 +6,37 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.objects import HasMetadata, ObjectMeta
 
 _OLDEST_TIME = datetime.min.replace(tzinfo=UTC)
 
 
-class InvolvedObject(msgspec.Struct, frozen=True):
-    """The object that an event is about."""
+class ObjectReference(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """`core/v1 ObjectReference`: names one object, or with `field_path` a part of one. Encodes as its JSON."""
 
+    api_version: str = ""
     kind: str = ""
     namespace: str = ""
     name: str = ""
     uid: str = ""
+    resource_version: str = ""
+    field_path: str = ""
+
+    @classmethod
+    def to(cls, api_version: str, kind: str, metadata: ObjectMeta) -> ObjectReference:
+        """Refer to an object by its metadata; type and version are given, since decoded views don't carry them."""
+        return cls(
+            api_version=api_version,
+            kind=kind,
+            namespace=metadata.namespace,
+            name=metadata.name,
+            uid=metadata.uid,
+            resource_version=metadata.resource_version,
+        )
+
+    def __str__(self) -> str:
+        where = f"{self.namespace}/{self.name}" if self.namespace else self.name
+        return f"{self.kind} {where}"
 
 
 class EventSource(msgspec.Struct, frozen=True):
@@ -40,7 +59,7 @@ class Event(HasMetadata, frozen=True, rename="camel"):
     reason: str = ""
     message: str = ""
     count: int | None = None
-    involved_object: InvolvedObject = msgspec.field(default_factory=InvolvedObject)
+    involved_object: ObjectReference = ObjectReference()
     source: EventSource | None = None
     series: EventSeries | None = None
     event_time: datetime | None = None

@@ -62,12 +62,12 @@ def test_the_same_event_again_is_only_counted(source: Source) -> None:
     source.clock.advance(60)
     second = source.written()
     assert (second.name, second.count) == (first.name, 2)
-    assert (second.first_seen, second.last_seen) == (first.first_seen, source.clock.now())
+    assert (second.first_seen, second.last.at) == (first.first_seen, source.clock.now())
 
 
 def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -> None:
     events = [source.written() for _ in range(20)]
-    assert {event.message for event in events} == {"created"}
+    assert {event.last.message for event in events} == {"created"}
     assert events[-1].count == 20
     assert len({event.name for event in events}) == 1
 
@@ -75,13 +75,13 @@ def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -
 def test_events_with_different_reasons_stay_apart(source: Source) -> None:
     events = [source.written(f"message {n}", reason=f"Reason{n}") for n in range(20)]
     assert {event.count for event in events} == {1}
-    assert not any(event.message.startswith(PREFIX) for event in events)
+    assert not any(event.last.message.startswith(PREFIX) for event in events)
 
 
 def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_event(source: Source) -> None:
     events = [source.written(f"message {n}") for n in range(15)]
-    assert not any(event.message.startswith(PREFIX) for event in events[:9])
-    assert [event.message for event in events[9:]] == [f"{PREFIX}message {n}" for n in range(9, 15)]
+    assert not any(event.last.message.startswith(PREFIX) for event in events[:9])
+    assert [event.last.message for event in events[9:]] == [f"{PREFIX}message {n}" for n in range(9, 15)]
     assert [event.count for event in events[9:]] == [1, 2, 3, 4, 5, 6]
     assert len({event.name for event in events[9:]}) == 1
 
@@ -89,7 +89,7 @@ def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_eve
 def test_messages_with_events_of_their_own_go_on_being_counted_there(source: Source) -> None:
     events = [source.written(f"message {n}") for n in range(12)]
     again = source.written("message 3")
-    assert (again.name, again.count, again.message) == (events[3].name, 2, "message 3")
+    assert (again.name, again.count, again.last.message) == (events[3].name, 2, "message 3")
 
 
 def test_equal_messages_about_different_containers_are_different_events(source: Source) -> None:
@@ -104,21 +104,21 @@ def test_similar_events_after_ten_quiet_minutes_are_not_combined(source: Source)
         source.written(f"message {number}")
     source.clock.advance(601)
     event = source.written("message 9")
-    assert (event.message, event.count) == ("message 9", 1)
+    assert (event.last.message, event.count) == ("message 9", 1)
 
 
 def test_the_quiet_time_runs_from_the_last_similar_event(source: Source) -> None:
     for number in range(9):
         source.written(f"message {number}")
         source.clock.advance(599)
-    assert source.written("message 9").message == PREFIX + "message 9"
+    assert source.written("message 9").last.message == PREFIX + "message 9"
 
 
 def test_a_combined_message_is_bounded_too(source: Source) -> None:
     long = "x" * MAX_MESSAGE
     for number in range(9):
         source.written(f"message {number}")
-    message = source.written(long).message
+    message = source.written(long).last.message
     assert len(message) == MAX_MESSAGE
     assert message.startswith(PREFIX)
     assert message.endswith("…")

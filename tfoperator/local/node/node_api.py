@@ -208,15 +208,7 @@ class NodeApi:
 
     def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
         """Record an event about a pod."""
-        meta = pod.metadata
-        reference = ObjectReference(
-            api_version="v1",
-            kind="Pod",
-            namespace=meta.namespace,
-            name=meta.name,
-            uid=meta.uid,
-            resource_version=meta.resource_version,
-        )
+        reference = ObjectReference.to("v1", "Pod", pod.metadata)
         self._recorder.event(reference, "Warning" if kind == "Warning" else "Normal", reason, message)
 
     def _read(self, kind: str, namespace: str, name: str) -> Data | None:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import msgspec
 
-from tfoperator.events import ObjectReference
+from tfoperator.kube.event import ObjectReference
 from tfoperator.kube.objects import ObjectMeta
 
 
