@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import closing, contextmanager
 
 import msgspec
 
@@ -10,21 +11,24 @@ from tfoperator.api.job_conditions import has_condition
 from tfoperator.api.names import job_selector
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.status import JobCondition
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
+from tfoperator.kube import by_name
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.event import decode_event
+from tfoperator.kube.following import Change, Follower
 from tfoperator.kube.resources import EVENTS
+from tfoperator.kube.verbs import WatchEventType
 from tfoperator.report.report import Report, make_report
-from tfoperator.sdk.errors import JobElsewhere, JobFailed, WaitTimeout
+from tfoperator.sdk.errors import JobDeleted, JobElsewhere, JobFailed, JobNotFound, job_errors
 from tfoperator.sdk.events import JobEvent, events_of
 from tfoperator.sdk.logs.log_reader import JobLogReader
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports.culprit import Culprit, find_culprit
-from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
+from tfoperator.sdk.reports.job_report import job_facts
 from tfoperator.sdk.stacks import ReplicaStacks, take_stacks
 from tfoperator.sdk.states import ReplicaFilter
 from tfoperator.sdk.usage import PodUsage, measured_pods
-from tfoperator.sdk.waiting import checked_conditions, wait_for_conditions, wait_for_deletion
+from tfoperator.sdk.waiting import checked_conditions, is_reached, late
 
 DEFAULT_WAIT_TIMEOUT = 600.0
 """Seconds, as in TrainingClient."""
@@ -84,30 +88,47 @@ class JobReader(JobLogReader):
         the replica that failed first, if available), JobEnded if it succeeds
         but another condition is waited for, JobDeleted, JobNotFound; ValueError for conditions that don't exist.
         """
-        expected = checked_conditions(expected_conditions)
+        expected, where = checked_conditions(expected_conditions), self._where(namespace)
+        last: TFJob | None = None
         try:
-            return wait_for_conditions(
-                self._client,
-                self._where(namespace),
-                name,
-                expected,
-                timeout=wait_timeout,
-                callback=callback,
-                clock=self._clock,
-            )
+            with self._changes(where, name, wait_timeout) as changes:
+                for change in changes:
+                    if change.type is WatchEventType.DELETED:
+                        raise JobDeleted(where, name)
+                    if change.object is None and last is None:
+                        raise JobNotFound(where, name)
+                    last = change.object or last
+                    if change.object is not None and callback is not None:
+                        callback(change.object)
+                    if last is not None and is_reached(last, expected):
+                        return last
         except JobFailed as error:
             raise JobFailed(error.job, error.condition, self._culprit(error.job)) from None
-        except WaitTimeout as error:
-            queue = None if error.job is None else job_queue(self._client, error.job)
-            if queue is None or not queue.waits:
-                raise
-            raise WaitTimeout(error.namespace, error.name, f"{error}; queue {queue}", error.job) from None
+        queue = None if last is None else job_queue(self._client, last)
+        why = f"; queue {queue}" if queue is not None and queue.waits else ""
+        raise late(where, name, f"is not {' or '.join(sorted(expected))}", wait_timeout, last, why)
 
     def wait_for_job_deletion(
         self, name: str, namespace: str | None = None, wait_timeout: float | None = DEFAULT_WAIT_TIMEOUT
     ) -> None:
         """Wait until there is no such job. Raises WaitTimeout."""
-        wait_for_deletion(self._client, self._where(namespace), name, timeout=wait_timeout, clock=self._clock)
+        where = self._where(namespace)
+        last: TFJob | None = None
+        with self._changes(where, name, wait_timeout) as changes:
+            for change in changes:
+                if change.type is WatchEventType.DELETED or (change.object is None and last is None):
+                    return
+                last = change.object or last
+        raise late(where, name, "is still there", wait_timeout, last)
+
+    @contextmanager
+    def _changes(self, where: str, name: str, timeout: float | None) -> Iterator[Iterator[Change[TFJob]]]:
+        """Follow a job for so many seconds."""
+        deadline = None if timeout is None else self._clock.monotonic() + timeout
+        selection, clock = by_name(name), self._clock
+        follower = Follower(self._client, TFJOBS, where, decode_tfjob, selection, deadline=deadline, clock=clock)
+        with job_errors(where, name), closing(iter(follower)) as changes:
+            yield changes
 
     def get_job_queue(
         self, name: str = "", namespace: str | None = None, *, job: TFJob | None = None
@@ -128,7 +149,7 @@ class JobReader(JobLogReader):
         job = self.get_job(name, namespace)
         pods = self._pods_of(job, ReplicaFilter())
         archived = self._archived(name, namespace, job.metadata.uid, ReplicaFilter())
-        report = make_report(job_facts(job, pods, archived, ClusterLogs(self._client)))
+        report = make_report(job_facts(job, pods, archived, self._client))
         if is_multikueue(job):
             elsewhere = JobElsewhere(job, cluster_of(self._client, job))
             report = msgspec.structs.replace(report, advice=(f"{elsewhere}: a report made there knows more.",))
@@ -168,7 +189,7 @@ class JobReader(JobLogReader):
             pods = self._pods_of(job, ReplicaFilter())
             meta = job.metadata
             archived = self._archived(meta.name, meta.namespace, meta.uid, ReplicaFilter())
-            return find_culprit(job, pods, archived, ClusterLogs(self._client))
+            return find_culprit(job, pods, archived, self._client)
         except (KubeError, OSError):  # the job's failure matters more
             return None
 

@@ -9,10 +9,11 @@ import msgspec
 from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
+from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive import ArchivedPod
 from tfoperator.report.blame import first_failure, suspects
-from tfoperator.sdk.reports.job_report import Logs, job_facts
+from tfoperator.sdk.reports.job_report import job_facts
 
 LINES = 20
 """Maximum lines of a log in an error: a traceback and the lines before it."""
@@ -30,7 +31,7 @@ class Culprit(msgspec.Struct, frozen=True):
     last_lines: tuple[str, ...] = ()
 
 
-def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs) -> Culprit | None:
+def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], client: Client) -> Culprit | None:
     """Return the replica that failed first, with the end of its log; None if none has failed. Raises OSError.
 
     Only the logs of replicas that may have failed first are read.
@@ -39,12 +40,9 @@ def find_culprit(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod
     known = frozenset(suspects(job_facts(job, pods, archived, None).replicas)[:MAX_SUSPECTS])
     some = [pod for pod in pods if replica_name(pod) in known]
     old = [record for record in archived if replica_name(record.as_pod()) in known]
-    found = first_failure(job_facts(job, some, old, logs).replicas)
+    found = first_failure(job_facts(job, some, old, client).replicas)
     if found is None or found.run.exit_code is None:
         return None
-    return Culprit(found.replica.name, found.run.exit_code, last_lines(found.run.tail))
-
-
-def last_lines(log: Sequence[str]) -> tuple[str, ...]:
-    """Return the end of a log, harmless to a terminal and of bounded length."""
-    return tuple(without_controls(line[:_LINE_LENGTH]) for line in log[-LINES:])
+    # Harmless to a terminal, and of bounded length.
+    lines = tuple(without_controls(line[:_LINE_LENGTH]) for line in found.run.tail[-LINES:])
+    return Culprit(found.replica.name, found.run.exit_code, lines)

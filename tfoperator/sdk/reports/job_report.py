@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -40,51 +39,11 @@ _STOPPED_REASON = "DeadlineExceeded"
 """A pod's reason when the operator, or its own deadline, ended it."""
 
 
-class Logs(Protocol):
-    """The source of the last lines of logs. Thread-safe."""
-
-    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
-        """Return the last lines of a container's run; none if it is unavailable."""
-
-    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
-        """Return the same for a deleted pod. Raises OSError."""
-
-
-class ClusterLogs:
-    """Logs of an API server and of the archive. An unavailable one is empty: its node is gone, or this user
-    may not read logs.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-
-    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
-        """See `Logs`. One request."""
-        meta = pod.metadata
-        pieces: deque[bytes] = deque()
-        size = 0
-        try:
-            asked = self._client.pod_log(meta.namespace, meta.name, container, previous=previous, tail_lines=lines)
-            with asked as stream:
-                for piece in stream:
-                    pieces.append(piece)
-                    size += len(piece)
-                    while size - len(pieces[0]) > TAIL_BYTES:
-                        size -= len(pieces.popleft())
-        except KubeError as error:
-            logger.debug("no log of %s: %s", meta.name, error)
-        return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
-
-    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
-        """See `Logs`. Reads a file."""
-        text = read_archived(record, run, tail_lines=TAIL_LINES) or ""
-        return tuple(shown_lines(text[-TAIL_BYTES:]))
-
-
-def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], logs: Logs | None) -> JobFacts:
+def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], client: Client | None) -> JobFacts:
     """Return the facts about the job: two runs of each present pod, and those in the archive.
 
-    One or two logs per pod are read; without `logs` none: facts from statuses alone need no request.
+    One or two logs per pod are read; without a client none: facts from statuses alone need no request. An unavailable
+    log is empty: its node is gone, or this user may not read logs.
     """
     present = {pod.metadata.uid for pod in pods}
     old: dict[str, list[ArchivedPod]] = {}
@@ -98,34 +57,34 @@ def job_facts(job: TFJob, pods: Sequence[Pod], archived: Iterable[ArchivedPod], 
         else:
             old.setdefault(replica_name(record.as_pod()), []).append(record)
     with ThreadPoolExecutor(_PARALLEL_READS, thread_name_prefix="read-log") as pool:
-        replicas = list(pool.map(partial(_replica, logs, job, old, kept), pods))
+        replicas = list(pool.map(partial(_replica, client, job, old, kept), pods))
     known = {replica.name for replica in replicas}
     gone = sorted(
         (records[-1] for name, records in old.items() if name not in known), key=lambda r: pod_order(r.as_pod())
     )
-    replicas += [_archived_replica(logs, job, old[replica_name(record.as_pod())]) for record in gone]
+    replicas += [_archived_replica(client, job, old[replica_name(record.as_pod())]) for record in gone]
     replicas = [msgspec.structs.replace(replica, stacks=stacks.get(replica.name, "")) for replica in replicas]
     return msgspec.structs.replace(facts_of_job(job), replicas=tuple(replicas))
 
 
 def _replica(
-    logs: Logs | None, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
+    client: Client | None, job: TFJob, old: dict[str, list[ArchivedPod]], kept: dict[str, ArchivedPod], pod: Pod
 ) -> ReplicaFacts:
-    before, decisive = _archived_runs(logs, old.get(replica_name(pod), ())), _decisive(pod)
+    before, decisive = _archived_runs(client, old.get(replica_name(pod), ())), _decisive(pod)
     runs = [*before]
     if decisive is not None and pod.metadata.uid in kept:
         first = min((run.number for run in runs_of_container(pod, decisive, init=False)), default=0)
-        runs += _archived_runs(logs, [kept[pod.metadata.uid]], first)
-    runs += _runs(logs, pod, decisive)
+        runs += _archived_runs(client, [kept[pod.metadata.uid]], first)
+    runs += _runs(client, pod, decisive)
     state = _state(pod)
     detail = waiting_reason(pod) if state is FinalState.WAITING else ""
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
     return facts_of_replica(job, pod, state=state, runs=runs, restarts=restarts, detail=detail)
 
 
-def _archived_replica(logs: Logs | None, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
+def _archived_replica(client: Client | None, job: TFJob, records: Sequence[ArchivedPod]) -> ReplicaFacts:
     pod, record = records[-1].as_pod(), records[-1]
-    runs = list(_archived_runs(logs, records))
+    runs = list(_archived_runs(client, records))
     ended = {"Succeeded": FinalState.SUCCEEDED, "Failed": FinalState.FAILED}.get(record.phase, FinalState.STOPPED)
     state = FinalState.STOPPED if ended is FinalState.FAILED and runs and runs[-1].stopped else ended
     restarts = _restarts(job, pod, max(len(runs) - 1, 0))
@@ -174,7 +133,7 @@ def _was_stopped(pod: Pod) -> bool:
     return pod.status.reason == _STOPPED_REASON and not stopped_with_replica(pod)
 
 
-def _runs(logs: Logs | None, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
+def _runs(client: Client | None, pod: Pod, status: ContainerStatus | None) -> Iterator[RunFacts]:
     if status is None:
         return
     end = _terminated(status)
@@ -188,15 +147,15 @@ def _runs(logs: Logs | None, pod: Pod, status: ContainerStatus | None) -> Iterat
     if state is None or state.waiting is not None:
         # Between two runs the container's log is still that of the last one.
         if last is not None:
-            yield _run(logs, pod, status.name, last, previous=False)
+            yield _run(client, pod, status.name, last, previous=False)
         return
     if last is not None:
-        yield _run(logs, pod, status.name, last, previous=True)
-    yield _run(logs, pod, status.name, end, previous=False, stopped=stopped)
+        yield _run(client, pod, status.name, last, previous=True)
+    yield _run(client, pod, status.name, end, previous=False, stopped=stopped)
 
 
 def _run(
-    logs: Logs | None,
+    client: Client | None,
     pod: Pod,
     container: str,
     end: ContainerStateTerminated | None,
@@ -211,11 +170,33 @@ def _run(
         reason=pod.status.reason or end.reason if end is not None and not previous else end.reason if end else "",
         ended=end.finished_at if end is not None else None,
         stopped=stopped,
-        tail=logs.of_pod(pod, container, lines=TAIL_LINES if bad else _LAST_LINES, previous=previous) if logs else (),
+        tail=_tail(client, pod, container, TAIL_LINES if bad else _LAST_LINES, previous=previous) if client else (),
         log=f"kubectl logs {meta.name} -n {meta.namespace}"
         + (f" -c {container}" if container != DEFAULT_CONTAINER_NAME else "")
         + (" --previous" if previous else ""),
     )
+
+
+def _tail(client: Client, pod: Pod, container: str, lines: int, *, previous: bool) -> tuple[str, ...]:
+    """Return the last lines of a container's run; none if they are not available. One request."""
+    meta = pod.metadata
+    pieces: deque[bytes] = deque()
+    size = 0
+    try:
+        with client.pod_log(meta.namespace, meta.name, container, previous=previous, tail_lines=lines) as stream:
+            for piece in stream:
+                pieces.append(piece)
+                size += len(piece)
+                while size - len(pieces[0]) > TAIL_BYTES:
+                    size -= len(pieces.popleft())
+    except KubeError as error:
+        logger.debug("no log of %s: %s", meta.name, error)
+    return tuple(shown_lines(b"".join(pieces).decode(errors="replace")))
+
+
+def _archived_tail(record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
+    text = read_archived(record, run, tail_lines=TAIL_LINES) or ""
+    return tuple(shown_lines(text[-TAIL_BYTES:]))
 
 
 def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | None) -> bool:
@@ -228,7 +209,9 @@ def _told_to_go(requested: datetime | None, ended: datetime | None, code: int | 
     return ended > requested or (ended == requested and code in _SIGNALLED)
 
 
-def _archived_runs(logs: Logs | None, records: Sequence[ArchivedPod], below: float = math.inf) -> Iterator[RunFacts]:
+def _archived_runs(
+    client: Client | None, records: Sequence[ArchivedPod], below: float = math.inf
+) -> Iterator[RunFacts]:
     """Yield the archive's runs of pods, the oldest first, of each pod those with a number `below`."""
     containers = [(record, _archived_container(record)) for record in records]
     found = [(record, one, run) for record, one in containers if one for run in one.runs if run.restarts < below]
@@ -241,7 +224,7 @@ def _archived_runs(logs: Logs | None, records: Sequence[ArchivedPod], below: flo
             stopped=code is None
             or record.reason == _STOPPED_REASON
             or _told_to_go(record.deletion_requested, run.finished, code),
-            tail=logs.of_archive(record, run) if logs else (),
+            tail=_archived_tail(record, run) if client else (),
             log=f"{record.folder}/{run.log}",
         )
 

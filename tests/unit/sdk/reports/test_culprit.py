@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,7 +11,6 @@ from hypothesis import strategies as st
 from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.kube.objects import Pod, decode_pod
-from tfoperator.logs.archive import ArchivedContainer, ArchivedPod
 from tfoperator.report.report import make_report
 from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts
@@ -23,18 +24,17 @@ CONSEQUENCE = ("step 7", "UnavailableError: Connection reset by peer")
 
 
 class Kept:
-    """Logs by pod, which notes whose were read."""
+    """A client that has logs by pod, and notes whose were read."""
 
     def __init__(self, logs: dict[str, tuple[str, ...]]) -> None:
         self._logs = logs
         self.read: list[str] = []
 
-    def of_pod(self, pod: Pod, container: str, *, lines: int, previous: bool) -> tuple[str, ...]:
-        self.read.append(pod.metadata.name)
-        return self._logs.get(pod.metadata.name, ())
-
-    def of_archive(self, record: ArchivedPod, run: ArchivedContainer) -> tuple[str, ...]:
-        raise AssertionError("nothing is archived")
+    def pod_log(
+        self, namespace: str, pod: str, container: str, *, previous: bool, tail_lines: int
+    ) -> AbstractContextManager[list[bytes]]:
+        self.read.append(pod)
+        return nullcontext(["\n".join(self._logs.get(pod, ())).encode()])
 
 
 def failed(index: int, code: int, second: int, *, reason: str = "", deleted: bool = False) -> Pod:

@@ -15,7 +15,7 @@ from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.objects import Pod
 from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod, pod_record
 from tfoperator.report.facts import FinalState, ReplicaFacts
-from tfoperator.sdk.reports.job_report import ClusterLogs, job_facts
+from tfoperator.sdk.reports.job_report import job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
 JOB = TFJob(
@@ -87,7 +87,7 @@ def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp
     container = ArchivedContainer(name="tensorflow", exit_code=1, log="tensorflow.log")
     one = msgspec.structs.replace(record(uid="u", folder=str(tmp_path)), phase="Failed", containers=(container,))
     with Client(ClusterConfig(server="http://127.0.0.1:1")) as client:
-        [replica] = job_facts(JOB, [], [one], ClusterLogs(client)).replicas
+        [replica] = job_facts(JOB, [], [one], client).replicas
     assert replica.runs[-1].tail[-2:] == ("ValueError: no data", "cleaning up 3000/3000")
 
 
