@@ -57,10 +57,8 @@ async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT) -> 
 
 
 def encode(message: Mapping[str, Any]) -> bytes:
-    """Return a message of a stream: a line of JSON."""
+    """Return a message of a stream: a line of JSON.
+
+    The periodic one has `synced`, whether all is known, and `problems`, by the kinds that can't be read.
+    """
     return msgspec.json.encode(message) + b"\n"
-
-
-def encode_status(status: Mapping[str, Any]) -> bytes:
-    """Return the periodic message: `synced`, whether all is known, and `problems`, by the kinds that can't be read."""
-    return encode(status)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from itertools import islice
 
 from prometheus_client import CollectorRegistry, Metric
@@ -24,6 +23,8 @@ _LABELS = ("job_namespace", "job_name")
 class ProgressMetrics(Collector):
     """What the server does, and the progress of each job; shown if there is a registry. Thread-safe.
 
+    Reasons of what is refused are some words, those of failed writes the names of errors' classes.
+
     Only the leader shows the jobs: standbys know the same, and would only double it.
     """
 
@@ -31,15 +32,15 @@ class ProgressMetrics(Collector):
         self, registry: CollectorRegistry | None = None, is_leader: Callable[[], bool] = lambda: False
     ) -> None:
         make = Makers(registry)
-        self._received = make.counter("tfoperator_progress_reports", "Reports of training programs that were taken.")
-        self._refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
+        self.received = make.counter("tfoperator_progress_reports", "Reports of training programs that were taken.")
+        self.refused = make.counter("tfoperator_progress_refusals", "Requests that were refused.", ("reason",))
         self._writes = make.counter("tfoperator_progress_writes", "Statuses written because of reports alone.")
-        self._failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
+        self.failures = make.counter("tfoperator_progress_write_failures", "Such writes that failed.", ("reason",))
         self._delay = make.histogram(
             "tfoperator_progress_write_delay_seconds", "From a report to the write of its status.", buckets=_BUCKETS
         )
-        self._pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
-        self._expiry = make.gauge(
+        self.pending = make.gauge("tfoperator_progress_pending_jobs", "Jobs whose last report is not written yet.")
+        self.expiry = make.gauge(
             "tfoperator_progress_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
         )
         self._is_leader = is_leader
@@ -48,22 +49,10 @@ class ProgressMetrics(Collector):
         if registry is not None:
             registry.register(self)
 
-    def received(self) -> None:
-        """Count an accepted report."""
-        self._received.inc()
-
-    def refused(self, reason: str) -> None:
-        """Count a refused request; `reason` is one of a few words."""
-        self._refused.labels(reason).inc()
-
     def written(self, seconds: float) -> None:
         """Record a written status, and the seconds since the oldest report that it newly includes."""
         self._writes.inc()
         self._delay.observe(seconds)
-
-    def write_failed(self, reason: str) -> None:
-        """Count a refused or failed write; `reason` is the name of an error's class."""
-        self._failures.labels(reason).inc()
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
         """Set the progress of a job that has not ended."""
@@ -74,14 +63,6 @@ class ProgressMetrics(Collector):
         """Remove the progress of a job that has ended, or is gone."""
         with self._lock:
             self._jobs.pop((namespace, name), None)
-
-    def pending(self, read: Callable[[], int]) -> None:
-        """Set `read`, which returns the number of jobs with reports that are not in their status yet."""
-        self._pending.set_function(read)
-
-    def certificate(self, expires: datetime) -> None:
-        """Set the expiry of the certificate in use from now on."""
-        self._expiry.set(expires.timestamp())
 
     def collect(self) -> Iterator[Metric]:
         """Yield the progress of the first jobs."""

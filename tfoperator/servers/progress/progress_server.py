@@ -158,7 +158,7 @@ class ProgressServer:
         # Pods that are made from the moment on at which it is ready must trust it.
         self._on_authorities(keyring.bundle.decode())
         self._endpoint.show(keyring.serving)
-        self._metrics.certificate(keyring.about.ends)
+        self._metrics.expiry.set(keyring.about.ends.timestamp())
 
     def _take(self, job: TFJob, report: ProgressReport) -> None:
         meta = job.metadata

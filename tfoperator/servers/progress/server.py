@@ -88,7 +88,7 @@ class ProgressEndpoint(TlsServer):
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""
-        self._metrics.refused(reason)
+        self._metrics.refused.labels(reason).inc()
 
     def start(self) -> None:
         """Start to answer, and fetch the cluster's keys."""
@@ -106,7 +106,7 @@ class ProgressEndpoint(TlsServer):
         try:
             return await self._respond(request)
         except _Failure as failure:
-            self._metrics.refused(failure.reason)
+            self._metrics.refused.labels(failure.reason).inc()
             return self.refusal(failure)
 
     def refusal(self, refusal: Refusal) -> Answer:
@@ -145,7 +145,7 @@ class ProgressEndpoint(TlsServer):
         except InvalidReport as error:
             raise _Failure(HTTPStatus.UNPROCESSABLE_ENTITY, "invalid", str(error)) from None
         self._take(job, report)
-        self._metrics.received()
+        self._metrics.received.inc()
         return Answer(encode_report(report), content_type="application/json")
 
     async def _identify(self, request: Request, namespace: str, name: str) -> PodIdentity:

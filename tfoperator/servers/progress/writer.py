@@ -73,7 +73,7 @@ class ProgressWriter:
         self._lock = threading.Lock()  # guards the two below
         self._waiting_since: dict[str, float] = {}
         self._written_at: dict[str, float] = {}
-        metrics.pending(lambda: len(self._waiting_since))
+        metrics.pending.set_function(lambda: len(self._waiting_since))
 
     def start(self) -> None:
         """Start to write."""
@@ -120,7 +120,7 @@ class ProgressWriter:
             self._again(key, "Exception")
 
     def _again(self, key: str, reason: str) -> None:
-        self._metrics.write_failed(reason)
+        self._metrics.failures.labels(reason).inc()
         self._queue.add_rate_limited(key)
 
     def _write(self, key: str) -> None:

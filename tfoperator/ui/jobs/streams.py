@@ -21,7 +21,7 @@ from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, replica_rows
 from tfoperator.ui.listening import ChangeListener
-from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, encode_status, merged, next_changes
+from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
 
 _CLOCK_SKEW = 60.0
 """Seconds by which the clocks of nodes, which date samples, may be behind the API server's, which dates jobs."""
@@ -140,7 +140,7 @@ def _samples(board: Board, usage: UsageSamples, job: TFJob, sampled: dict[str, f
 
 
 def _status(board: Board) -> bytes:
-    return encode_status({"synced": board.synced, "problems": board.health.problems, "ended": board.ended})
+    return encode({"synced": board.synced, "problems": board.health.problems, "ended": board.ended})
 
 
 def _batches(keys: Sequence[str]) -> list[Sequence[str]]:

@@ -13,7 +13,7 @@ from tfoperator.ui.pipelines.board import RunBoard
 from tfoperator.ui.pipelines.reading import log_tail, read_artifact, read_run
 from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, step_rows
 from tfoperator.ui.problems import CannotRead, NotThere
-from tfoperator.ui.streaming import HEARTBEAT, Put, encode, encode_status, merged, next_changes
+from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
 T = TypeVar("T")
 
@@ -62,7 +62,7 @@ class PipelinePages:
                 if changed or gone:
                     yield encode({"runs": changed, "gone": gone})
                 known = dict(rows)
-                yield encode_status(status)
+                yield encode(status)
                 await next_changes(listener)
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
@@ -99,7 +99,7 @@ class PipelinePages:
                     if sent.get(name) != line:
                         sent[name] = line
                         await put(line)
-                await put(encode_status({"synced": True, "problems": problems}))
+                await put(encode({"synced": True, "problems": problems}))
                 while True:
                     changed = await next_changes(listener, pause)
                     if not changed or changed & {run_id, ""}:

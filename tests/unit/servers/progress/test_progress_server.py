@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from prometheus_client import CollectorRegistry
 
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
@@ -43,16 +44,13 @@ CONFIG = ProgressConfig(
 
 class Counted(ProgressMetrics):
     def __init__(self) -> None:
-        super().__init__()
-        self.reports = 0
-        self.refusals: list[str] = []
+        self.registry = CollectorRegistry()
+        super().__init__(self.registry)
         self.shown: dict[str, TrainingProgress] = {}
 
-    def received(self) -> None:
-        self.reports += 1
-
-    def refused(self, reason: str) -> None:
-        self.refusals.append(reason)
+    def count(self, name: str) -> float:
+        found = next(one for one in self.registry.collect() if one.name == name)
+        return sum(sample.value for sample in found.samples if sample.name == f"{name}_total")
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
         self.shown[f"{namespace}/{name}"] = progress
@@ -201,8 +199,8 @@ def test_strangers_are_refused_and_nothing_of_theirs_is_written(world: World) ->
     assert post(replica, world.token(), {"progressPercentage": 7})[0] == 200
     world.wait_percentage(7)
     assert world.progress("other") == {}
-    assert replica.metrics.reports == 1
-    assert len(replica.metrics.refusals) == len(strangers)
+    assert replica.metrics.count("tfoperator_progress_reports") == 1
+    assert replica.metrics.count("tfoperator_progress_refusals") == len(strangers)
 
 
 def test_who_asks_for_a_job_that_is_not_theirs_does_not_learn_whether_it_exists(world: World) -> None:
@@ -227,7 +225,7 @@ def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
     answer = connection.getresponse()
     refused((answer.status, json.loads(answer.read())), 405)
     connection.close()
-    assert replica.metrics.reports == 0
+    assert replica.metrics.count("tfoperator_progress_reports") == 0
 
 
 def test_a_report_that_is_refused_by_the_api_server_is_written_later(world: World) -> None:
@@ -327,7 +325,7 @@ def test_many_jobs_cost_no_more_writes_than_the_budget_and_each_ends_with_its_la
         world.wait_percentage(30, name)
     writes, seconds = world.api.count("patch", "tfjobs"), time.monotonic() - began
     assert writes <= CONFIG.writes_per_second * seconds + 6
-    assert replica.metrics.reports == 3 * len(names)
+    assert replica.metrics.count("tfoperator_progress_reports") == 3 * len(names)
 
 
 def test_what_a_pods_output_says_counts_until_its_program_reports(world: World) -> None:
