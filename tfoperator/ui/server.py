@@ -10,8 +10,9 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
 
@@ -29,8 +30,10 @@ from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
 from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.texts import job_report, job_yaml
 from tfoperator.ui.jobs.usage import UsageSamples
-from tfoperator.ui.pipeline_door import PipelineDoor
 from tfoperator.ui.problems import CannotRead, NotThere
+
+if TYPE_CHECKING:
+    from tfoperator.ui.pipelines.pages import PipelinePages
 
 T = TypeVar("T")
 Query = dict[str, list[str]]
@@ -88,7 +91,8 @@ class UiServer(HttpServer):
         self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
         self._local = local
         self._cluster = None if client is None else Cluster(client, namespaces, local, ended)
-        self._pipelines = PipelineDoor(pipelines, self._find_job, always=client is None)
+        self._home = pipelines
+        self._pipelines: PipelinePages | None = None
         self._readers = Readers()
         self._calls = ThreadPoolExecutor(_CALL_THREADS, thread_name_prefix="ui-call")
         self._waiting = 0  # unfinished calls; used only in the loop's thread
@@ -118,7 +122,8 @@ class UiServer(HttpServer):
         super().stop()
         if self._cluster is not None:
             self._cluster.stop()
-        self._pipelines.stop()
+        if self._pipelines is not None:
+            self._pipelines.stop()
         self._readers.join()
         self._calls.shutdown(wait=True, cancel_futures=True)
 
@@ -149,7 +154,7 @@ class UiServer(HttpServer):
         if query is None:
             return _refuse(HTTPStatus.BAD_REQUEST, f"a query may have {MAX_FIELDS} fields here")
         if request.path == "/api/about":
-            pages = await self._pipelines.pages(self._calls)
+            pages = await self._pipeline_pages()
             return _json(msgspec.structs.replace(self._about, pipelines=pages.place if pages is not None else ""))
         if request.path in ("/api/runs", "/api/run", "/api/artifact"):
             return await self._pipeline_data(request.path, query)
@@ -182,7 +187,7 @@ class UiServer(HttpServer):
         return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
 
     async def _pipeline_data(self, path: str, query: Query) -> Answer | StreamedAnswer:
-        pages = await self._pipelines.pages(self._calls)
+        pages = await self._pipeline_pages()
         if pages is None:
             return _refuse(HTTPStatus.NOT_FOUND, "no pipeline was run here yet")
         if path == "/api/runs":
@@ -191,6 +196,23 @@ class UiServer(HttpServer):
         if path == "/api/run":
             return _stream(pages.run(wanted, _one(query, "step"), _tail(query)))
         return await self._call(lambda: pages.artifact(wanted))
+
+    async def _pipeline_pages(self) -> PipelinePages | None:
+        """Return the pages of runs; None while there are none, or if they can't be read without SQLAlchemy."""
+        if self._pipelines is None and self._home is not None:
+            made = await asyncio.get_running_loop().run_in_executor(self._calls, self._make_pages, self._home)
+            self._pipelines = self._pipelines or made
+        return self._pipelines
+
+    def _make_pages(self, home: Path | str) -> PipelinePages | None:
+        # `Home` knows the place, but its import, with SQLAlchemy, is what this avoids. A URL was given explicitly.
+        there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
+        if not there or find_spec("sqlalchemy") is None:
+            return None
+        from tfoperator.pipeline import open_home
+        from tfoperator.ui.pipelines.pages import PipelinePages
+
+        return PipelinePages(open_home(home), self._find_job)
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
         """Return namespace and name of a job, if it is known already. From any thread."""
