@@ -1,12 +1,17 @@
-"""Groups of options: a parameter of a command whose type is a struct stands for an option for each field."""
+"""Groups of options, and options that give values to names.
+
+A parameter of a command whose type is a struct stands for an option for each field.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, get_type_hints
 
 import msgspec
+
+from tfoperator.cli.terminal.errors import CliError
 
 
 def flat(command: Callable[..., None]) -> Callable[..., None]:
@@ -43,3 +48,22 @@ def _options(group: type[msgspec.Struct]) -> list[inspect.Parameter]:
         )
         for field in msgspec.structs.fields(group)
     ]
+
+
+def pairs(option: str, given: Iterable[str] | None) -> list[tuple[str, str]]:
+    """Return the names and values of `NAME=VALUE` arguments. Raises CliError."""
+    found: list[tuple[str, str]] = []
+    for text in given or ():
+        name, equals, value = text.partition("=")
+        if not name or not equals:
+            raise CliError(f"{option} {text}: write it like name=value")
+        found.append((name, value))
+    return found
+
+
+def single_values(option: str, given: Iterable[str] | None) -> dict[str, str]:
+    """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
+    found = pairs(option, given)
+    if len(dict(found)) < len(found):
+        raise CliError(f"{option}: a parameter has one value, but one is given twice")
+    return dict(found)

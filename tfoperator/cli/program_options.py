@@ -14,6 +14,7 @@ import msgspec
 import typer
 
 from tfoperator.base.controlchars import in_utf8
+from tfoperator.cli.option_groups import pairs
 from tfoperator.cli.program_job import LOCAL_GRACE, LOCAL_IMAGE, ProgramJob, is_program, job_name
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.waiting import timeout_seconds
@@ -133,7 +134,7 @@ def program_job(words: Sequence[str], options: ProgramOptions, pods: RuntimeOpti
         evaluator=options.evaluator,
         gpus=options.gpus,
         max_restarts=options.max_restarts,
-        env=_variables(options.env or ()),
+        env=dict(pairs("--env", options.env)),
         limits={name: amount for name, amount in (("cpu", options.cpus), ("memory", options.memory)) if amount},
         checkpoints=_checkpoints(options, pods),
         log_dir=_log_dir(options, pods),
@@ -173,13 +174,6 @@ def _command(file: str, options: ProgramOptions, pods: RuntimeOptions) -> list[s
         return ["python", "-m", file]
     elsewhere = pods.work_dir is not None and not pods.in_containers and not options.emit_yaml
     return ["python", os.path.abspath(file) if elsewhere else file]
-
-
-def _variables(given: Sequence[str]) -> dict[str, str]:
-    for word in given:
-        if not word.partition("=")[0] or "=" not in word:
-            raise CliError(f"--env {word}: give NAME=VALUE")
-    return dict(word.split("=", 1) for word in given)
 
 
 def _grace(options: ProgramOptions) -> int | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
 from tfoperator.report.facts import POD_GONE, FinalState
 from tfoperator.report.report import Failure, Others, Report, Restart
@@ -53,24 +54,17 @@ def headline(report: Report) -> str:
 def names_in_short(names: Sequence[str]) -> str:
     """Return the replicas' names in short: `worker-1..3, worker-7, ps-0`."""
     parts: list[str] = []
-    runs: list[list[tuple[str, int] | str]] = []
-    for name in names:
-        match = _NUMBERED.match(name)
-        one: tuple[str, int] | str = (match["type"], int(match["index"])) if match is not None else name
-        last = runs[-1][-1] if runs else None
-        if isinstance(one, tuple) and isinstance(last, tuple) and (last[0], last[1] + 1) == one:
-            runs[-1].append(one)
-        else:
-            runs.append([one])
-    for run in runs:
-        first, last = run[0], run[-1]
-        if isinstance(first, str) or isinstance(last, str):
-            parts.append(str(first))
-        elif len(run) == 1:
-            parts.append(f"{first[0]}-{first[1]}")
-        else:
-            parts.append(f"{first[0]}-{first[1]}{'..' if len(run) > 2 else ', ' + first[0] + '-'}{last[1]}")
+    for _, row in groupby(enumerate(names), _in_a_row):
+        some = [name for _, name in row]
+        parts += [f"{some[0]}..{some[-1].rpartition('-')[2]}"] if len(some) > 2 else some
     return ", ".join(parts)
+
+
+def _in_a_row(one: tuple[int, str]) -> tuple[str, int]:
+    """Return a key for a name at a position, the same for `worker-1` and a `worker-2` that follows it."""
+    position, name = one
+    match = _NUMBERED.match(name)
+    return (match["type"], int(match["index"]) - position) if match is not None else ("", position)
 
 
 def _stall(report: Report) -> Iterator[str]:

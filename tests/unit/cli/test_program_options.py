@@ -106,7 +106,7 @@ def test_checkpoints_of_an_earlier_run_are_gone_on_from_only_when_asked(folder: 
         (["train.py"], ProgramOptions(), RuntimeName.DOCKER, "--runtime docker: which image"),
         (["train.py"], ProgramOptions(command="'"), RuntimeName.PROCESS, "--command: No closing quotation"),
         (["train.py"], ProgramOptions(command=" "), RuntimeName.PROCESS, "--command: is empty"),
-        (["train.py"], ProgramOptions(env=["A"]), RuntimeName.PROCESS, "--env A: give NAME=VALUE"),
+        (["train.py"], ProgramOptions(env=["A"]), RuntimeName.PROCESS, "--env A: write it like name=value"),
         (
             ["train.py"],
             ProgramOptions(resume=True, image="i"),

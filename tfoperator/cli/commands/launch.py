@@ -17,6 +17,7 @@ import typer
 
 from tfoperator.base.controlchars import without_controls
 from tfoperator.cli.cluster import ClusterOptions
+from tfoperator.cli.option_groups import pairs, single_values
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note
@@ -203,26 +204,8 @@ def _tell_result(result: LaunchResult) -> None:
             note(f"  {name}: {artifact.uri}")
 
 
-def _pairs(option: str, given: list[str] | None) -> list[tuple[str, str]]:
-    pairs: list[tuple[str, str]] = []
-    for text in given or ():
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise CliError(f"{option} {text}: write it like name=value")
-        pairs.append((name, value))
-    return pairs
-
-
 def _lists(option: str, given: list[str] | None) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
-    for name, value in _pairs(option, given):
+    for name, value in pairs(option, given):
         found.setdefault(name, []).append(value)
     return found
-
-
-def single_values(option: str, given: list[str] | None) -> dict[str, str]:
-    """Return the values of `NAME=VALUE` arguments, each name once. Raises CliError."""
-    pairs = _pairs(option, given)
-    if len(dict(pairs)) < len(pairs):
-        raise CliError(f"{option}: a parameter has one value, but one is given twice")
-    return dict(pairs)

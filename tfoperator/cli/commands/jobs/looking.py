@@ -33,7 +33,7 @@ from tfoperator.kube.event import decode_event
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.sdk import Follower, JobEvent, JobQueue, PodUsage, TFJobClient, job_queues
+from tfoperator.sdk import Follower, JobEvent, PodUsage, TFJobClient, job_queues
 from tfoperator.sdk.events import concerns
 
 
@@ -93,11 +93,8 @@ def describe(
         if output is ReportFormat.TEXT:
             print_description(job, pods, events, SystemClock().now(), usage, queue)
         else:
-            print_object(_report(client, name, pods, events, usage) | _queue_summary(queue), output)
-
-
-def _queue_summary(queue: JobQueue | None) -> dict[str, Any]:
-    return {} if queue is None else {"queue": msgspec.to_builtins(queue)}
+            known = _report(client, name, pods, events, usage)
+            print_object(known if queue is None else known | {"queue": msgspec.to_builtins(queue)}, output)
 
 
 def _report(

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tfoperator.cli.commands.launch import single_values
 from tfoperator.cli.commands.pipeline.opening import FileArgument, Launching, ParamOption, in_words
 from tfoperator.cli.commands.pipeline.running import load
+from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
 

@@ -9,9 +9,9 @@ import typer
 
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import without_controls
-from tfoperator.cli.commands.launch import single_values
 from tfoperator.cli.commands.pipeline.opening import DEFAULT_HOME, HomeOption, RunArgument, in_words, opened
 from tfoperator.cli.commands.ui import PagePort
+from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.page import checked_home, serve_until_interrupted
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table

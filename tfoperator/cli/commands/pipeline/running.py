@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE, single_values
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
@@ -26,6 +26,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     opened,
     patterned,
 )
+from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.page import checked_home, served_page
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
@@ -100,7 +101,11 @@ def run(
             "parameters": loaded.parameters,
             "place": cluster.place(),
         }
-        page = nullcontext() if not ui else served_page(None, _show_link, pipelines=checked_home(home))
+
+        def show(url: str) -> None:
+            note(f"the page, for one browser: {url}")
+
+        page = nullcontext() if not ui else served_page(None, show, pipelines=checked_home(home))
         with page:
             code, result = _run(runner, display, loaded, options)
     from tfoperator.cli.views.pipelines import result_lines, result_report
@@ -113,10 +118,6 @@ def run(
     if code == EXIT_RETRYABLE or result.state in ("interrupted", "cancelled"):
         note(f"Go on with it: tfoperator pipeline run {file} --resume {result.run_id}, with the same parameters")
     raise typer.Exit(code)
-
-
-def _show_link(url: str) -> None:
-    note(f"the page, for one browser: {url}")
 
 
 def stop(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE, single_values
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
@@ -27,6 +27,7 @@ from tfoperator.cli.commands.pipeline.opening import (
     patterned,
 )
 from tfoperator.cli.commands.pipeline.running import load
+from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.terminal.errors import EXIT_FAILED, EXIT_INTERRUPTED, CliError
 from tfoperator.cli.terminal.interruptions import Interruptions, in_thread
 from tfoperator.cli.terminal.output import note, say
@@ -109,15 +110,11 @@ def finish(
 
 def _decoded(given: list[str] | None) -> dict[str, str]:
     found: dict[str, str] = {}
-    for text in given or ():
-        name, _, value = text.partition("=")
+    for name, value in single_values("--encoded-param", given).items():
         try:
-            decoded = base64.b64decode(value, validate=True).decode()
+            found[name] = base64.b64decode(value, validate=True).decode()
         except (binascii.Error, UnicodeDecodeError):
             raise CliError(f"--encoded-param {name}: its value is not base64 of UTF-8") from None
-        if not name or name in found:
-            raise CliError(f"--encoded-param {text}: write it like name=value, each name once")
-        found[name] = decoded
     return found
 
 
