@@ -29,6 +29,8 @@ def without_controls(text: str, *, keep: str = "") -> str:
 
     Sequences are dropped, and single control characters become U+FFFD, unless they are in `keep`.
     """
+    if text.isprintable():
+        return text  # as most lines, which cost almost nothing so
 
     def harmless(match: re.Match[str]) -> str:
         found = match[0]

@@ -8,9 +8,10 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.controlchars import without_controls
 from tfoperator.base.html_table import html_table, html_text
 from tfoperator.cli.views.replica_rows import ReplicaRow
-from tfoperator.cli.views.run.plain import PlainView, harmless, in_short
+from tfoperator.cli.views.run.plain import PlainView, in_short
 from tfoperator.cli.views.run.view import View
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run.results import RunOutcome, RunResult
@@ -33,7 +34,7 @@ class CellView(View):
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Print; the notebook shows it."""
-        sys.stdout.write("".join([harmless(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
+        sys.stdout.write("".join([without_controls(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         sys.stdout.flush()
 
     def stopping(self, outcome: RunOutcome) -> None:

@@ -10,6 +10,7 @@ import json
 import shlex
 import sys
 import threading
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -34,6 +35,9 @@ from tfoperator.local.runtime.selection import RuntimeOptions
 from tfoperator.report.facts import Typed
 
 if TYPE_CHECKING:
+    from tfoperator.local.controlplane import PageMaker
+    from tfoperator.local.run.container_output import RunListener
+    from tfoperator.local.run.job_run import JobRun
     from tfoperator.local.run.mlflow_tracking import MlflowTracking
     from tfoperator.local.run.records import RunRecords
     from tfoperator.local.run.results import RunResult
@@ -101,20 +105,24 @@ def run(
     check_runnable(manifests, namespace)
     tracking = None if track is None else _tracking()
     run_dir = make_run_dir(logs_dir, _jobs(manifests)[0])
-    result = _execute(
-        manifests,
-        run_dir,
-        namespace=namespace,
-        limit=limit,
-        keep=keep,
-        output=output,
-        pods=chosen,
-        page=ui,
-        tracking=tracking,
-        is_program=job is not None,
-        verbose=verbose,
-    )
-    raise typer.Exit(result)
+
+    def engine(view: RunListener, make_page: PageMaker | None) -> JobRun:
+        from tfoperator.local.run.job_run import JobRun
+
+        return JobRun(
+            [manifest.obj for manifest in manifests],
+            view,
+            run_dir=run_dir,
+            namespace=namespace,
+            timeout=limit,
+            keep_volumes=keep,
+            pods=chosen,
+            make_page=make_page,
+            typed=Typed.MANIFEST if job is None else Typed.PROGRAM,
+        )
+
+    names = ", ".join(_jobs(manifests))
+    raise typer.Exit(_execute(engine, names, run_dir, output, page=ui, tracking=tracking, verbose=verbose))
 
 
 def _tracking() -> MlflowTracking:
@@ -215,23 +223,18 @@ def _stay(page: LastingPage, run_dir: Path) -> None:
 
 
 def _execute(
-    manifests: list[Manifest],
+    make_engine: Callable[[RunListener, PageMaker | None], JobRun],
+    names: str,
     run_dir: Path,
-    *,
-    namespace: str,
-    limit: float | None,
-    keep: bool,
     output: ReportFormat,
-    pods: RuntimeOptions,
+    *,
     page: bool,
     tracking: MlflowTracking | None,
-    is_program: bool,
     verbose: bool,
 ) -> int:
     with logging_to(run_dir / "tfoperator.log"):
         from tfoperator.cli.views.run.live import make_view
         from tfoperator.cli.views.run.summary import summary
-        from tfoperator.local.run.job_run import JobRun
         from tfoperator.local.run.lifecycle import ControlPlaneFailed
         from tfoperator.local.run.results import RunOutcome
         from tfoperator.local.runtime.protocol import RuntimeUnavailable
@@ -240,22 +243,12 @@ def _execute(
         view = make_view(stream, verbose=verbose)
         stays = page and sys.stdout.isatty()
         lasting = LastingPage(stays=stays)
-        engine = JobRun(
-            [manifest.obj for manifest in manifests],
-            view,
-            run_dir=run_dir,
-            namespace=namespace,
-            timeout=limit,
-            keep_volumes=keep,
-            pods=pods,
-            make_page=lasting.make if page else None,
-            typed=Typed.PROGRAM if is_program else Typed.MANIFEST,
-        )
+        engine = make_engine(view, lasting.make if page else None)
         interruptions = Interruptions(engine.interrupt)
         result: RunResult | None = None
         stream.when_lost(interruptions.hang_up)
         try:
-            view.say("tfoperator", f"starting {', '.join(_jobs(manifests))}; logs go to {run_dir}")
+            view.say("tfoperator", f"starting {names}; logs go to {run_dir}")
             with interruptions:
                 result = engine.execute()
         except RuntimeUnavailable as error:

@@ -66,13 +66,8 @@ class PlainView(View):
 
     def show(self, lines: Iterable[tuple[str, str]]) -> None:
         """Write and flush: the output may be read live."""
-        self._stream.write("".join([harmless(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
+        self._stream.write("".join([without_controls(f"[{prefix}] {text}") + "\n" for prefix, text in lines]))
         self._stream.flush()
-
-
-def harmless(line: str) -> str:
-    """Return a container's line for display. Most have no control characters, and cost almost nothing."""
-    return line if line.isprintable() else without_controls(line)
 
 
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")

@@ -55,11 +55,10 @@ class View(RunListener, ABC):
         """Show each condition that has become true since the last time."""
         name = self._jobs.setdefault(job.metadata.uid, job.metadata.name)
         said = self._said.get(job.metadata.uid, ())
+        true = [condition for condition in job.status.conditions if condition.status == "True"]
         # The time distinguishes a second restart from the first.
-        facts = tuple(
-            f"{c.type}: {c.message} {c.last_transition_time}" for c in job.status.conditions if c.status == "True"
-        )
-        for condition, fact in zip((c for c in job.status.conditions if c.status == "True"), facts, strict=True):
+        facts = tuple(f"{one.type}: {one.message} {one.last_transition_time}" for one in true)
+        for condition, fact in zip(true, facts, strict=True):
             if fact not in said:
                 self._messages.add(condition.message)
                 if self._verbose or condition.type not in _QUIET:
