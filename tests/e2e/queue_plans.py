@@ -30,11 +30,11 @@ from tests.support.eventually import eventually
 from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
 from tfoperator.api.queues import JOB_UID_LABEL, PRIORITY_LABEL
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.options import WatchOptions
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.sdk.workloads import WORKLOADS
 
 CPUS = 4
 STEPS = 60

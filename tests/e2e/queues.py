@@ -31,12 +31,12 @@ from tests.support.kueue import (
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
-from tfoperator.sdk.workloads import WORKLOADS
 
 PATIENCE = 150
 """Seconds. Kueue looks again at what it has taken back after some, on a busy machine later."""

@@ -17,10 +17,10 @@ from tests.support.eventually import eventually
 from tests.support.kueue import ADMISSION_CHECKS, PRIORITIES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.queues import MAX_EXECUTION_LABEL, PRIORITY_LABEL, QUEUE_LABEL
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.resources import PODS
 from tfoperator.sdk import QueueState
-from tfoperator.sdk.workloads import WORKLOADS
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 

@@ -11,13 +11,13 @@ from tests.support.cluster import Json, decode
 from tests.support.jobs import JobWorld, write_kubeconfig
 from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.sdk import TFJobClient
-from tfoperator.sdk.workloads import WORKLOADS
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 

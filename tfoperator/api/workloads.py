@@ -1,4 +1,4 @@
-"""Kueue's Workloads, its records of jobs, reduced to the fields in use."""
+"""Kueue's Workloads, its records of jobs, and those of other clusters, reduced to the fields in use."""
 
 from __future__ import annotations
 
@@ -9,7 +9,20 @@ import msgspec
 
 from tfoperator.api.queues import POD_SETS_ANNOTATION
 from tfoperator.kube.objects import HasMetadata
+from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import decoder
+
+_VERSIONS = ("v1beta2", "v1beta1")
+"""The newest first. Kueue before 0.15 has only the second one."""
+
+WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
+"""Kueue's records of jobs, in each of its versions."""
+
+CLUSTERS = tuple(
+    Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)
+    for version in _VERSIONS
+)
+"""Kueue's records of the clusters on which MultiKueue runs jobs."""
 
 
 class Condition(msgspec.Struct, frozen=True, gc=False, rename="camel"):
@@ -133,3 +146,19 @@ _NO_CONDITION = Condition()
 
 decode_workload = decoder(Workload)
 """Decodes one Workload. Raises msgspec.DecodeError."""
+
+
+class ClusterStatus(msgspec.Struct, frozen=True):
+    """Whether Kueue reaches a cluster."""
+
+    conditions: tuple[Condition, ...] = ()
+
+
+class MultiKueueCluster(HasMetadata, frozen=True):
+    """Kueue's record of another cluster."""
+
+    status: ClusterStatus = msgspec.field(default_factory=ClusterStatus)
+
+
+decode_cluster = decoder(MultiKueueCluster)
+"""Decodes one MultiKueueCluster. Raises msgspec.DecodeError."""

@@ -1,24 +1,31 @@
-"""A client's connection to the cluster, and its plain contents: jobs and their pods."""
+"""A client's connection to the cluster, and its plain contents: jobs, their pods and the logs of these."""
 
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
+from datetime import timedelta
 from typing import TypeVar
 
-from tfoperator.api.names import job_selector
+from tfoperator.api.names import job_selector, replica_name
 from tfoperator.api.queues import is_multikueue
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.controlchars import without_controls
 from tfoperator.kube import ListOptions, ListWatch, Selection, list_all
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import Decoder
-from tfoperator.logs.archive import ARCHIVE_VARIABLE
-from tfoperator.sdk.errors import JobElsewhere, job_errors
+from tfoperator.logs.archive import ARCHIVE_VARIABLE, ArchivedPod, archived_pods
+from tfoperator.sdk.errors import JobElsewhere, JobNotFound, job_errors
+from tfoperator.sdk.logs.history import ReplicaLog, add_archived
+from tfoperator.sdk.logs.log_stream import JobLogStream
+from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions, read_logs
 from tfoperator.sdk.queues import cluster_of
-from tfoperator.sdk.states import ReplicaFilter
+from tfoperator.sdk.states import ReplicaFilter, pod_order
 
 T = TypeVar("T")
 
@@ -104,6 +111,103 @@ class JobAccess:
         pods = self.get_job_pods(name, namespace, is_master, replica_type, replica_index)
         return [pod.metadata.name for pod in pods]
 
+    # Logs: from the API server, and from the archive where a pod is gone.
+
+    def get_job_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        follow: bool = False,
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+        on_line: Callable[[LogLine], object] | None = None,
+    ) -> dict[str, str]:
+        """Return the logs of pods, by pod name; those that have not started are left out.
+
+        By default the pod that leads the job is read; with a replica type or index, regardless of `is_master`, those
+        pods; with `is_master=False` alone all. `container` defaults to `tensorflow`. `previous` is the run
+        before the container's last restart. `since_seconds` omits earlier lines, and with `timestamps`
+        each line begins with its time of writing (RFC 3339).
+
+        With an archive, deleted pods count, too: see `get_replica_logs`.
+
+        With `follow` each line is passed to `on_line` as it is written (by default to standard output, after its
+        pod's name), until the job has ended; the whole log is returned then.
+        """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
+        if not follow:
+            logs = self._logs(name, namespace, which, wanted)
+            return {log.pod.metadata.name: log.text for log in logs if log.text is not None}
+        if previous:
+            raise ValueError("the log of a previous run has ended, so it can't be followed")
+        texts: dict[str, list[str]] = {}
+        show = on_line or _show
+        with self._stream(name, namespace, which, wanted) as stream:
+            for line in stream:
+                texts.setdefault(line.pod, []).append(line.text + "\n")
+                show(line)
+        return {pod: "".join(lines) for pod, lines in texts.items()}
+
+    def get_replica_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        *,
+        previous: bool = False,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+    ) -> list[ReplicaLog]:
+        """Return the logs as `get_job_logs` without `follow` does: a `ReplicaLog` per replica, with its pod and origin.
+
+        With `archive_dir` (or `$TFOPERATOR_ARCHIVE_DIR`), the operator's log archive, it also finds the logs of
+        deleted pods: the log of a replica without a pod, and with `previous` that of the pod before.
+        A deleted job is looked up there by its name alone. Raises JobNotFound, which names the available
+        logs if the requested ones don't exist, JobElsewhere if MultiKueue runs the job on another cluster, OSError if
+        the archive can't be read. It keeps no times of lines: with `since_seconds` it returns the whole log of a pod
+        archived since then.
+        """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        wanted = LogOptions(container, previous, tail_lines, since_seconds, timestamps)
+        return self._logs(name, namespace, which, wanted)
+
+    def stream_job_logs(
+        self,
+        name: str,
+        namespace: str | None = None,
+        is_master: bool = True,
+        replica_type: str | None = None,
+        replica_index: int | None = None,
+        container: str = "",
+        *,
+        tail_lines: int | None = None,
+        since_seconds: int | None = None,
+        timestamps: bool = False,
+        on_wait: Callable[[str], object] | None = None,
+    ) -> JobLogStream:
+        """Return an iterator over `LogLine`s as they are written, through restarts; see `JobLogStream`.
+
+        Raises JobNotFound, and JobElsewhere if MultiKueue runs the job on another cluster.
+        A `LogLine` has the line as `text`, and its origin: `replica` (`worker-0`), `pod` and `container`.
+        `since_seconds` and `timestamps` are as for `get_job_logs`.
+        """
+        which = ReplicaFilter.or_master(is_master, replica_type, replica_index)
+        return self._stream(
+            name, namespace, which, LogOptions(container, False, tail_lines, since_seconds, timestamps), on_wait
+        )
+
     # Shared by all parts of the client.
 
     def _where(self, namespace: str | None) -> str:
@@ -120,3 +224,56 @@ class JobAccess:
 
     def _list(self, resource: Resource, namespace: str, decode: Decoder[T], selector: str) -> list[T]:
         return list_all(ListWatch(self._client, resource, namespace, decode, Selection(label_selector=selector))).items
+
+    def _logs(self, name: str, namespace: str | None, which: ReplicaFilter, wanted: LogOptions) -> list[ReplicaLog]:
+        try:
+            job = self.get_job(name, namespace)
+        except JobNotFound as error:
+            archived = self._kept_since(self._archived(name, namespace, None, which), wanted.since_seconds)
+            if not archived:
+                raise self._gone(error) from None
+            return add_archived((), {}, archived, wanted)
+        pods = self._pods_of(job, which)
+        texts = read_logs(self._client, pods, wanted)
+        archived = self._kept_since(self._archived(name, namespace, job.metadata.uid, which), wanted.since_seconds)
+        if not pods and not archived:
+            self._be_here(job)
+        return add_archived(pods, texts, archived, wanted)
+
+    def _stream(
+        self,
+        name: str,
+        namespace: str | None,
+        which: ReplicaFilter,
+        wanted: LogOptions,
+        on_wait: Callable[[str], object] | None = None,
+    ) -> JobLogStream:
+        job = self.get_job(name, namespace)
+        self._be_here(job)
+        return JobLogStream(self._client, job, which, wanted, on_wait=on_wait, clock=self._clock)
+
+    def _archived(self, name: str, namespace: str | None, uid: str | None, which: ReplicaFilter) -> list[ArchivedPod]:
+        if not self._archive:
+            return []
+        records = {pod.pod_uid: pod for pod in archived_pods(self._archive, self._where(namespace), name, uid)}
+        return [record for record in records.values() if which.matches(record.as_pod())]
+
+    def _kept_since(self, archived: list[ArchivedPod], since_seconds: int | None) -> list[ArchivedPod]:
+        if since_seconds is None:
+            return archived
+        since = self._clock.now() - timedelta(seconds=since_seconds)
+        return [record for record in archived if record.archived >= since]
+
+    def _gone(self, error: JobNotFound) -> JobNotFound:
+        """Return the error, with the archived logs of the job, although they are not the requested ones."""
+        records = self._archived(error.name, error.namespace, None, ReplicaFilter())
+        replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
+        if not replicas:
+            return error
+        message = f"TFJob {error.name} in namespace {error.namespace} is gone; the archive has logs of it, but only of "
+        return JobNotFound(error.namespace, error.name, message + ", ".join(replicas), replicas)
+
+
+def _show(line: LogLine) -> None:
+    sys.stdout.write(f"[{line.pod}] {without_controls(line.text)}\n")
+    sys.stdout.flush()

@@ -14,13 +14,12 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import Condition, Workload, decode_workload
+from tfoperator.api.workloads import CLUSTERS, WORKLOADS, Condition, Workload, decode_cluster, decode_workload
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.options import Selection
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS, decode_cluster
 
 _MAX_MESSAGE = 2000
 """Characters of a message; an API server stores 32 KiB of each."""

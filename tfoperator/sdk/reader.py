@@ -21,7 +21,7 @@ from tfoperator.kube.verbs import WatchEventType
 from tfoperator.report.report import Report, make_report
 from tfoperator.sdk.errors import JobDeleted, JobElsewhere, JobFailed, JobNotFound, job_errors
 from tfoperator.sdk.events import JobEvent, events_of
-from tfoperator.sdk.logs.log_reader import JobLogReader
+from tfoperator.sdk.job_access import JobAccess
 from tfoperator.sdk.queues import JobQueue, cluster_of, job_queue
 from tfoperator.sdk.reports.culprit import Culprit, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts
@@ -34,7 +34,7 @@ DEFAULT_WAIT_TIMEOUT = 600.0
 """Seconds, as in TrainingClient."""
 
 
-class JobReader(JobLogReader):
+class JobReader(JobAccess):
     """See `TFJobClient`."""
 
     # Conditions.

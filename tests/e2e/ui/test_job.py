@@ -11,8 +11,8 @@ from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import condition, moment, report, train
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.resources import PODS
-from tfoperator.sdk.workloads import WORKLOADS
 
 
 def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:

@@ -11,10 +11,10 @@ from tests.support.kueue_objects import condition, workload
 from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
 from tfoperator.api.v1.types import TFJob
+from tfoperator.api.workloads import CLUSTERS, WORKLOADS
 from tfoperator.sdk import QueueState, job_queues
 from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ready_text, restart_count
-from tfoperator.sdk.workloads import CLUSTERS, WORKLOADS
 
 QUOTA, ADMITTED = condition("QuotaReserved"), condition("Admitted")
 

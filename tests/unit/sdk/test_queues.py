@@ -17,10 +17,9 @@ from tests.support.served import ServedWorld, served, world
 from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import Workload, decode_workload
+from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.sdk import JobQueue, JobQueued, QueueState, WaitTimeout, job_queues
 from tfoperator.sdk.queues import queue_of
-from tfoperator.sdk.workloads import WORKLOADS
 
 __all__ = ["served", "world"]
 

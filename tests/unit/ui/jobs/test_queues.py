@@ -13,8 +13,8 @@ from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import Stage, condition
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob, decode_tfjob
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.sdk import JobQueue, QueueState
-from tfoperator.sdk.workloads import WORKLOADS
 from tfoperator.ui.jobs.queues import PERIOD, Queues
 from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
 
