@@ -116,38 +116,3 @@ def _grown(first: str, count: int, free: Sequence[str], links: Links) -> tuple[s
         others = [one for one in free if one not in chosen]
         chosen.append(max(others, key=lambda one: sum(links.get(frozenset((one, friend)), 0) for friend in chosen)))
     return tuple(one for one in free if one in chosen)
-
-
-class Allocations:
-    """The devices of each owner. Not thread-safe."""
-
-    def __init__(self, devices: Sequence[str], links: Links) -> None:
-        self._devices = tuple(devices)
-        self._links = links
-        self._held: dict[str, tuple[str, ...]] = {}  # by owner
-
-    def held_by(self, owner: str) -> tuple[str, ...] | None:
-        """Return the devices of an owner; None if none were allocated to it."""
-        return self._held.get(owner)
-
-    def free(self) -> tuple[str, ...]:
-        """Return the devices without an owner."""
-        taken = {device for devices in self._held.values() for device in devices}
-        return tuple(device for device in self._devices if device not in taken)
-
-    def allocate(self, owner: str, count: int, *, available: Collection[str]) -> tuple[str, ...] | None:
-        """Allocate `count` of the free devices that are `available` to an owner; return None if there aren't enough.
-
-        An owner with devices keeps exactly these, whatever `count` is.
-        """
-        held = self._held.get(owner)
-        if held is not None:
-            return held
-        chosen = choose(count, [device for device in self.free() if device in available], self._links)
-        if chosen is not None:
-            self._held[owner] = chosen
-        return chosen
-
-    def release(self, owner: str) -> tuple[str, ...]:
-        """Release the devices of an owner; return them, or none if it has none."""
-        return self._held.pop(owner, ())

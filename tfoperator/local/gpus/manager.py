@@ -18,7 +18,7 @@ import msgspec
 
 from tfoperator.base.files import take_lock
 from tfoperator.kube.pod_spec import GPU, Container
-from tfoperator.local.gpus.allocation import Allocations, Gpu, links_between, needed, share, visible
+from tfoperator.local.gpus.allocation import Gpu, Links, choose, links_between, needed, share, visible
 from tfoperator.local.gpus.nvml import NoGpus, Nvml
 from tfoperator.local.runtime.measurements import ContainerName
 from tfoperator.local.runtime.process.programs import CUDA_VISIBLE_DEVICES
@@ -134,9 +134,9 @@ class GpuManager:
         """Why pods can't have GPUs of their own, for the user; empty if they can."""
         self._manages = False  # whether there are devices to be allocated, or hidden
         self._gpus: tuple[Gpu, ...] = ()
-        self._lock = threading.Lock()  # guards the three fields below; file locks are tried under it, never awaited
-        self._allocations = Allocations((), {})
-        self._pods: dict[str, LocalPod] = {}  # by UID; those with devices
+        self._links: Links = {}
+        self._lock = threading.Lock()  # guards the two fields below; file locks are tried under it, never awaited
+        self._held: dict[str, tuple[LocalPod, tuple[str, ...]]] = {}  # by UID: the pods with devices, and these
         self._device_locks = DeviceLocks(locks)
 
     def open(self) -> None:
@@ -154,9 +154,7 @@ class GpuManager:
                 f"{CUDA_VISIBLE_DEVICES}={self._visible} leaves none of {len(found)}" if found else "NVML finds none"
             )
             return
-        links = links_between(self._gpus)
-        with self._lock:
-            self._allocations = Allocations([gpu.uuid for gpu in self._gpus], links)
+        self._links = links_between(self._gpus)
         logger.info("%d GPUs: %s", len(self._gpus), ", ".join(f"{gpu.name} {gpu.uuid}" for gpu in self._gpus))
 
     def close(self) -> None:
@@ -182,36 +180,37 @@ class GpuManager:
             return
         uid = pod.metadata.uid
         with self._lock:
-            if self._allocations.held_by(uid) is not None:
+            if uid in self._held:
                 return
-            free = self._allocations.free()
+            taken = {device for _, devices in self._held.values() for device in devices}
+            free = [gpu.uuid for gpu in self._gpus if gpu.uuid not in taken]
             ours = self._device_locks.try_all(free)
-            given = self._allocations.allocate(uid, asked, available=ours)
+            given = choose(asked, [device for device in free if device in ours], self._links)
             self._device_locks.release(ours - set(given or ()))
             if given is not None:
-                self._pods[uid] = pod
+                self._held[uid] = pod, given
         if given is None:
             raise NotEnoughGpus(asked, len(self._gpus), len(ours))
 
     def release(self, pod: LocalPod) -> None:
         """Release the devices of a pod that has ended. Idempotent."""
         with self._lock:
-            self._pods.pop(pod.metadata.uid, None)
-            self._device_locks.release(self._allocations.release(pod.metadata.uid))
+            _, devices = self._held.pop(pod.metadata.uid, (pod, ()))
+            self._device_locks.release(devices)
 
     def devices_of(self, pod: LocalPod, container: Container) -> tuple[str, ...] | None:
         """Return the UUIDs of a container's own devices, which may be none; None if no devices are managed."""
         if not self._manages:
             return None
         with self._lock:
-            held = self._allocations.held_by(pod.metadata.uid) or ()
-        return share(pod, container, held)
+            _, devices = self._held.get(pod.metadata.uid, (pod, ()))
+        return share(pod, container, devices)
 
     def use(self) -> dict[ContainerName, GpuUse]:
         """Return the GPU use of every container with devices. Calls NVML."""
         nvml = self._nvml
         with self._lock:
-            held = [(pod, self._allocations.held_by(uid) or ()) for uid, pod in self._pods.items()]
+            held = list(self._held.values())
         if nvml is None or not held:
             return {}
         uses = nvml.use(device for _, devices in held for device in devices)

@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.local.gpus.allocation import Allocations, Gpu, asked_for, choose, links_between, needed, share, visible
+from tfoperator.local.gpus.allocation import Gpu, asked_for, choose, links_between, needed, share, visible
 
 DEVICES = tuple("abcdefgh")
 PAIRS = [frozenset(pair) for pair in combinations(DEVICES, 2)]
@@ -50,47 +49,6 @@ def test_a_large_machine_takes_no_time() -> None:
     devices = [f"gpu-{number}" for number in range(64)]
     links = {frozenset(pair): 1 for pair in combinations(devices[40:48], 2)}
     assert choose(8, devices, links) == tuple(devices[40:48])
-
-
-class Sharing(RuleBasedStateMachine):
-    """Pods come, ask again, and go, while other programs of the machine hold devices, too."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.links = {frozenset("ab"): 4, frozenset("cd"): 2, frozenset("bc"): 1}
-        self.allocations = Allocations(DEVICES, self.links)
-        self.expected: dict[str, tuple[str, ...]] = {}
-
-    @rule(owner=st.sampled_from("123456"), count=st.integers(1, 9), elsewhere=st.sets(st.sampled_from(DEVICES)))
-    def ask(self, owner: str, count: int, elsewhere: set[str]) -> None:
-        available = set(DEVICES) - elsewhere
-        taken = {device for devices in self.expected.values() for device in devices}
-        given_now = self.allocations.allocate(owner, count, available=available)
-        if owner in self.expected:
-            assert given_now == self.expected[owner]
-        elif count > len(available - taken):
-            assert given_now is None
-        else:
-            assert given_now is not None
-            assert len(given_now) == count
-            assert not taken & set(given_now)
-            assert set(given_now) <= available
-            self.expected[owner] = given_now
-
-    @rule(owner=st.sampled_from("123456"))
-    def go(self, owner: str) -> None:
-        assert self.allocations.release(owner) == self.expected.pop(owner, ())
-        assert self.allocations.release(owner) == ()
-
-    @invariant()
-    def each_device_is_free_or_has_one_owner(self) -> None:
-        held = [device for devices in self.expected.values() for device in devices]
-        assert sorted([*held, *self.allocations.free()]) == list(DEVICES)
-        assert all(self.allocations.held_by(owner) == devices for owner, devices in self.expected.items())
-
-
-TestSharing = Sharing.TestCase
-TestSharing.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 def wants(name: str, number: Any, member: str = "limits") -> dict[str, Any]:

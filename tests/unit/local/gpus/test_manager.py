@@ -4,11 +4,15 @@ import os
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from tests.support.eventually import eventually
 from tests.support.nvml import FakeNvml, uuids
@@ -125,6 +129,58 @@ def test_how_busy_they_are(opened: Open) -> None:
     manager.release(two)
     manager.release(one)
     assert manager.use() == {}
+
+
+class Sharing(RuleBasedStateMachine):
+    """Pods of two control planes of a machine come, ask again, and go."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = tempfile.TemporaryDirectory()
+        self.there = uuids(8)
+        self.managers = [
+            GpuManager(library=lambda: Nvml(FakeNvml(self.there)), environ={}, locks=Path(self.folder.name))
+            for _ in range(2)
+        ]
+        for one in self.managers:
+            one.open()
+        self.held: dict[tuple[int, str], tuple[LocalPod, tuple[str, ...]]] = {}
+
+    @rule(plane=st.integers(0, 1), name=st.sampled_from("123456"), count=st.integers(1, 9))
+    def ask(self, plane: int, name: str, count: int) -> None:
+        if (plane, name) in self.held:
+            self.managers[plane].acquire(self.held[plane, name][0])  # a worker that asks twice
+            return
+        wanting = pod(name, count)
+        taken = {device for _, devices in self.held.values() for device in devices}
+        if count > 8 - len(taken):
+            with pytest.raises(NotEnoughGpus):
+                self.managers[plane].acquire(wanting)
+            return
+        self.managers[plane].acquire(wanting)
+        (given,) = devices(self.managers[plane], wanting)
+        assert len(given) == count
+        assert not taken & set(given)
+        self.held[plane, name] = wanting, given
+
+    @rule(plane=st.integers(0, 1), name=st.sampled_from("123456"))
+    def go(self, plane: int, name: str) -> None:
+        gone, _ = self.held.pop((plane, name), (pod(name, 1), ()))
+        self.managers[plane].release(gone)
+        assert devices(self.managers[plane], gone) == [()]
+
+    @invariant()
+    def pods_keep_their_devices(self) -> None:
+        assert all(devices(self.managers[plane], of) == [own] for (plane, _), (of, own) in self.held.items())
+
+    def teardown(self) -> None:
+        for one in self.managers:
+            one.close()
+        self.folder.cleanup()
+
+
+TestSharing = Sharing.TestCase
+TestSharing.settings = settings(max_examples=30, stateful_step_count=20)
 
 
 HOLD = """
