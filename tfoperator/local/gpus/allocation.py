@@ -1,6 +1,6 @@
 """The GPUs and the links between them, the number that a pod requests, and their allocation to pods.
 
-Pure: the state is an argument, or in an object without locks, clocks and files.
+Pure: the state is an argument.
 """
 
 from __future__ import annotations

@@ -198,7 +198,7 @@ class NodeAgent:
         with self._lock:
             news = self._notices.about(pod, self._running_replicas)
         for reason, message in news:
-            self._api.event(pod, "Warning", reason, message)
+            self._api.warn(pod, reason, message)
 
     def _running_replicas(self) -> int:
         return sum(is_replica(worker.pod) and not worker.messages.over for worker in self._workers.values())

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 from tfoperator.base.files import open_regular
+from tfoperator.kube.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.kube.pod_spec import Container
 from tfoperator.local.private_files import private_folder
 from tfoperator.local.runtime.log_files import LogFile
@@ -114,30 +115,9 @@ def restarts_after(container: Container, pod_policy: str, exit_code: int) -> boo
     return policy == "Always" or (policy == "OnFailure" and exit_code != 0)
 
 
-@dataclass(frozen=True)
-class Waiting:
-    """Not started yet, or between two attempts."""
-
-    reason: str = "ContainerCreating"
-    message: str = ""
-
-
-@dataclass(frozen=True)
-class Running:
-    """Started and not ended."""
-
-    since: datetime
-
-
-@dataclass(frozen=True)
-class Terminated:
-    """Ended. `started` is None if it failed to start."""
-
-    exit_code: int
-    reason: str
-    started: datetime | None
-    finished: datetime
-    message: str = ""
+State = ContainerStateWaiting | ContainerStateRunning | ContainerStateTerminated
+"""Not started yet or between two attempts, started, or ended; one that failed to start has no `started_at`."""
+_NOT_STARTED = ContainerStateWaiting("ContainerCreating")
 
 
 @dataclass
@@ -147,8 +127,8 @@ class ContainerRecord:
     container: Container
     sidecar: bool = False
     """Whether it is a sidecar: an init container that runs until the others have ended."""
-    state: Waiting | Running | Terminated = field(default_factory=Waiting)
-    last: Terminated | None = None
+    state: State = _NOT_STARTED
+    last: ContainerStateTerminated | None = None
     restarts: int = 0
     started_once: bool = False
     process: ContainerProcess | None = None
@@ -166,18 +146,20 @@ class ContainerRecord:
     @property
     def succeeded(self) -> bool:
         """Whether it has ended with exit code 0."""
-        return isinstance(self.state, Terminated) and self.state.exit_code == 0
+        return isinstance(self.state, ContainerStateTerminated) and self.state.exit_code == 0
 
     @property
     def initialised(self) -> bool:
         """For an init container: whether the next one may start."""
         if not self.sidecar:
             return self.succeeded
-        return isinstance(self.state, Running) or (self.last is not None and self.last.started is not None)
+        return isinstance(self.state, ContainerStateRunning) or (
+            self.last is not None and self.last.started_at is not None
+        )
 
     def wait(self, reason: str, message: str, until: float) -> None:
         """Record that it can't be started before `until`, on the monotonic clock."""
-        self.state = Waiting(reason, message)
+        self.state = ContainerStateWaiting(reason, message)
         self.next_start = until
 
     def begin(self, log: LogFile) -> None:
@@ -191,19 +173,20 @@ class ContainerRecord:
     def run(self, process: ContainerProcess, now: datetime, monotonic: float) -> None:
         """Record that it has started."""
         self.process = process
-        self.state = Running(now)
+        self.state = ContainerStateRunning(now)
         self.started_monotonic = monotonic
 
     def end(self, code: int, now: datetime, *, reason: str = "", message: str = "") -> None:
         """Record that it has ended, or failed to start."""
-        started = self.state.since if isinstance(self.state, Running) else None
+        started = self.state.started_at if isinstance(self.state, ContainerStateRunning) else None
         self.process = None
-        self.state = Terminated(code, reason or ("Completed" if code == 0 else "Error"), started, now, message)
+        reason = reason or ("Completed" if code == 0 else "Error")
+        self.state = ContainerStateTerminated(code, reason, message, finished_at=now, started_at=started)
 
     def restart(self, monotonic: float) -> float:
         """Schedule its restart; return the seconds until then."""
-        assert isinstance(self.state, Terminated)
-        if self.state.started is not None and monotonic - self.started_monotonic >= BACKOFF_RESET:
+        assert isinstance(self.state, ContainerStateTerminated)
+        if self.state.started_at is not None and monotonic - self.started_monotonic >= BACKOFF_RESET:
             self.failures = 0
         self.failures += 1
         self.last = self.state

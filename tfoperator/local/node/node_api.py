@@ -206,10 +206,9 @@ class NodeApi:
             if service.spec.selector and service.spec.selector.items() <= labels
         )
 
-    def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
-        """Record an event about a pod."""
-        reference = ObjectReference.to("v1", "Pod", pod.metadata)
-        self._recorder.event(reference, "Warning" if kind == "Warning" else "Normal", reason, message)
+    def warn(self, pod: LocalPod, reason: str, message: str) -> None:
+        """Record a warning event about a pod."""
+        self._recorder.event(ObjectReference.to("v1", "Pod", pod.metadata), "Warning", reason, message)
 
     def _read(self, kind: str, namespace: str, name: str) -> Data | None:
         resource = CONFIG_MAPS if kind == "ConfigMap" else SECRETS

@@ -10,9 +10,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
+import msgspec
+
 from tfoperator.base.clock import Clock
-from tfoperator.kube.objects import timestamp
-from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
+from tfoperator.kube.objects import (
+    ContainerStateRunning,
+    ContainerStateTerminated,
+    ContainerStateWaiting,
+    timestamp,
+)
+from tfoperator.local.node.container_record import ContainerRecord, State
 from tfoperator.local.node.node_api import NodeApi
 from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.local.runtime.protocol import LocalPod
@@ -48,7 +55,7 @@ class PodReporter:
         initialised = all(record.initialised for record in init)
         finished = phase in ("Succeeded", "Failed")
         serving = [*main, *(record for record in init if record.sidecar)]
-        ready = not finished and bool(main) and all(isinstance(r.state, Running) for r in serving)
+        ready = not finished and bool(main) and all(isinstance(r.state, ContainerStateRunning) for r in serving)
         why = "" if ready else ("PodCompleted" if phase == "Succeeded" else "ContainersNotReady")
         status: dict[str, Any] = {
             "phase": phase,
@@ -83,7 +90,7 @@ class PodReporter:
         """Record a warning about the pod, unless the same was recorded before."""
         if message not in self._warned:
             self._warned.add(message)
-            self._api.event(self._pod, "Warning", reason, message)
+            self._api.warn(self._pod, reason, message)
 
     def _report(self, status: dict[str, object]) -> None:
         if status != self._reported:
@@ -101,8 +108,11 @@ class PodReporter:
         return condition
 
 
+_STATES = {ContainerStateWaiting: "waiting", ContainerStateRunning: "running", ContainerStateTerminated: "terminated"}
+
+
 def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]:
-    running = isinstance(record.state, Running)
+    running = isinstance(record.state, ContainerStateRunning)
     return {
         "name": record.container.name,
         "image": record.container.image,
@@ -115,21 +125,10 @@ def _container(record: ContainerRecord, *, init: bool = False) -> dict[str, Any]
     }
 
 
-def _state(state: Waiting | Running | Terminated) -> dict[str, Any]:
-    if isinstance(state, Running):
-        return {"running": {"startedAt": timestamp(state.since)}}
-    if isinstance(state, Waiting):
-        waiting = {"reason": state.reason}
-        if state.message:
-            waiting["message"] = state.message
-        return {"waiting": waiting}
-    terminated: dict[str, Any] = {
-        "exitCode": state.exit_code,
-        "reason": state.reason,
+def _state(state: State) -> dict[str, Any]:
+    if isinstance(state, ContainerStateTerminated):
         # A container that failed to start has both times, too: clients show a missing one as the year 1.
-        "startedAt": timestamp(state.started or state.finished),
-        "finishedAt": timestamp(state.finished),
-    }
-    if state.message:
-        terminated["message"] = state.message
-    return {"terminated": terminated}
+        state = msgspec.structs.replace(state, started_at=state.started_at or state.finished_at)
+    members = msgspec.to_builtins(state, builtin_types=(datetime,)).items()
+    said = {name: timestamp(one) if isinstance(one, datetime) else one for name, one in members if one != ""}
+    return {_STATES[type(state)]: said}

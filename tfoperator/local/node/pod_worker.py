@@ -11,9 +11,10 @@ import logging
 import threading
 from collections.abc import Sequence
 
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStateWaiting
 from tfoperator.local.gpus.manager import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
-from tfoperator.local.node.container_record import ContainerRecord, Terminated, Waiting, restarts_after
+from tfoperator.local.node.container_record import ContainerRecord, restarts_after
 from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
@@ -199,8 +200,8 @@ class PodWorker:
         delay = record.restart(self._clock.monotonic())
         if delay > 0:
             what = f"back-off {delay:g}s restarting failed container {record.container.name} (exit code {code})"
-            record.state = Waiting("CrashLoopBackOff", what)
-            self._parts.api.event(self.pod, "Warning", "BackOff", what[0].upper() + what[1:])
+            record.state = ContainerStateWaiting("CrashLoopBackOff", what)
+            self._parts.api.warn(self.pod, "BackOff", what[0].upper() + what[1:])
 
     def _take_exits(self, policy: str) -> None:
         for record, code, reason in self.messages.take_exits():
@@ -241,8 +242,8 @@ class PodWorker:
 
     def _report_end(self) -> None:
         deciding = [record for record in (*self._init, *self._main) if not record.sidecar]
-        failed = [r for r in deciding if isinstance(r.state, Terminated) and r.state.exit_code != 0]
-        over = all(isinstance(record.state, Terminated) for record in self._main)
+        failed = [r for r in deciding if isinstance(r.state, ContainerStateTerminated) and r.state.exit_code != 0]
+        over = all(isinstance(record.state, ContainerStateTerminated) for record in self._main)
         if self._expired:
             self._report("Failed", "DeadlineExceeded", "Pod was active on the node longer than the specified deadline")
         elif failed or not over:

@@ -7,12 +7,16 @@ import msgspec
 
 from tests.support.clock import FakeClock
 from tests.unit.local.node.pods import container, manifest, view
-from tfoperator.kube.objects import PodStatus
+from tfoperator.kube.objects import ContainerStateRunning, ContainerStateTerminated, ContainerStateWaiting, PodStatus
 from tfoperator.kube.pod_spec import Container
-from tfoperator.local.node.container_record import ContainerRecord, Running, Terminated, Waiting
+from tfoperator.local.node.container_record import ContainerRecord
 from tfoperator.local.node.pod_status import PodReporter
 
 START = datetime(2026, 1, 1, 12, 0, 0, 999999, tzinfo=UTC)
+
+
+def ended(code: int, reason: str, started: datetime | None, finished: datetime = START) -> ContainerStateTerminated:
+    return ContainerStateTerminated(code, reason, started_at=started, finished_at=finished)
 
 
 class Reports:
@@ -36,8 +40,10 @@ class Reports:
 
 
 def test_the_operator_can_read_what_is_rendered() -> None:
-    end = Terminated(137, "Error", START, START + timedelta(seconds=5))
-    record = ContainerRecord(Container(name="c"), state=Waiting("CrashLoopBackOff", "soon"), last=end, restarts=2)
+    end = ended(137, "Error", START, START + timedelta(seconds=5))
+    record = ContainerRecord(
+        Container(name="c"), state=ContainerStateWaiting("CrashLoopBackOff", "soon"), last=end, restarts=2
+    )
     status = msgspec.convert(Reports().status("Running", [], [record]), PodStatus)
     (rendered,) = status.container_statuses
     assert rendered.restart_count == 2
@@ -55,20 +61,20 @@ def test_a_condition_keeps_the_time_at_which_it_changed() -> None:
     assert reports.conditions("Pending", [], [record])["Ready"] == ("False", "2026-01-01T12:00:00Z")
     reports.clock.advance(60)
     assert reports.conditions("Pending", [], [record])["Ready"] == ("False", "2026-01-01T12:00:00Z")
-    record.state = Running(reports.clock.now())
+    record.state = ContainerStateRunning(reports.clock.now())
     assert reports.conditions("Running", [], [record])["Ready"] == ("True", "2026-01-01T12:01:00Z")
 
 
 def test_a_pod_is_initialised_when_every_init_container_has_succeeded() -> None:
     reports, main = Reports(), ContainerRecord(Container(name="c"))
-    init = ContainerRecord(Container(name="i"), state=Terminated(1, "Error", START, START))
+    init = ContainerRecord(Container(name="i"), state=ended(1, "Error", START))
     assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "False"
-    init.state = Terminated(0, "Completed", START, START)
+    init.state = ended(0, "Completed", START)
     assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "True"
     assert reports.last["initContainerStatuses"][0]["ready"] is True
 
 
 def test_a_container_that_could_not_be_started_has_a_start_for_those_who_show_one() -> None:
-    record = ContainerRecord(Container(name="c"), state=Terminated(127, "StartError", None, START))
+    record = ContainerRecord(Container(name="c"), state=ended(127, "StartError", None))
     (rendered,) = Reports().status("Failed", [], [record])["containerStatuses"]
     assert rendered["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"

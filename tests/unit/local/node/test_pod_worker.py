@@ -98,7 +98,7 @@ class FakePodApi:
     def services_of(self, pod: LocalPod) -> tuple[str, ...]:
         return ()
 
-    def event(self, pod: LocalPod, kind: str, reason: str, message: str) -> None:
+    def warn(self, pod: LocalPod, reason: str, message: str) -> None:
         self.events.append((reason, message))
 
 
