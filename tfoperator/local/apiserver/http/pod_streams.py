@@ -19,7 +19,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.errors import StatusError, bad_request
 from tfoperator.local.apiserver.http.exec_program import STDERR, STDOUT, ExecProgram
 from tfoperator.local.apiserver.http.pod_logs import LogReader, LogReaders, choose_container, log_request
-from tfoperator.local.apiserver.http.watch_streams import LineSink
+from tfoperator.local.apiserver.http.watch_streams import Write
 from tfoperator.local.apiserver.members import query_flag
 from tfoperator.local.apiserver.storage.store import StoredObject
 from tfoperator.local.runtime.log_files import LogRequest
@@ -77,7 +77,7 @@ class PodStreams:
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})
         with suppress(ConnectionError):  # the client has read enough
             await response.prepare(request)
-            await forward(chunks, response)
+            await forward(chunks, response.write)
         return response
 
     async def attach(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
@@ -87,7 +87,7 @@ class PodStreams:
         wanted = LogRequest(pod.metadata["namespace"], pod.metadata["name"], container, follow=True, tail_lines=0)
         chunks = await self._logs.open(reader, wanted)
         socket = await _open_socket(request)
-        await _first_of(forward(chunks, _Channel(socket, STDOUT)), _until_closed(socket))
+        await _first_of(forward(chunks, _channel(socket, STDOUT)), _until_closed(socket))
         await _end(socket, _SUCCESS)
         return socket
 
@@ -133,11 +133,11 @@ async def _open_socket(request: web.Request) -> web.WebSocketResponse:
     return socket
 
 
-async def forward(chunks: AsyncIterator[bytes], sink: LineSink) -> None:
+async def forward(chunks: AsyncIterator[bytes], write: Write) -> None:
     """Send the chunks of a log to the client, until it ends. Raises ConnectionError when the client is gone."""
     async for chunk in chunks:
         if chunk:
-            await sink.write(chunk)
+            await write(chunk)
 
 
 async def execute(socket: web.WebSocketResponse, beside: Beside, *, stdin: bool, tty: bool) -> None:
@@ -164,27 +164,20 @@ async def _refuse(socket: web.WebSocketResponse, beside: Beside, error: OSError 
     why = error.strerror if isinstance(error, OSError) else error
     missing = isinstance(error, FileNotFoundError | ValueError)
     with suppress(ConnectionError):
-        await _Channel(socket, STDERR).write(f"can't start {beside.program}: {why}\n".encode(errors="replace"))
+        await _channel(socket, STDERR)(f"can't start {beside.program}: {why}\n".encode(errors="replace"))
     await _end(socket, _failure(127 if missing else 126))
 
 
-class _Channel:
-    """A channel to the client as a writer."""
-
-    def __init__(self, socket: web.WebSocketResponse, number: int) -> None:
-        self._socket = socket
-        self._prefix = bytes((number,))
-
-    async def write(self, data: bytes) -> None:
-        await self._socket.send_bytes(self._prefix + data)
+def _channel(socket: web.WebSocketResponse, number: int) -> Write:
+    return lambda data: socket.send_bytes(bytes((number,)) + data)
 
 
 async def _run(socket: web.WebSocketResponse, program: ExecProgram) -> None:
-    await asyncio.gather(*(_copy(reader, _Channel(socket, n)) for n, reader in program.outputs.items()))
+    await asyncio.gather(*(_copy(reader, _channel(socket, n)) for n, reader in program.outputs.items()))
     await program.process.wait()
 
 
-async def _copy(reader: asyncio.StreamReader, channel: _Channel) -> None:
+async def _copy(reader: asyncio.StreamReader, write: Write) -> None:
     while True:
         try:
             data = await reader.read(_PIECE_SIZE)
@@ -192,7 +185,7 @@ async def _copy(reader: asyncio.StreamReader, channel: _Channel) -> None:
             return
         if not data:
             return
-        await channel.write(data)
+        await write(data)
 
 
 async def _until_closed(socket: web.WebSocketResponse, program: ExecProgram | None = None) -> None:
@@ -233,7 +226,7 @@ async def _first_of(*waiting: Awaitable[None]) -> int:
 
 async def _end(socket: web.WebSocketResponse, status: Mapping[str, Any]) -> None:
     with suppress(ConnectionError):
-        await _Channel(socket, _ERROR).write(msgspec.json.encode(status))
+        await _channel(socket, _ERROR)(msgspec.json.encode(status))
     await socket.close()
 
 

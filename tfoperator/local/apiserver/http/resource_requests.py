@@ -249,7 +249,7 @@ class ResourceRequests:
         try:
             await response.prepare(request)
             timeout = options.timeout_seconds or self._rng.uniform(*_DEFAULT_WATCH_SECONDS)
-            await serve(watcher, response, timeout=timeout, bookmark_interval=self._bookmark_interval)
+            await serve(watcher, response.write, timeout=timeout, bookmark_interval=self._bookmark_interval)
             return response
         except ConnectionError:
             return response  # the client has disconnected, which is normal for a watch

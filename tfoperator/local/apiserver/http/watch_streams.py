@@ -8,8 +8,7 @@ that begins to match is ADDED, one that stops matching is DELETED.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Awaitable, Callable
 
 from tfoperator.local.apiserver.display.representation import Representation
 from tfoperator.local.apiserver.errors import StatusError, expired
@@ -22,11 +21,8 @@ BACKLOG_LIMIT = 10_000
 memory; it resumes from the last version it saw, or relists."""
 
 
-class LineSink(Protocol):
-    """The receiver of lines: an HTTP response."""
-
-    async def write(self, data: bytes) -> None:
-        """Send data. Raises ConnectionError when the client is gone."""
+Write = Callable[[bytes], Awaitable[None]]
+"""Sends data to the client. Raises ConnectionError when it is gone."""
 
 
 def check_watch_options(options: ListRequest) -> None:
@@ -150,7 +146,7 @@ class Watcher:
             pass
 
 
-async def serve(watcher: Watcher, sink: LineSink, *, timeout: float, bookmark_interval: float) -> None:
+async def serve(watcher: Watcher, write: Write, *, timeout: float, bookmark_interval: float) -> None:
     """Send a watcher's lines until it is closed or `timeout` seconds have passed, with a bookmark in each interval."""
     loop = asyncio.get_running_loop()
     end = loop.time() + timeout
@@ -158,10 +154,10 @@ async def serve(watcher: Watcher, sink: LineSink, *, timeout: float, bookmark_in
     try:
         while True:
             if data := watcher.take():
-                await sink.write(data)
+                await write(data)
             if watcher.closed:
                 if rest := watcher.take():
-                    await sink.write(rest)
+                    await write(rest)
                 return
             await watcher.wait(min(end, next_bookmark))
             now = loop.time()

@@ -114,7 +114,7 @@ class Lines:
 async def bookmarks(sink: Lines, *, timeout: float, interval: float) -> list[str]:
     world = World()
     one = watcher(world.store, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
-    await serve(one, sink, timeout=timeout, bookmark_interval=interval)
+    await serve(one, sink.write, timeout=timeout, bookmark_interval=interval)
     return sink.types
 
 
