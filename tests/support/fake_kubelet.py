@@ -83,7 +83,7 @@ class FakeKubelet:
                 pass  # clients hang up
 
         self._server = Server(("127.0.0.1", 0), Handler)
-        _, context = make_certificate("127.0.0.1")
+        _, context = make_certificate()
         self._server.socket = context.wrap_socket(self._server.socket, server_side=True)
         self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), name="fake-kubelet")
 

@@ -139,19 +139,20 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
     import msgspec
     import yaml
 
+    from tfoperator.api.v1.types import TFJOBS
     from tfoperator.local.run.records import RECORDS
 
-    for raw in engine.final_jobs:
-        job = json.loads(raw)
-        job["metadata"].pop("managedFields", None)
-        name = f"{job['metadata']['namespace']}.{job['metadata']['name']}.yaml"
-        write_private(run_dir / name, yaml.safe_dump(job, sort_keys=False).encode())
+    records = engine.records
+    for job in (obj for obj in records.objects if obj["kind"] == TFJOBS.kind):
+        metadata = {name: value for name, value in job["metadata"].items() if name != "managedFields"}
+        text = yaml.safe_dump({**job, "metadata": metadata}, sort_keys=False)
+        write_private(run_dir / f"{metadata['namespace']}.{metadata['name']}.yaml", text.encode())
     lines = []
     for event in engine.events:
         when = event.last_timestamp.isoformat() if event.last_timestamp else "-"
         lines.append(f"{when} {event.type} {event.reason} {event.subject}: {event.message}\n")
     write_private(run_dir / "events.txt", "".join(lines).encode())
-    write_private(run_dir / RECORDS, msgspec.json.encode(engine.records))
+    write_private(run_dir / RECORDS, msgspec.json.encode(records))
     write_private(run_dir / RESULT, (json.dumps(as_dict(result), indent=2) + "\n").encode())
 
 

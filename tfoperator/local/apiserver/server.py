@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import ipaddress
 import logging
 import random
 import secrets
@@ -39,6 +38,7 @@ from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions
 from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssuer
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
 from tfoperator.local.apiserver.storage.store import Store
+from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.servers.http import StrangersLog
 
 logger = logging.getLogger(__name__)
@@ -58,7 +58,6 @@ class EmbeddedApiServer:
     def __init__(
         self,
         *,
-        host: str = "127.0.0.1",
         port: int = 0,
         clock: Clock | None = None,
         log_reader: LogReader | None = None,
@@ -72,16 +71,12 @@ class EmbeddedApiServer:
 
         `history_limit` is the number of events of each resource type that a watch can be resumed over. The
         `bookmark_interval` is in seconds. `objects` are served as they are, with UID and status. With `usage`,
-        `metrics.k8s.io` is served. Raises ValueError for a host that isn't loopback, OSError if the port is in use.
+        `metrics.k8s.io` is served. Raises OSError if the port is in use.
         """
-        address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host)
-        if not address.is_loopback:
-            raise ValueError(f"the embedded API server listens on loopback only, not on {host}")
-        self._socket = ListeningSocket(str(address), port)
-        shown = f"[{address}]" if address.version == 6 else str(address)
-        self.url = f"https://{shown}:{self._socket.getsockname()[1]}"
+        self._socket = ListeningSocket(port)
+        self.url = f"https://{LOOPBACK}:{self._socket.getsockname()[1]}"
         """The server's URL."""
-        self.certificate, self._context = make_certificate(str(address))
+        self.certificate, self._context = make_certificate()
         """The certificate (PEM) by which clients verify this server; it is its own authority."""
         self.token = secrets.token_urlsafe(32)
         """The bearer token, required in every request."""

@@ -108,11 +108,6 @@ class JobRun:
         return RunResult(outcome, round(time.monotonic() - began, 3), str(self._run_dir), jobs, at)
 
     @property
-    def final_jobs(self) -> tuple[bytes, ...]:
-        """The last seen state of each job, as JSON."""
-        return tuple(seen.raw for seen in self._lifecycle.jobs.values())
-
-    @property
     def events(self) -> tuple[Event, ...]:
         """Every event of the run."""
         return tuple(self._lifecycle.events)
@@ -122,7 +117,8 @@ class JobRun:
         """What is kept of the run."""
         seen = self._lifecycle
         events = {event.metadata.uid: event for event in seen.events}
-        return RunRecords.of(self.final_jobs, [pod.raw for pod in seen.pods.values()], events.values(), seen.curves)
+        jobs, pods = [job.raw for job in seen.jobs.values()], [pod.raw for pod in seen.pods.values()]
+        return RunRecords.of(jobs, pods, events.values(), seen.curves)
 
     def _show_all(self, reader: OutputReader, plane: ControlPlane) -> None:
         """Show changes and lines until everything has been stopped and shown."""

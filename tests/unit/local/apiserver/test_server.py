@@ -73,12 +73,6 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1"])
-def test_it_listens_on_loopback_only(host: str) -> None:
-    with pytest.raises(ValueError, match="loopback"):
-        EmbeddedApiServer(host=host)
-
-
 def test_it_starts_once_and_stops_any_number_of_times() -> None:
     server = EmbeddedApiServer(custom_resources=[])
     server.start()

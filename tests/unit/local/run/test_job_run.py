@@ -95,9 +95,9 @@ def test_a_run_tells_its_listener_everything_in_one_thread_and_in_order(tmp_path
     assert told.index("job Succeeded") < told.index("stopping Succeeded")
     assert told.index("log hello") < told.index("pod Succeeded"), "words before the news of the end of who said them"
     assert "event SuccessfulCreatePod" in told
-    (final,) = run.final_jobs
-    assert json.loads(final)["status"]["phase"] == "Succeeded"
-    assert "deletionTimestamp" not in json.loads(final)["metadata"]
+    (final,) = [obj for obj in run.records.objects if obj["kind"] == "TFJob"]
+    assert final["status"]["phase"] == "Succeeded"
+    assert "deletionTimestamp" not in final["metadata"]
 
 
 def test_a_listener_that_shows_it_is_told_what_containers_use(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from tfoperator.local.runtime.loopback_network import LOOPBACK
 from tfoperator.servers.certificates import pem, tls
 
 logger = logging.getLogger(__name__)
@@ -45,14 +46,14 @@ _WARNING_SECONDS = 60.0  # between two warnings
 _VALIDITY = timedelta(days=365)  # far longer than the life of a process that keeps its state in memory
 
 
-def make_certificate(address: str) -> tuple[bytes, ssl.SSLContext]:
-    """Make a certificate for a loopback address and `localhost`; return the authority for clients to trust (PEM), and
+def make_certificate() -> tuple[bytes, ssl.SSLContext]:
+    """Make a certificate for the loopback address and `localhost`; return the authority for clients to trust (PEM), and
     the server's TLS context.
     """
     # The system's time, whatever the server's clock: TLS libraries compare with it.
     now = datetime.now(UTC)
     authority = pem.make_authority("tfoperator embedded API server", now, _VALIDITY)
-    pair = pem.make_certificate(authority, (address, "localhost"), now, _VALIDITY)
+    pair = pem.make_certificate(authority, (LOOPBACK, "localhost"), now, _VALIDITY)
     return authority.certificate, tls.server_context(pair)
 
 
@@ -63,13 +64,13 @@ class _Unauthenticated:
 
 
 class ListeningSocket(socket.socket):
-    """A TCP socket that listens. Close it like any socket; its other methods are for the event loop that serves it."""
+    """A TCP socket that listens on loopback. Close it like any socket; the other methods are for its event loop."""
 
     def __init__(
-        self, host: str, port: int, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE
+        self, port: int, *, max_unauthenticated: int = MAX_UNAUTHENTICATED, patience: float = PATIENCE
     ) -> None:
         """Bind and listen; raises OSError, which names the address, if it is in use. `patience` is in seconds."""
-        super().__init__(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+        super().__init__(socket.AF_INET, socket.SOCK_STREAM)
         self._accepted: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._max_unauthenticated = max_unauthenticated
         self._patience = patience
@@ -78,11 +79,11 @@ class ListeningSocket(socket.socket):
         try:
             self.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             self.setblocking(False)
-            self.bind((host, port))
+            self.bind((LOOPBACK, port))
             self.listen(_BACKLOG)
         except OSError as error:
             self.close()
-            raise OSError(error.errno, error.strerror, f"{host}:{port}") from None
+            raise OSError(error.errno, error.strerror, f"{LOOPBACK}:{port}") from None
         except BaseException:
             self.close()
             raise

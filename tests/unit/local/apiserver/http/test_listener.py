@@ -24,12 +24,17 @@ class Greeting(asyncio.Protocol):
         transport.write(b"hello")
 
 
+def test_it_listens_on_loopback_only() -> None:
+    with ListeningSocket(0) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1"
+
+
 def serving(check: Callable[[ListeningSocket], Awaitable[None]], **options: Any) -> None:
     """Run a check against a listener that serves."""
 
     async def main() -> None:
-        _, context = make_certificate("127.0.0.1")
-        with ListeningSocket("127.0.0.1", 0, **options) as listener:
+        _, context = make_certificate()
+        with ListeningSocket(0, **options) as listener:
             task = asyncio.create_task(listener.serve(Greeting, context))
             async with asyncio.timeout(LIMIT):
                 await check(listener)
