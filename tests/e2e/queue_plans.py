@@ -31,7 +31,7 @@ from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES
 from tfoperator.api.queues import JOB_UID_LABEL, PRIORITY_LABEL
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.errors import KubeError, NotFoundError
 from tfoperator.kube.options import WatchOptions
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import WatchEventType
@@ -305,7 +305,8 @@ class Plan:
         def at_rest() -> bool:
             for workload in queues.client.list(WORKLOADS[0], queues.namespace, decode).items:
                 if workload["spec"].get("active") is False:
-                    self._set_active(workload["metadata"]["name"], True)
+                    with suppress(NotFoundError):  # it was being deleted
+                        self._set_active(workload["metadata"]["name"], True)
             jobs = list(queues.client.list(TFJOBS, queues.namespace, decode).items)
             for job in jobs:
                 if job["spec"]["runPolicy"].get("suspend"):
