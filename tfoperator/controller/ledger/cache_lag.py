@@ -40,8 +40,6 @@ from tfoperator.kube.objects import ObjectMeta, decode_partial, object_key
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import ApiClient, Lookup
 
-_NOTHING_UNSEEN = Unseen()
-
 
 class StaleCache(KubeError):
     """The cache lacks an object that exists; acting on it would count a loss that has not happened."""
@@ -177,7 +175,9 @@ class CacheLag:
         way round. The job has the resourceVersion that goes with the status, so that the next write can be made
         conditional on it.
         """
-        return self._newest(cached), self._unseen(cached.metadata.uid)
+        outstanding = self._expectations.outstanding(cached.metadata.uid)
+        awaited = frozenset((key.replica_type, key.kind) for key in outstanding)
+        return self._newest(cached), Unseen(awaited, deleted=frozenset().union(*outstanding.values()))
 
     def _newest(self, cached: TFJob) -> TFJob:
         meta = cached.metadata
@@ -195,15 +195,6 @@ class CacheLag:
                 return cached
         newest = msgspec.structs.replace(meta, resource_version=written.version)
         return msgspec.structs.replace(cached, metadata=newest, status=written.status)
-
-    def _unseen(self, uid: str) -> Unseen:
-        outstanding = self._expectations.outstanding(uid)
-        if not outstanding:
-            return _NOTHING_UNSEEN
-        return Unseen(
-            awaited=frozenset((key.replica_type, key.kind) for key in outstanding),
-            deleted=frozenset().union(*outstanding.values()),
-        )
 
     def status_written(self, answer: TFJob) -> None:
         """Record the object that answered a status write. A job that was forgotten stays forgotten."""

@@ -24,20 +24,7 @@ from tfoperator.api.templates import hash_of, is_hash
 from tfoperator.api.v1.status import JobUsage, TFJobStatus
 from tfoperator.api.v1.types import ReplicaSpec, TFJob, TFJobSpec
 from tfoperator.base.clock import whole_second
-from tfoperator.controller.plan.observed import Comparison
-
-
-class Remembered(msgspec.Struct, frozen=True):
-    """The memory of one job: its defaulted spec, its problems, and the members of `Observed`."""
-
-    spec: TFJobSpec
-    problems: tuple[str, ...]
-    known_for: float
-    comparison: Comparison | None
-    edited_templates: tuple[str, ...] = ()
-    uncounted_types: tuple[str, ...] = ()
-    status_age: float = math.inf
-    usage: JobUsage | None = None
+from tfoperator.controller.plan.observed import Comparison, Observed
 
 
 class _Entry(msgspec.Struct):
@@ -67,11 +54,12 @@ class JobMemory:
         self._lock = threading.Lock()  # guards _entries and every entry in it
         self._entries: dict[str, _Entry] = {}
 
-    def recall(self, cached: TFJob, now: float) -> Remembered:
-        """Return the facts about a job; defaults and validation are computed once per generation. `now` is monotonic.
+    def recall(self, cached: TFJob, now: float) -> Observed:
+        """Return what is remembered of a job; the rest is left at its defaults. `now` is monotonic.
 
-        Templates that were edited since the previous generation are reported once, at the first call for a generation.
-        A generation is trusted only together with its spec: after a restore from a backup another spec may have it.
+        The defaulted spec, and its problems, are computed once per generation. Templates that were edited since the
+        previous generation are reported once, at the first call for a generation. A generation is trusted only together
+        with its spec: after a restore from a backup another spec may have it.
         """
         meta = cached.metadata
         with self._lock:
@@ -84,7 +72,7 @@ class JobMemory:
                 if source == cached.spec:
                     force_setattr(cached, "spec", source)  # one copy of its templates
                     entry.source, entry.spec = source, spec
-                    return self._remembered(entry, spec, now)
+                    return _remembered(entry, cached, spec, now)
         defaulted = default(cached)
         problems = problems_of(defaulted)
         with self._lock:
@@ -93,7 +81,7 @@ class JobMemory:
             entry.source = cached.spec
             entry.uncounted = uncounted_types(cached.spec.tf_replica_specs)
             entry.warned.clear()
-            return self._remembered(entry, defaulted.spec, now, edited)
+            return _remembered(entry, cached, defaulted.spec, now, edited)
 
     def refuse(self, uid: str, generation: int, problem: str) -> bool:
         """Record that the API server called this generation's request invalid: a problem like any found by validation.
@@ -191,11 +179,18 @@ class JobMemory:
         """Return what is remembered of a job, under the lock; of a forgotten one an entry that nothing keeps."""
         return self._entries.get(uid) or _Entry()
 
-    @staticmethod
-    def _remembered(entry: _Entry, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Remembered:
-        problems, known_for = entry.problems + entry.refusals, now - entry.known_since
-        age = now - entry.written_at
-        return Remembered(spec, problems, known_for, entry.comparison, edited, entry.uncounted, age, entry.usage)
+
+def _remembered(entry: _Entry, cached: TFJob, spec: TFJobSpec, now: float, edited: tuple[str, ...] = ()) -> Observed:
+    return Observed(
+        TFJob(metadata=cached.metadata, spec=spec, status=cached.status, decode_error=cached.decode_error),
+        problems=entry.problems + entry.refusals,
+        known_for=now - entry.known_since,
+        comparison=entry.comparison,
+        edited_templates=edited,
+        uncounted_types=entry.uncounted,
+        status_age=now - entry.written_at,
+        usage=entry.usage,
+    )
 
 
 def _edited_templates(before: TFJobSpec, now: TFJobSpec) -> tuple[str, ...]:

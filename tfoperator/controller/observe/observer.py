@@ -75,9 +75,7 @@ class Observer:
         """
         remembered = self._ledger.memory.recall(cached, self._clock.monotonic())
         newest, unseen = self._ledger.cache_lag.look(cached)
-        job = TFJob(
-            metadata=newest.metadata, spec=remembered.spec, status=newest.status, decode_error=cached.decode_error
-        )
+        job = msgspec.structs.replace(remembered.job, metadata=newest.metadata, status=newest.status)
         refused: dict[str, str] = {}
         listers = self._listers
         pods = self._claim(job, PODS, listers["pods"], decode_pod, refused)
@@ -87,26 +85,20 @@ class Observer:
         ends = job.spec.policy.active_deadline_seconds is not None
         logs = self._witnesses.logs if watched else None
         stacks = self._witnesses.stacks if watched or ends else None
-        return Observed(
+        return msgspec.structs.replace(
+            remembered,
             job=job,
             pods=pods,
             services=self._claim(job, SERVICES, listers["services"], decode_service, refused),
-            problems=remembered.problems,
             pod_group=self._claim_pod_group(job, refused),
             priorities={} if self._priority_classes is None else priorities_of(self._priority_classes.list()),
             deployments=self._claim(job, DEPLOYMENTS, listers["deployments"], decode_deployment, refused),
             unseen=unseen,
             unkept_logs=None if archive is None else UnkeptLogs(archive.unkept(pods), archive.timeout),
-            known_for=remembered.known_for,
-            comparison=remembered.comparison,
-            edited_templates=remembered.edited_templates,
             progress=None if self._progress_of is None else self._progress_of(job),
             log_lines=None if logs is None else logs.known(job.metadata.uid),
             stacks_taken=None if stacks is None else stacks.taken(job.metadata.uid),
-            uncounted_types=remembered.uncounted_types,
-            status_age=remembered.status_age,
             refused=refused,
-            usage=remembered.usage,
         )
 
     def with_templates(self, observed: Observed) -> Observed:

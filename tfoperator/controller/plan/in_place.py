@@ -10,14 +10,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.replica_pods import restarted_by_rule
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.base.clock import seconds_between
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup, ReplicaState, restarts_so_far
 from tfoperator.controller.plan.restart import Ending
-from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, Pod
+from tfoperator.kube.objects import Pod
 
 RULE_TIMEOUT = 120.0
 """Seconds after which a container that still waits for its restart, beside others that run, gets a new pod: a kubelet
@@ -34,9 +34,10 @@ def judge_running(replica: Replica, pod: Pod, so_far: int, noted: int, now: date
 
     Returns whether it waits for its restart. If not, it runs.
     """
-    state, last = states_of(pod)
-    ended, waits = (None, None) if state is None else (state.terminated, state.waiting)
-    end = ended or (last if waits is not None else None)
+    program = program_of(pod)
+    waits = program is not None and program.state is not None and program.state.waiting is not None
+    ended = termination_of(program)
+    end = termination_of(program, last=True) if ended is None and waits else ended
     if end is None or end.exit_code == 0:
         return False
     replica.restart(so_far, noted, str(Ending(end.exit_code, end.reason, infrastructure=False)))
@@ -65,11 +66,3 @@ def was_left_alone(pod: Pod, ending: Ending) -> bool:
     if ending.container or ending.infrastructure or pod.status.reason or ending.exit_code is None:
         return False
     return restarted_by_rule(pod, ending.exit_code)
-
-
-def states_of(pod: Pod) -> tuple[ContainerState | None, ContainerStateTerminated | None]:
-    """Return the state of the container `tensorflow`, and how it ended the last time before."""
-    for one in pod.status.container_statuses:
-        if one.name == DEFAULT_CONTAINER_NAME:
-            return one.state, None if one.last_state is None else one.last_state.terminated
-    return None, None

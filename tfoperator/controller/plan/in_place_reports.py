@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.in_place import states_of
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.replicas import ENDED_STATES, Replica, ReplicaGroup
 
 _MAX_NAMES = 3
@@ -22,7 +22,7 @@ def report_returns(draft: Draft, groups: Sequence[ReplicaGroup], *, ended: bool 
         message = f"job {draft.job.metadata.name} is restarting because {', '.join(types)} replica(s) failed."
         draft.event("Warning", "TFJobRestarting", message)
     for _, replica in returned:
-        last = None if replica.pod is None else states_of(replica.pod)[1]
+        last = termination_of(program_of(replica.pod), last=True)
         if replica.pod is not None and last is not None:
             meta = replica.pod.metadata
             message = f"Pod: {meta.namespace}.{meta.name} exited with code {last.exit_code}"

@@ -58,10 +58,7 @@ class LastStacks(msgspec.Struct, frozen=True):
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
     """Return the pods of all replicas, those that are behind first: not all may be asked."""
     named = {
-        f"{group.type.lower()}-{replica.index}": replica.pod
-        for group in groups
-        for replica in group.replicas
-        if replica.pod is not None
+        group.name_of(replica): replica.pod for group in groups for replica in group.replicas if replica.pod is not None
     }
     return tuple(named[name] for name in sorted(named, key=lambda name: name not in behind))
 

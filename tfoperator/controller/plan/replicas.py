@@ -96,6 +96,10 @@ class ReplicaGroup(DesiredReplicas):
         self.in_place = False
         self.returned: list[Replica] = []
 
+    def name_of(self, replica: Replica) -> str:
+        """Return the name of a replica in messages and reports, such as `worker-0`."""
+        return f"{self.type.lower()}-{replica.index}"
+
     def restart_running(self, replica: Replica, cause: str) -> None:
         """Restart a running replica: its pod is deleted at once. Call `add_up` afterwards."""
         assert replica.pod is not None

@@ -32,6 +32,7 @@ from tfoperator.controller.pods.manifests import CHIEF_TYPES
 from tfoperator.kube.objects import Pod
 
 _TRAINING_TYPES = (*CHIEF_TYPES, ReplicaType.WORKER)
+_Running = tuple[ReplicaGroup, Replica, Pod]
 _MOVING_STATES = (
     ReplicaState.MISSING,
     ReplicaState.VANISHED,
@@ -59,15 +60,9 @@ def judge_progress(known: Situation, deadline: float) -> Stall:
 
 def mark_stalled(groups: Sequence[ReplicaGroup], stall: Stall) -> None:
     """Restart the replicas that are behind; all that train if none is known to be."""
-    running = [
-        (group, replica)
-        for group in groups
-        for replica in group.replicas
-        if replica.state is ReplicaState.RUNNING and replica.pod is not None
-    ]
-    named = [(group, replica) for group, replica in running if _name(group, replica) in stall.behind]
-    training = [(group, replica) for group, replica in running if group.type in _TRAINING_TYPES]
-    for group, replica in named or training or running:
+    running = _running(groups)
+    named = [one for one in running if one[0].name_of(one[1]) in stall.behind]
+    for group, replica, _ in named or _training(running):
         group.restart_running(replica, "has stalled")
     for group in groups:
         group.add_up()
@@ -134,7 +129,8 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
     if lines is None:
         message = "its replicas report no progress, and this operator does not read logs"
         return Stall(state=StallState.UNKNOWN, message=_unknown(job, message))
-    pods = _training_pods(known.groups)
+    training = sorted(_training(_running(known.groups)), key=lambda one: one[0].type not in CHIEF_TYPES)
+    pods = {group.name_of(replica): pod for group, replica, pod in training}
     newest = {name: lines.newest[pod.metadata.uid] for name, pod in pods.items() if pod.metadata.uid in lines.newest}
     times = {name: min(utc(one.time), utc(clock.now)) for name, one in newest.items()}
     last = max([utc(clock.start), *times.values()])
@@ -174,20 +170,21 @@ def _by_logs(known: Situation, clock: _Clock) -> Stall:
     return stall
 
 
-def _training_pods(groups: Sequence[ReplicaGroup]) -> dict[str, Pod]:
-    """Return the pods whose logs show progress, by replica, the chief's first."""
-    running = {
-        (group.type, replica.index): replica.pod
+# Both.
+
+
+def _running(groups: Sequence[ReplicaGroup]) -> list[_Running]:
+    return [
+        (group, replica, replica.pod)
         for group in groups
         for replica in group.replicas
         if replica.state is ReplicaState.RUNNING and replica.pod is not None
-    }
-    training = {key: pod for key, pod in running.items() if key[0] in _TRAINING_TYPES} or running
-    order = sorted(training, key=lambda key: (key[0] not in CHIEF_TYPES, key))
-    return {f"{key[0].lower()}-{key[1]}": training[key] for key in order}
+    ]
 
 
-# Both.
+def _training(running: list[_Running]) -> list[_Running]:
+    """Return those that train, whose logs show progress; all if none is known to."""
+    return [one for one in running if one[0].type in _TRAINING_TYPES] or running
 
 
 def _silent_first(times: Mapping[str, datetime]) -> tuple[str, ...]:
@@ -229,10 +226,6 @@ def _stalled(known: Situation, clock: _Clock, what: str, behind: tuple[str, ...]
 
 def _unknown(job: TFJob, why: str) -> str:
     return f"Whether TFJob {job.metadata.key} makes progress can't be told: {why}."
-
-
-def _name(group: ReplicaGroup, replica: Replica) -> str:
-    return f"{group.type.lower()}-{replica.index}"
 
 
 def _time(moment: datetime) -> str:

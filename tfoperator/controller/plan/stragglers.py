@@ -17,7 +17,7 @@ from tfoperator.api.v1.types import ConditionType
 from tfoperator.api.validation.limits import MAX_NODE_FAILURES
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.draft import Draft
-from tfoperator.controller.plan.in_place import states_of
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.controller.plan.restart import ending_of, restarts_in_place
 from tfoperator.controller.plan.verdict import Situation
@@ -56,7 +56,7 @@ def move_replicas(known: Situation) -> dict[str, int]:
     slow = _slow(known) if status_of(status.conditions, ConditionType.STRAGGLING) == "True" else {}
     for group in known.groups:
         for replica in group.replicas:
-            name, node = _name(group, replica), "" if replica.pod is None else replica.pod.spec.node_name
+            name, node = group.name_of(replica), "" if replica.pod is None else replica.pod.spec.node_name
             own = {key.partition("/")[2]: noted[key] for key in noted if key.startswith(f"{name}/")}
             avoided = [one for one, count in own.items() if count >= _IN_A_ROW]
             if node and not known.suspended and node not in avoided and len(avoided) < _MAX_NODES:
@@ -79,7 +79,7 @@ def _failures(group: ReplicaGroup, replica: Replica, *, is_slow: bool) -> int:
     if pod is None or pod.metadata.deletion_timestamp is not None:
         return 0
     if pod.status.phase == "Running" and replica.state in (ReplicaState.RUNNING, ReplicaState.RESTARTING):
-        last = states_of(pod)[1]
+        last = termination_of(program_of(pod), last=True)
         by_device = last is not None and last.exit_code in _DEVICE_EXIT_CODES
         if not (is_slow or by_device or restarts_in_place(pod) >= _IN_A_ROW):
             return 0
@@ -97,13 +97,9 @@ def _slow(known: Situation) -> dict[str, str]:
     slow = {one.name: one for one in reported.slow} if reported is not None else {}
     for group in known.groups if slow else ():
         for replica in group.replicas:
-            one, pod = slow.get(_name(group, replica)), replica.pod
+            one, pod = slow.get(group.name_of(replica)), replica.pod
             if one is not None and pod is not None and replica.state is ReplicaState.RUNNING:
                 created, time = pod.metadata.creation_timestamp, one.last_updated_time
                 if created is not None and time is not None and seconds_between(created, time) >= _MIN_AGE:
                     found[one.name] = one.factor
     return found
-
-
-def _name(group: ReplicaGroup, replica: Replica) -> str:
-    return f"{group.type.lower()}-{replica.index}"

@@ -131,8 +131,7 @@ class _Course:
         """Return when the job ended, if it has: with the last of its programs where none runs any more."""
         if stage not in (Stage.SUCCEEDED, Stage.FAILED):
             return None
-        programs = [program_of(pod) for pod in self._known.observed.pods]
-        ends = [termination_of(one) for one in programs]
+        ends = [termination_of(program_of(pod)) for pod in self._known.observed.pods]
         times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]
         if not times or len(times) < len(ends):
             return self._now

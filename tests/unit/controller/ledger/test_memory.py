@@ -26,11 +26,11 @@ def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
     memory = JobMemory()
     first = memory.recall(job(), 0.0)
     again = memory.recall(job(version="11"), 0.0)
-    assert again.spec is first.spec
-    assert "Worker" in first.spec.tf_replica_specs
+    assert again.job.spec is first.job.spec
+    assert "Worker" in first.job.spec.tf_replica_specs
     assert any("containers" in problem for problem in first.problems)
     changed = memory.recall(job(version="12", generation=2), 0.0)
-    assert changed.spec is not first.spec
+    assert changed.job.spec is not first.job.spec
 
 
 def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> None:
@@ -39,15 +39,15 @@ def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> 
     first = memory.recall(job(), 0.0)
     other = job()
     spec = msgspec.structs.replace(other.spec, enable_dynamic_worker=True)
-    assert memory.recall(msgspec.structs.replace(other, spec=spec), 0.0).spec.enable_dynamic_worker
-    assert not first.spec.enable_dynamic_worker
+    assert memory.recall(msgspec.structs.replace(other, spec=spec), 0.0).job.spec.enable_dynamic_worker
+    assert not first.job.spec.enable_dynamic_worker
 
 
 def test_a_job_without_generation_is_looked_at_anew_each_time() -> None:
     memory = JobMemory()
     first = memory.recall(job(generation=0), 0.0)
     again = memory.recall(job(generation=0), 0.0)
-    assert again.spec is not first.spec
+    assert again.job.spec is not first.job.spec
     assert not memory.refuse("u", 0, "never mind")
 
 
@@ -158,7 +158,7 @@ def test_of_equal_templates_the_cache_and_the_memory_have_one_copy() -> None:
     first, later = job("10"), job("11")
     remembered = memory.recall(first, 0.0)
     memory.recall(later, 0.0)
-    assert worker_template(later.spec) is worker_template(first.spec) is worker_template(remembered.spec, "Worker")
+    assert worker_template(later.spec) is worker_template(first.spec) is worker_template(remembered.job.spec, "Worker")
 
 
 def test_a_spec_that_only_lost_its_templates_is_no_other_and_none_is_kept_here() -> None:
@@ -169,7 +169,7 @@ def test_a_spec_that_only_lost_its_templates_is_no_other_and_none_is_kept_here()
     bare = msgspec.structs.replace(job("11"), spec=without_templates(job().spec))
     for _ in range(2):
         now = memory.recall(bare, 0.0)
-        assert is_hash(worker_template(now.spec, "Worker"))
+        assert is_hash(worker_template(now.job.spec, "Worker"))
         assert now.problems == (*problems, "the server refuses it")
         assert not memory.first_warning("u", "name taken")
     assert not memory.recall(job("12", generation=2), 0.0).edited_templates
