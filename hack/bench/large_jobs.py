@@ -24,7 +24,6 @@ import psutil
 from hack.processes import comes_true, free_port, spawn
 from tfoperator.api.names import job_labels
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import decode_nothing
@@ -194,7 +193,7 @@ def measure(
 
 
 def _count(client: Client, resource: Resource) -> int:
-    return len(client.list(resource, "default", decode_metadata, ListOptions(), metadata_only=True).items)
+    return len(client.list(resource, "default", decode_metadata).items)
 
 
 def _wait(condition: Callable[[], bool], what: str) -> None:

@@ -304,8 +304,6 @@ class FakeApi(ApiClient):
         namespace: str,
         decode: Callable[[bytes], Any],
         options: ListOptions = LIST_ALL,
-        *,
-        metadata_only: bool = False,
     ) -> ListPage[Any]:
         self._arrive(Call("list", resource.plural, namespace))
         with self._lock:
@@ -314,8 +312,6 @@ class FakeApi(ApiClient):
             end = start + options.limit if options.limit else len(items)
             token = str(end) if end < len(items) else ""
             page = items[start:end]
-            if metadata_only:
-                page = [{k: v for k, v in obj.items() if k in ("apiVersion", "kind", "metadata")} for obj in page]
             return ListPage(tuple(_decoded(obj, decode) for obj in page), str(self._version), token)
 
     def watch(

@@ -13,7 +13,7 @@ from tfoperator.kube.http.requests import Call, describe, object_path, query_str
 from tfoperator.kube.http.session import Session
 from tfoperator.kube.http.stream import ByteStream
 from tfoperator.kube.http.transport import Transport
-from tfoperator.kube.http.verbs import HttpVerbs, WatchBounds
+from tfoperator.kube.http.verbs import HttpVerbs
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.resources import PODS, Resource
 
@@ -68,12 +68,15 @@ class Client(HttpVerbs):
                 config.tls,
                 proxy_url=config.proxy_url,
                 timeout=request_timeout,
+                parallelism=parallelism,
                 clock=clock,
             ),
             user_agent=user_agent,
             clock=clock,
         )
-        super().__init__(session, WatchBounds(watch_read_deadline, watch_batch_period), clock, parallelism)
+        super().__init__(
+            session, clock, parallelism, read_deadline=watch_read_deadline, batch_period=watch_batch_period
+        )
         self._request_timeout = request_timeout
         self.server = config.server
         self.namespace = config.namespace

@@ -43,17 +43,12 @@ class ListWatch(Generic[T]):
         decode: Decoder[T],
         selection: Selection = EVERYTHING,
         *,
-        metadata_only: bool = False,
         cancel: Callable[[], None] = lambda: None,
     ) -> None:
-        """`cancel` ends all requests of `client`, which must serve this selection only.
-
-        `metadata_only` lists have PartialObjectMetadata items.
-        """
+        """`cancel` ends all requests of `client`, which must serve this selection only."""
         self._client = client
         self._objects = (resource, namespace, decode)
         self._selection = selection
-        self._metadata_only = metadata_only
         self._cancel = cancel
 
     def cancel(self) -> None:
@@ -65,7 +60,7 @@ class ListWatch(Generic[T]):
 
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[T]:
         """Return a page of the selection; see `ApiClient.list`."""
-        return self._client.list(*self._objects, select(options, self._selection), metadata_only=self._metadata_only)
+        return self._client.list(*self._objects, select(options, self._selection))
 
     def watch(self, options: WatchOptions = WATCH_FROM_NOW) -> WatchStream[T]:
         """Follow the selection; see `ApiClient.watch`."""

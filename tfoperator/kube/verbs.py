@@ -258,10 +258,8 @@ class ApiClient(ABC):
         namespace: str,
         decode: Decoder[T],
         options: ListOptions = LIST_ALL,
-        *,
-        metadata_only: bool = False,
     ) -> ListPage[T]:
-        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
+        """GET one page."""
 
     @abstractmethod
     def watch(

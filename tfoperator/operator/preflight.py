@@ -24,7 +24,7 @@ from tfoperator.kube.errors import (
     TransportError,
     UnauthorizedError,
 )
-from tfoperator.kube.objects import decode_partial
+from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PRIORITY_CLASSES, Resource
 from tfoperator.kube.retry import LONGEST_WISH
 from tfoperator.kube.verbs import ApiClient
@@ -117,7 +117,7 @@ def await_resources(
         try:
             for need in needs:
                 for namespace in namespaces if need.resource.namespaced else ("",):
-                    client.list(need.resource, namespace, decode_partial, ListOptions(limit=1), metadata_only=True)
+                    client.list(need.resource, namespace, decode_nothing, ListOptions(limit=1))
         except KubeError as error:
             message = _explain(error, need)
             now = clock.monotonic()

@@ -83,7 +83,7 @@ class _Collection:
         self.group = group
         self.collation = Collation(group.lister.get_all)
         selection = Selection(label_selector="" if resource is TFJOBS else MANAGED_SELECTOR)
-        self.live = ListWatch(client, resource, namespace, decode_metadata, selection, metadata_only=True)
+        self.live = ListWatch(client, resource, namespace, decode_metadata, selection)
         self.version = ""  # version up to which the server has sent everything; empty before the first whole list
         self.listed_at = 0.0
         self.size = 0  # of the last whole list

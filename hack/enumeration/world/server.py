@@ -212,8 +212,6 @@ class DirectClient(ApiClient):
         namespace: str,
         decode: Decoder[T],
         options: ListOptions = LIST_ALL,
-        *,
-        metadata_only: bool = False,  # noqa: ARG002 - who decodes metadata ignores the rest
     ) -> ListPage[T]:
         """The whole collection as it is now, in one page."""
         kind = self._type(resource)

@@ -173,7 +173,7 @@ def test_a_list_without_items_is_empty(serve: Serve, client_for: MakeClient, bod
 
 def test_a_list_of_metadata_asks_for_that_alone(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lambda exchange: exchange.respond(200, {"items": []}))
-    client_for(server.url).list(PODS, "", DECODE, metadata_only=True)
+    client_for(server.url).list(PODS, "", decode_metadata)
     assert (
         server.requests[0]
         .headers["accept"]

@@ -81,7 +81,6 @@ class Multiplexer:
     def __init__(self, session: Session, parallelism: int) -> None:
         self._session = session
         self._parallelism = parallelism
-        session.expect(parallelism)
         self._lock = threading.Lock()  # guards the fields below
         self._waiting: deque[Chain] = deque()
         self._under_way = 0

@@ -21,7 +21,7 @@ CONNECT_TIMEOUT = 10.0
 MAX_IDLE_SECONDS = 45.0
 """Load balancers drop idle connections after a minute or more, the embedded server after 75 s: this is shorter."""
 MAX_IDLE_CONNECTIONS = 64
-"""Unless more concurrent requests are expected (`Pool.expect`)."""
+"""Unless there are to be more concurrent requests."""
 
 _CLOSED = "the client is closed"
 
@@ -46,6 +46,7 @@ class Pool:
         server_name: str,
         proxy: Proxy | None,
         timeout: float,
+        parallelism: int,
         clock: Clock,
     ) -> None:
         self._address = address
@@ -54,7 +55,7 @@ class Pool:
         self._proxy = proxy
         self._timeout = timeout
         self._clock = clock
-        self._max_idle = MAX_IDLE_CONNECTIONS
+        self._max_idle = max(MAX_IDLE_CONNECTIONS, parallelism)
         self._begin()
 
     def sibling(self) -> Pool:
@@ -82,10 +83,6 @@ class Pool:
             sock.close()
         for stream in streams:
             stream.release()
-
-    def expect(self, parallelism: int) -> None:
-        """Keep at least this many connections while idle: the number of concurrent requests to come."""
-        self._max_idle = max(self._max_idle, parallelism)
 
     def take_idle(self, certificate: ClientCertificate | None) -> Connection | None:
         """Take an idle connection that is still valid, if there is one. Raises ClientClosed."""

@@ -114,10 +114,6 @@ class Session:
 
     # The same for a multiplexer, which does its own sending and reading.
 
-    def expect(self, parallelism: int) -> None:
-        """Keep as many connections as this number of concurrent requests needs."""
-        self._transport.expect(parallelism)
-
     def begin(self, call: Call) -> Exchange | None:
         """Send a call on an idle connection; return None if there is none, or if the call must wait.
 

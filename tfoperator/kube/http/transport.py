@@ -82,15 +82,17 @@ class Transport:
         proxy_url: str = "",
         timeout: float = 60.0,
         max_response_bytes: int = MAX_RESPONSE_BYTES,
+        parallelism: int = 1,
         clock: Clock | None = None,
     ) -> None:
+        """Initialize; `parallelism` is the number of concurrent requests, for which connections are kept."""
         url = urlsplit(server)
         self._clock: Clock = clock or SystemClock()
         contexts = TlsContexts(tls or TlsOptions(), clock=self._clock) if url.scheme == "https" else None
         address = (url.hostname or "", url.port or (443 if contexts else 80))
         proxy = choose_proxy(proxy_url, url.scheme, *address)
         server_name = (tls.server_name if tls else "") or address[0]
-        self._pool = Pool(address, contexts, server_name, proxy, timeout, self._clock)
+        self._pool = Pool(address, contexts, server_name, proxy, timeout, parallelism, self._clock)
         self._timeout = timeout
         self._max_response_bytes = max_response_bytes
         self._header_lines = lru_cache(HEADER_SETS)(_header_lines)  # per transport: it holds credentials
@@ -146,10 +148,6 @@ class Transport:
         message = self._render(method, target, headers, body)
         connection = self._pool.take_idle(certificate)
         return connection and Exchange(connection, message, self._timeout, self._max_response_bytes)
-
-    def expect(self, parallelism: int) -> None:
-        """Keep at least this many connections while idle: the number of concurrent requests to come."""
-        self._pool.expect(parallelism)
 
     def end(self, exchange: Exchange) -> Response:
         """Return the response of a complete exchange."""

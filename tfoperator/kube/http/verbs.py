@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 from collections.abc import Sequence
 from typing import Any, TypeVar
@@ -46,17 +47,6 @@ WATCH_GRACE = 30.0
 """Seconds by which a watch may exceed its timeoutSeconds."""
 
 
-class WatchBounds(msgspec.Struct, frozen=True):
-    """How watches are read; all times are in seconds.
-
-    `read_deadline`: time without an event or bookmark. With a `batch_period` a busy watch wakes once per period, for
-    all events received since.
-    """
-
-    read_deadline: float
-    batch_period: float
-
-
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
@@ -73,22 +63,32 @@ class _Page(msgspec.Struct):
 _decode_page = msgspec.json.Decoder(_Page).decode
 
 
-def _accepted(decode: Decoder[Any]) -> str:
+def _accepted(decode: Decoder[Any], metadata: str = METADATA_OF_ONE) -> str:
     # Where only metadata is read, requesting metadata alone costs an API server less: for a pod
     # the body shrinks from 3.1 to 1.8 kB, and its spec is not encoded.
-    return METADATA_OF_ONE if decode is decode_nothing or decode is decode_metadata else JSON
+    return metadata if decode is decode_nothing or decode is decode_metadata else JSON
 
 
 class HttpVerbs(ApiClient):
-    """An `ApiClient` over a session, which it closes. Thread-safe."""
+    """An `ApiClient` over a session, which it closes. Thread-safe.
 
-    def __init__(self, session: Session, bounds: WatchBounds, clock: Clock, parallelism: int) -> None:
+    `read_deadline` are the seconds that a watch waits for an event or bookmark. With a `batch_period` (seconds) a busy
+    one wakes once per period, for all events received since.
+    """
+
+    def __init__(
+        self, session: Session, clock: Clock, parallelism: int, *, read_deadline: float, batch_period: float
+    ) -> None:
         if parallelism < 1:
             raise ValueError(f"parallelism must be 1 or more, is {parallelism}")
         self._session = session
-        self._bounds = bounds
         self._clock = clock
         self._parallelism = parallelism
+        self._read_deadline = read_deadline
+        self._batch_period = batch_period
+        self._begin()
+
+    def _begin(self) -> None:
         self._lock = threading.Lock()  # guards the fields below
         self._closed = False
         self._siblings: list[HttpVerbs] = []
@@ -152,15 +152,13 @@ class HttpVerbs(ApiClient):
         namespace: str,
         decode: Decoder[T],
         options: ListOptions = LIST_ALL,
-        *,
-        metadata_only: bool = False,
     ) -> ListPage[T]:
-        """GET one page. With `metadata_only` the server sends PartialObjectMetadata items."""
+        """GET one page."""
         call = Call(
             "GET",
             resource.path(namespace) + list_query(options),
             describe("list", resource, namespace),
-            accept=METADATA_OF_LIST if metadata_only else JSON,
+            accept=_accepted(decode, METADATA_OF_LIST),
         )
         page = self._decoded(call, lambda body: decode_what_can_be_followed(_decode_page, body))
         try:
@@ -185,10 +183,10 @@ class HttpVerbs(ApiClient):
             stream,
             decode,
             what=what,
-            read_deadline=self._bounds.read_deadline if options.allow_watch_bookmarks else None,
+            read_deadline=self._read_deadline if options.allow_watch_bookmarks else None,
             total_deadline=options.timeout_seconds + WATCH_GRACE,
             clock=self._clock,
-            batch_period=self._bounds.batch_period,
+            batch_period=self._batch_period,
             begins_with_state=bool(options.send_initial_events),
         )
 
@@ -203,7 +201,9 @@ class HttpVerbs(ApiClient):
 
         It has connections of its own, which its `cancel()` closes without affecting other requests.
         """
-        own = HttpVerbs(self._session.sibling(), self._bounds, self._clock, self._parallelism)
+        own = copy.copy(self)
+        own._session = self._session.sibling()
+        own._begin()
         with self._lock:
             self._siblings.append(own)
             closed = self._closed

@@ -31,7 +31,7 @@ def creating(serve: Serve, client_for: MakeClient) -> Iterator[Creating]:
         **options: Any,
     ) -> tuple[ScriptedServer, Creator]:
         server = serve(after_warming(handler) if warmed else handler, tls)
-        made.append(Creator(client_for(server.url, config, **options), parallelism))
+        made.append(Creator(client_for(server.url, config, parallelism=parallelism, **options), parallelism))
         if warmed:
             warm(made[-1])
         return server, made[-1]
