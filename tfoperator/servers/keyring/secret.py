@@ -29,14 +29,6 @@ class ForeignSecret(Exception):
     """The Secret of that name is not the operator's. The message suggests what to do."""
 
 
-class StoredKeyring(msgspec.Struct, frozen=True):
-    """One state of the Secret. `keyring` is None if its data is unusable; `problem` says why."""
-
-    resource_version: str
-    keyring: Keyring | None
-    problem: str = ""
-
-
 class _Secret(msgspec.Struct, frozen=True):
     metadata: ObjectMeta = ObjectMeta()
     type: str = ""
@@ -72,20 +64,23 @@ class KeyringSecret:
         """
         for _ in range(_ATTEMPTS):
             moment, stored = now(), self.read()
-            if stored is not None and stored.keyring is not None:
-                if not is_due(stored.keyring, hosts, moment):
-                    return stored.keyring
-                made = renewed(stored.keyring, hosts, moment, validity)
-            else:
-                if stored is not None:
-                    logger.warning("the Secret %s is made anew, for %s", self, stored.problem)
+            keyring = None
+            try:
+                keyring = None if stored is None else decode_keyring(stored.data or {})
+            except CertificateError as error:
+                logger.warning("the Secret %s is made anew, for %s", self, error)
+            if keyring is None:
                 made = new_keyring(hosts, moment, validity, trusted)
+            elif is_due(keyring, hosts, moment):
+                made = renewed(keyring, hosts, moment, validity)
+            else:
+                return keyring
             if self.write(made, over=stored):
                 logger.info("made a certificate, valid until %s, and put it into Secret %s", made.about.ends, self)
                 return made
         raise CertificateError(f"the Secret {self} changes all the time: is another operator using it?")
 
-    def read(self) -> StoredKeyring | None:
+    def read(self) -> _Secret | None:
         """Return its present state; None if there is no such Secret."""
         try:
             found = self._client.get(SECRETS, self._namespace, self._name, _decode)
@@ -96,13 +91,9 @@ class KeyringSecret:
                 f"the Secret {self} is of type {found.type}, not {_TYPE}, so it is not ours: delete or rename it, or "
                 f"name another with {self._option}"
             )
-        version = found.metadata.resource_version
-        try:
-            return StoredKeyring(version, decode_keyring(found.data or {}))
-        except CertificateError as error:
-            return StoredKeyring(version, None, str(error))
+        return found
 
-    def write(self, keyring: Keyring, over: StoredKeyring | None) -> bool:
+    def write(self, keyring: Keyring, over: _Secret | None) -> bool:
         """Create the Secret, or replace exactly that state; return False if another replica was faster."""
         metadata: dict[str, object] = {
             "name": self._name,
@@ -110,7 +101,7 @@ class KeyringSecret:
             "labels": {"app.kubernetes.io/name": "tfoperator", "app.kubernetes.io/managed-by": "tfoperator"},
         }
         if over is not None:
-            metadata["resourceVersion"] = over.resource_version
+            metadata["resourceVersion"] = over.metadata.resource_version
         body: Mapping[str, object] = {
             "apiVersion": SECRETS.api_version,
             "kind": SECRETS.kind,
