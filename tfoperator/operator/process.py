@@ -152,7 +152,6 @@ def _assemble(
                 lease_client=lease_client,
                 log_source=log_client,
                 newest_line=newest_line_from(log_client or client),
-                commands=log_client,
                 fetch=partial(client.get_raw, accept="*/*"),
             ),
             metrics=metrics,

@@ -37,7 +37,7 @@ from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.witnesses.log_looks import LogLooker, NewestLineOf
-from tfoperator.operator.witnesses.stall_stacks import CommandRunner, StackTaker
+from tfoperator.operator.witnesses.stall_stacks import StackTaker
 from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
@@ -64,7 +64,7 @@ class Reach(msgspec.Struct, frozen=True):
 
     `lease_client` is used for the lease alone, so that renewing it never queues behind other work. `log_source`
     supplies the logs that are kept with the option `archive_dir`. For jobs with a progress deadline `newest_line` reads
-    logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `commands` takes them, into the
+    logs and `stacks` takes stacks; without it, and with the option `stall_stacks`, `log_source` takes them, into the
     archive. `fetch` GETs a path of the API server; the option `progress_bind_address` needs it, for the keys by which
     tokens are verified.
     """
@@ -73,7 +73,6 @@ class Reach(msgspec.Struct, frozen=True):
     log_source: Client | None = None
     newest_line: NewestLineOf | None = None
     stacks: StackKeeper | None = None
-    commands: CommandRunner | None = None
     fetch: Callable[[str], bytes] | None = None
 
 
@@ -124,7 +123,7 @@ class Parts:
         self.ended_logs = None if self.archive is None else self._follow_ends(self.archive)
         self.progress = self._make_progress_server(reach.fetch, is_leader)
         self.log_looker = None if reach.newest_line is None else LogLooker(reach.newest_line, clock=clock)
-        self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.commands)
+        self.stack_taker = None if reach.stacks is not None else self._make_stack_taker(reach.log_source)
         expectations = Expectations(clock=clock)
         witnesses = PodWitnesses(logs=self.log_looker, stacks=reach.stacks or self.stack_taker)
         self.controller = self._make_controller(expectations, witnesses)
@@ -225,10 +224,10 @@ class Parts:
         pods, jobs = self.informers.pods, self.informers.jobs.lister
         return EndedLogs(archive, pods, jobs, clock=self._clock, metrics=self._metrics.queues)
 
-    def _make_stack_taker(self, commands: CommandRunner | None) -> StackTaker | None:
-        if not self._options.stall_stacks or commands is None or self.archive is None:
+    def _make_stack_taker(self, source: Client | None) -> StackTaker | None:
+        if not self._options.stall_stacks or source is None or self.archive is None:
             return None
-        return StackTaker(commands, self.archive.keep_stacks, self._tell, clock=self._clock)
+        return StackTaker(source, self.archive.keep_stacks, self._tell, clock=self._clock)
 
     def _pod_now(self, pod: Pod) -> Pod | None:
         now = self.informers.pods.lister.find(pod.metadata.key)

@@ -80,10 +80,10 @@ class JobEvents:
         because the error of a credential plugin may contain anything.
         """
         answers = [one for one in failures if isinstance(one, ApiError) and not namespace_is_ending(one)]
-        if answers and (not once or self._memory.first_warning(job.metadata.uid, reason)):
-            message = f"{what}: {_summary(answers)}"
-            if once:
-                logger.warning("%s", message, extra={"job": job.metadata.key})
+        message = f"{what}: {_summary(answers)}" if answers else ""
+        if answers and once:
+            self.warn_once(job, reason, message, about=reason)
+        elif answers:
             self.emit(job, (PlannedEvent("Warning", reason, message),))
 
     def warn_once(self, job: TFJob, reason: str, message: str, *, about: str = "") -> None:

@@ -10,9 +10,9 @@ import logging
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
 from tfoperator.controller.collaborators import Collaborators
 from tfoperator.controller.execute.outcome import Outcome
-from tfoperator.controller.execute.report import MAX_MESSAGE, JobEvents
+from tfoperator.controller.execute.report import JobEvents
 from tfoperator.controller.ledger import Ledger
-from tfoperator.controller.plan.actions import Plan, PlannedEvent
+from tfoperator.controller.plan.actions import Plan
 from tfoperator.kube.errors import ConflictError, InvalidError, KubeError, NotFoundError
 from tfoperator.kube.http.requests import merge_patch
 from tfoperator.kube.verbs import Change
@@ -60,7 +60,9 @@ class StatusWriter:
             return False
         except KubeError as error:
             if isinstance(error, InvalidError):
-                self._refused(job, error)
+                # The status can't say that the job violates rules that are newer than the job.
+                what = "The API server refuses to record anything about this job until it is mended"
+                self._events.warn_once(job, "StatusRefused", f"{what}: {error.status.message}", about="status")
             outcome.errors.append(error)
             return False
         if answer.metadata.resource_version != meta.resource_version:
@@ -68,12 +70,6 @@ class StatusWriter:
         self._memory.recorded(meta.uid, plan.status, self._clock.monotonic())
         self._report_transitions(job, plan)
         return True
-
-    def _refused(self, job: TFJob, error: InvalidError) -> None:
-        """Report by an event, once, what the status can't: that the job violates rules that are newer than the job."""
-        message = f"The API server refuses to record anything about this job until it is mended: {error.status.message}"
-        if self._memory.first_warning(job.metadata.uid, "status"):
-            self._events.emit(job, (PlannedEvent("Warning", "StatusRefused", message[:MAX_MESSAGE]),))
 
     def _report_transitions(self, job: TFJob, plan: Plan) -> None:
         if not plan.transitions:

@@ -29,7 +29,7 @@ from tfoperator.controller.plan.draft import Draft
 from tfoperator.controller.plan.invalid import plan_invalid
 from tfoperator.controller.plan.job_restart import plan_job_restart
 from tfoperator.controller.plan.observed import Observed, PlanOptions, with_own_deletions
-from tfoperator.controller.plan.progress import NOT_WATCHED, stacks_before_deadline
+from tfoperator.controller.plan.progress import NOT_WATCHED, left_for_stacks, pods_to_look_into
 from tfoperator.controller.plan.replica_states import observe_replicas, rests_on_its_pod
 from tfoperator.controller.plan.replicas import ReplicaGroup, ReplicaState, start_over
 from tfoperator.controller.plan.reporting import (
@@ -216,7 +216,7 @@ def _look_at(draft: Draft, *, suspended: bool) -> Situation:
         known.restart = plan_job_restart(known, number)
     left = known.deadline_left
     if left is not None and left <= 0 and observed.stacks_taken is not None:
-        known.last_stacks = stacks_before_deadline(groups, observed.stacks_taken, left, now)
+        known.left_for_stacks = left_for_stacks(groups, observed.stacks_taken, left, now)
     return known
 
 
@@ -251,12 +251,11 @@ def _plan_active(draft: Draft, known: Situation) -> None:
     reported, before = known.observed.reported, draft.conditions.get(ConditionType.STRAGGLING)
     if (reported is not None and reported.slow) or before is not None or known.node_failures:
         report_stragglers(draft, known)
-    last, left = known.last_stacks, known.deadline_left
-    if last is not None:
-        draft.stacks += last.pods
-        draft.requeue_in(last.left)
-    elif left is not None:
-        draft.requeue_in(left)
+    if known.left_for_stacks is not None:
+        draft.stacks += pods_to_look_into(known.groups)
+        draft.requeue_in(known.left_for_stacks)
+    elif known.deadline_left is not None:
+        draft.requeue_in(known.deadline_left)
 
 
 def _plan_suspended(draft: Draft, groups: Sequence[ReplicaGroup]) -> Mapping[ReplicaType, int]:

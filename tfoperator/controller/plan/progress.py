@@ -48,13 +48,6 @@ class Stall(msgspec.Struct, frozen=True, kw_only=True):
 NOT_WATCHED = Stall(state=StallState.NOT_WATCHED)
 
 
-class LastStacks(msgspec.Struct, frozen=True):
-    """The pods whose stacks are to be taken before the job ends, and how many seconds are left for that."""
-
-    pods: tuple[Pod, ...]
-    left: float
-
-
 def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = ()) -> tuple[Pod, ...]:
     """Return the pods of all replicas, those that are behind first: not all may be asked."""
     named = {
@@ -63,10 +56,10 @@ def pods_to_look_into(groups: Sequence[ReplicaGroup], behind: Collection[str] = 
     return tuple(named[name] for name in sorted(named, key=lambda name: name not in behind))
 
 
-def stacks_before_deadline(
+def left_for_stacks(
     groups: Sequence[ReplicaGroup], taken: datetime, deadline_left: float, now: datetime
-) -> LastStacks | None:
-    """Return the stacks to await after the job's deadline, `-deadline_left` seconds ago; None if there are none.
+) -> float | None:
+    """Return for how many seconds a job awaits stacks whose deadline was `-deadline_left` seconds ago, or None.
 
     Stacks were `taken` last at that time.
     """
@@ -75,4 +68,4 @@ def stacks_before_deadline(
         return None
     if not any(replica.state is ReplicaState.RUNNING for group in groups for replica in group.replicas):
         return None
-    return LastStacks(pods_to_look_into(groups), left)
+    return left

@@ -20,7 +20,7 @@ from tfoperator.api.job_conditions import ACTIVE_TOO_LONG, BACKOFF_LIMIT_REACHED
 from tfoperator.api.v1.types import OnStall, ReplicaType, SuccessPolicy, TFJob
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.observed import Observed, PlanOptions
-from tfoperator.controller.plan.progress import NOT_WATCHED, LastStacks, Stall
+from tfoperator.controller.plan.progress import NOT_WATCHED, Stall
 from tfoperator.controller.plan.replicas import JobRestart, ReplicaGroup, ReplicaState
 from tfoperator.controller.pods.manifests import CHIEF_TYPES
 
@@ -40,8 +40,8 @@ class Stage(Enum):
 class Situation(msgspec.Struct):
     """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
 
-    `start` is when it (last) started to run, and `resumed` whether that is now. `last_stacks` are taken before a
-    deadline that is over ends the job. `node_failures` are to be remembered.
+    `start` is when it (last) started to run, and `resumed` whether that is now. A deadline that is over awaits stacks
+    for `left_for_stacks` seconds before it ends the job. `node_failures` are to be remembered.
     """
 
     observed: Observed
@@ -53,7 +53,7 @@ class Situation(msgspec.Struct):
     start: datetime | None = None
     stall: Stall = NOT_WATCHED
     restart: JobRestart = JobRestart(0)
-    last_stacks: LastStacks | None = None
+    left_for_stacks: float | None = None
     node_failures: Mapping[str, int] = {}
 
     @property
@@ -97,7 +97,7 @@ def judge(known: Situation) -> Verdict:
     if known.suspended:
         return Verdict(Stage.SUSPENDED)
     left = known.deadline_left
-    if left is not None and left <= 0 and known.last_stacks is None:
+    if left is not None and left <= 0 and known.left_for_stacks is None:
         return Verdict(Stage.FAILED, _job_failed_because(job, ACTIVE_TOO_LONG))
     if stalled and stall.ends_as is OnStall.FAIL:
         return Verdict(Stage.FAILED, stalled, PROGRESS_DEADLINE_EXCEEDED)

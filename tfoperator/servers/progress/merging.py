@@ -25,12 +25,7 @@ _MAX_SILENCE = timedelta(seconds=60)
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
-_RANKS = {
-    kind: rank
-    for rank, kind in enumerate(
-        (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
-    )
-}
+_RANKS = (ReplicaType.CHIEF, ReplicaType.MASTER, ReplicaType.WORKER, ReplicaType.EVALUATOR, ReplicaType.PS)
 
 
 def overlaid(before: ProgressReport | None, report: ProgressReport) -> ProgressReport:
@@ -177,7 +172,7 @@ def rank_of(name: str) -> tuple[int, int, str]:
     kind, index = _parsed(name)
     if kind is None or index is None:
         return (len(_RANKS), 0, name)
-    return (_RANKS[kind], index, name)
+    return (_RANKS.index(kind), index, name)
 
 
 def _parsed(name: str) -> tuple[ReplicaType | None, int | None]:
