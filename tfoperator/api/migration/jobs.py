@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.api.conversion import ConversionError, check, older_version
+from tfoperator.api.conversion import check, older_version
 from tfoperator.api.defaults import default
 from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.migration.findings import Effort, Finding
@@ -31,12 +31,8 @@ def job_findings(obj: dict[str, Any], pods: Sequence[Pod] | None, now: datetime)
     if version is not None:
         told = f"is {version}, which the Go operator of v1 does not run"
         return (Finding(Effort.ACTION, "apiVersion", told, "convert it: tfoperator convert FILE"),)
-    try:
-        problems = check(obj)[1]
-    except ConversionError as error:
-        return (Finding(Effort.ACTION, error.problem.field, error.problem.message, "correct the manifest"),)
     found = []
-    for problem in problems:
+    for problem in check(obj)[1]:
         if problem.severity is Severity.ERROR:
             found.append(Finding(Effort.ACTION, problem.field, problem.message, _FIX))
         else:
@@ -191,7 +187,6 @@ def owned(pods: Sequence[Pod]) -> Mapping[str, list[Pod]]:
     """Return pods by the UID of the object that controls them; pods without a controller are left out."""
     found: dict[str, list[Pod]] = {}
     for pod in pods:
-        for owner in pod.metadata.owner_references:
-            if owner.controller:
-                found.setdefault(owner.uid, []).append(pod)
+        if (owner := pod.metadata.controller) is not None:
+            found.setdefault(owner.uid, []).append(pod)
     return found
