@@ -24,11 +24,11 @@ from tfoperator.sdk import TFJobError
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
 from tfoperator.ui.assets import NOT_STORED, assets
 from tfoperator.ui.guard import MAX_FIELDS, Sessions, complaint, fields_in, token_in
-from tfoperator.ui.jobs import archived, streams
+from tfoperator.ui.jobs import streams
 from tfoperator.ui.jobs.board import Board
 from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
 from tfoperator.ui.jobs.queues import Queues
-from tfoperator.ui.jobs.texts import job_report, job_yaml
+from tfoperator.ui.jobs.texts import archived_log, archived_runs, job_report, job_yaml
 from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.problems import CannotRead, NotThere
 
@@ -180,10 +180,10 @@ class UiServer(HttpServer):
             return await self._call(lambda: job_report(client, archive, namespace, name))
         if path == "/api/archive" and archive is not None:
             uid = _one(query, "uid") or None
-            return await self._call(lambda: archived.runs(archive, namespace, name, uid))
+            return await self._call(lambda: archived_runs(archive, namespace, name, uid))
         if path == "/api/archive/log" and archive is not None:
             wanted = {key: _one(query, key) for key in query}
-            return await self._call(lambda: archived.log(archive, namespace, name, wanted, MAX_TAIL))
+            return await self._call(lambda: archived_log(archive, namespace, name, wanted, MAX_TAIL))
         return _refuse(HTTPStatus.NOT_FOUND, "there is no such thing")
 
     async def _pipeline_data(self, path: str, query: Query) -> Answer | StreamedAnswer:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -17,6 +18,8 @@ Put = Callable[[bytes], Awaitable[None]]
 Producer = Callable[[Put], Coroutine[Any, Any, None]]
 """Sends messages by `put`, which waits until the page has taken the previous ones."""
 
+MAX_TEXT = 4000
+"""Characters of a message or a value that a page gets."""
 HEARTBEAT = 10.0
 """Seconds without news after which a page gets a line without news."""
 _GATHER_SECONDS = 0.2
@@ -62,3 +65,13 @@ def encode(message: Mapping[str, Any]) -> bytes:
     The periodic one has `synced`, whether all is known, and `problems`, by the kinds that can't be read.
     """
     return msgspec.json.encode(message) + b"\n"
+
+
+def short(text: str) -> str:
+    """Return a text that a page gets: its beginning, if it is longer than `MAX_TEXT`."""
+    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} ..."
+
+
+def seconds(moment: datetime | None) -> float | None:
+    """Return a time as a page gets it: in seconds since 1970."""
+    return None if moment is None else moment.timestamp()

@@ -1,16 +1,19 @@
-"""The two texts that the page shows of a job: the job itself as YAML, and the report of `tfoperator.report`."""
+"""What the page shows of a job when it is asked for: its YAML, its report, and the logs in the archive. It blocks."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 import yaml
 
+from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.verbs import ApiClient
+from tfoperator.logs.archive import archived_pods, read_archived
 from tfoperator.report.text import report_lines
 from tfoperator.sdk import TFJobClient
 
@@ -27,13 +30,44 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
     """Return the job without the fields for machines. Raises KubeError."""
     job = client.get(TFJOBS, namespace, name, _decode)
-    metadata = job.get("metadata")
-    if isinstance(metadata, dict):
-        metadata.pop("managedFields", None)
-        annotations = metadata.get("annotations")
-        if isinstance(annotations, dict):
-            annotations.pop(_LAST_APPLIED, None)
+    job["metadata"].pop("managedFields", None)
+    job["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
     return {"yaml": yaml.safe_dump(job, sort_keys=False, allow_unicode=True)}
 
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:
+    """Return every run that has a log, the oldest of each pod first. Raises OSError."""
+    return [
+        {
+            "replica": replica_name(record.as_pod()),
+            "pod": record.pod,
+            "podUid": record.pod_uid,
+            "restarts": run.restarts,
+            "exitCode": run.exit_code,
+            "finished": run.finished.timestamp() if run.finished is not None else None,
+            "log": run.log,
+            "size": run.size,
+            "dropped": run.dropped,
+            "problem": run.problem,
+        }
+        for record in archived_pods(root, namespace, job, uid)
+        for container in record.containers
+        for run in container.runs
+    ]
+
+
+def archived_log(
+    root: str | os.PathLike[str], namespace: str, job: str, wanted: Mapping[str, str], tail_lines: int
+) -> dict[str, Any]:
+    """Return the last lines of a run's log; `text` is null if there is none (any more). Raises OSError.
+
+    `wanted` names the run: `uid` of the job, `pod` (its UID), and `log` as `archived_runs` has it.
+    """
+    for record in archived_pods(root, namespace, job, wanted.get("uid") or None):
+        for run in (run for container in record.containers for run in container.runs):
+            if (record.pod_uid, run.log) == (wanted.get("pod"), wanted.get("log")):
+                return {"text": read_archived(record, run, tail_lines=tail_lines)}
+    return {"text": None}

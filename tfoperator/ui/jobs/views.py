@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -25,9 +24,8 @@ from tfoperator.sdk.states import (
 )
 from tfoperator.ui.jobs.objects import SeenPod
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
+from tfoperator.ui.streaming import seconds, short
 
-MAX_MESSAGE = 4000
-"""Maximum characters of a message."""
 MAX_EVENTS = 200
 """Maximum events of one job: the latest."""
 _SHOWN_CONDITIONS = ("Stalled", "Straggling")
@@ -47,13 +45,13 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
         "uid": meta.uid,
         "state": job_state(job),
         "flags": [flag for flag in _SHOWN_CONDITIONS if has_condition(job, flag)],
-        "message": _short(_message(job, queue)),
+        "message": short(_message(job, queue)),
         "ready": ready_text(job),
         "replicas": wanted_replicas(job),
         "restarts": restart_count(job),
-        "created": _time(meta.creation_timestamp),
-        "started": _time(status.start_time),
-        "completed": _time(status.completion_time),
+        "created": seconds(meta.creation_timestamp),
+        "started": seconds(status.start_time),
+        "completed": seconds(status.completion_time),
         "progress": status.progress,
     }
 
@@ -64,7 +62,7 @@ def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False
     return job_row(job, queue) | {
         "generation": job.metadata.generation,
         "queue": (scheduling.queue if scheduling is not None else None) or queue_name(job.metadata.labels),
-        "queueState": "" if queue is None else _short(str(queue)),
+        "queueState": "" if queue is None else short(str(queue)),
         "suspended": job.spec.suspended,
         "managedBy": job.spec.policy.managed_by or "",
         "labels": job.metadata.labels,
@@ -74,8 +72,8 @@ def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False
                 "type": c.type,
                 "status": c.status,
                 "reason": c.reason,
-                "message": _short(c.message),
-                "since": _time(c.last_transition_time),
+                "message": short(c.message),
+                "since": seconds(c.last_transition_time),
             }
             for c in job.status.conditions
         ],
@@ -114,10 +112,10 @@ def event_rows(events: Iterable[Event]) -> list[dict[str, Any]]:
         {
             "type": event.type,
             "reason": event.reason,
-            "message": _short(event.message),
+            "message": short(event.message),
             "subject": event.subject,
             "times": event.times,
-            "seen": _time(event.last_seen),
+            "seen": seconds(event.last_seen),
         }
         for event in reversed(latest)
     ]
@@ -138,12 +136,12 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
         "ready": bool(statuses) and all(one.ready for one in statuses),
         "restarts": sum(one.restart_count for one in statuses),
         "exitCode": ended.exit_code if ended is not None else None,
-        "why": _short(waiting_reason(pod) or pod.status.message or (ended.message if ended is not None else "")),
+        "why": short(waiting_reason(pod) or pod.status.message or (ended.message if ended is not None else "")),
         "node": pod.spec.node_name,
         "image": main.image if main is not None else "",
         "limits": (resources.limits if resources is not None else None) or {},
         "requests": (resources.requests if resources is not None else None) or {},
-        "created": _time(pod.metadata.creation_timestamp),
+        "created": seconds(pod.metadata.creation_timestamp),
     }
 
 
@@ -151,10 +149,10 @@ def _spans(records: Sequence[PodRecord]) -> list[dict[str, Any]]:
     return [
         {
             "state": span.state,
-            "start": _time(span.start),
-            "end": _time(span.end),
+            "start": seconds(span.start),
+            "end": seconds(span.end),
             "pod": span.pod,
-            "why": _short(span.why),
+            "why": short(span.why),
             "exitCode": span.exit_code,
         }
         for span in spans(records)
@@ -200,12 +198,3 @@ def _tensorboard(job: TFJob, local: bool) -> dict[str, Any] | None:
         "framed": local and usable and parts.scheme == "http" and host in ("127.0.0.1", "localhost"),
         "service": tensorboard_name(job.metadata.name),
     }
-
-
-def _time(moment: datetime | None) -> float | None:
-    """Return seconds since 1970, or None."""
-    return None if moment is None else moment.timestamp()
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_MESSAGE else text[:MAX_MESSAGE] + " ..."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -14,9 +13,8 @@ from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
 from tfoperator.ui.pipelines.reading import PipelineRunFacts
+from tfoperator.ui.streaming import seconds, short
 
-MAX_TEXT = 4000
-"""Maximum characters of a message or a value."""
 MAX_VALUES = 200
 """Maximum properties, parameters and artifacts of one object."""
 MAX_DRAWN = 500
@@ -35,11 +33,11 @@ def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, A
         "key": run.id,
         "pipeline": run.pipeline,
         "state": run.state,
-        "message": _short(run.message or _now(found)),
+        "message": short(run.message or _now(found)),
         "done": steps_done(states),
         "steps": len(run.steps),
-        "began": _time(run.began),
-        "ended": _time(run.ended),
+        "began": seconds(run.began),
+        "ended": seconds(run.ended),
     }
 
 
@@ -48,7 +46,7 @@ def run_detail(facts: PipelineRunFacts) -> dict[str, Any]:
     run = facts.run
     states = {name: execution.state for name, execution in facts.executions.items()}
     return run_row(run, states) | {
-        "message": _short(run.message),
+        "message": short(run.message),
         "root": run.root,
         "source": run.source,
         "parameters": _values(run.parameters),
@@ -90,9 +88,9 @@ def _execution(execution: ExecutionRecord | None, makers: Mapping[int, Maker]) -
         again = next((_maker(makers[one.id]) for one in made if one.id in makers), None)
     return {
         "id": execution.id,
-        "began": _time(execution.began),
-        "ended": _time(execution.ended),
-        "message": _short(execution.message),
+        "began": seconds(execution.began),
+        "ended": seconds(execution.ended),
+        "message": short(execution.message),
         "image": execution.image_id,
         "parameters": _values(execution.exec_properties),
         "inputs": _side(execution.inputs, makers),
@@ -115,7 +113,7 @@ def _launch(record: LaunchRecord | None, find_job: FindJob) -> dict[str, Any]:
 
 def _side(side: Mapping[str, tuple[ArtifactRecord, ...]], makers: Mapping[int, Maker]) -> dict[str, list[Any]]:
     return {
-        _short(name): [_artifact(record, makers) for record in records[:MAX_VALUES]]
+        short(name): [_artifact(record, makers) for record in records[:MAX_VALUES]]
         for name, records in _first(side.items())
     }
 
@@ -125,9 +123,9 @@ def _artifact(record: ArtifactRecord, makers: Mapping[int, Maker]) -> dict[str, 
     return {
         "id": record.id,
         "type": record.type,
-        "uri": _short(record.uri),
+        "uri": short(record.uri),
         "state": record.state,
-        "created": _time(record.created),
+        "created": seconds(record.created),
         "properties": _values(record.properties),
         "maker": None if maker is None else _maker(maker),
     }
@@ -153,18 +151,10 @@ def _lineage(tree: Lineage) -> dict[str, Any]:
 def _values(values: Mapping[str, Any]) -> dict[str, str]:
     """Return values as users read them: text unchanged, other values as JSON."""
     return {
-        _short(name): _short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+        short(name): short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
         for name, value in _first(values.items())
     }
 
 
 def _first(items: Iterable[Any]) -> list[Any]:
     return list(items)[:MAX_VALUES]
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= MAX_TEXT else f"{text[:MAX_TEXT]} …"
-
-
-def _time(moment: datetime | None) -> float | None:
-    return moment.timestamp() if moment is not None else None

@@ -6,7 +6,7 @@ import msgspec
 
 from tests.unit.logs.archive.samples import JOB_UID, record
 from tfoperator.logs.archive.layout import RECORD, ArchivedContainer, encode_record, job_folder
-from tfoperator.ui.jobs import archived
+from tfoperator.ui.jobs.texts import archived_log, archived_runs
 
 
 def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> None:
@@ -26,10 +26,10 @@ def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> N
     (folder / RECORD).write_bytes(encode_record(pod))
     for name in ("tensorflow.0.log", "tensorflow.previous.log", "tensorflow.log", "secret"):
         (folder / name).write_text(f"{name}\n")
-    rows = archived.runs(tmp_path, "vision", "mnist", JOB_UID)
+    rows = archived_runs(tmp_path, "vision", "mnist", JOB_UID)
     assert [(row["restarts"], row["exitCode"]) for row in rows] == [(0, 1), (1, 3), (2, None)]
     asked = [{"uid": JOB_UID, "pod": row["podUid"], "log": row["log"]} for row in rows]
-    texts = [archived.log(tmp_path, "vision", "mnist", one, 10)["text"] for one in asked]
+    texts = [archived_log(tmp_path, "vision", "mnist", one, 10)["text"] for one in asked]
     assert texts == ["tensorflow.0.log\n", "tensorflow.previous.log\n", "tensorflow.log\n"]
     other = {"uid": JOB_UID, "pod": "1", "log": "secret"}
-    assert archived.log(tmp_path, "vision", "mnist", other, 10) == {"text": None}
+    assert archived_log(tmp_path, "vision", "mnist", other, 10) == {"text": None}

@@ -11,7 +11,8 @@ from tests.support.stage import Stage, condition, train
 from tfoperator.api.v1.types import TFJob, decode_tfjob
 from tfoperator.kube.resources import PODS
 from tfoperator.ui.jobs.objects import decode_pod
-from tfoperator.ui.jobs.views import MAX_MESSAGE, job_detail, job_row, replica_rows
+from tfoperator.ui.jobs.views import job_detail, job_row, replica_rows
+from tfoperator.ui.streaming import MAX_TEXT
 
 
 def seen(name: str = "mnist", **parts: Any) -> TFJob:
@@ -55,7 +56,7 @@ def test_progress_is_handed_on_or_left_out() -> None:
 
 def test_messages_are_cut() -> None:
     row = job_row(seen(status={"conditions": [condition("Failed", "x" * 100_000)]}))
-    assert len(row["message"]) < MAX_MESSAGE + 10
+    assert len(row["message"]) < MAX_TEXT + 10
 
 
 @pytest.mark.parametrize(
