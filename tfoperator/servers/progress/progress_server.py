@@ -209,7 +209,8 @@ class _ReportStore:
             if report.observed and before is not None and not before.observed:
                 return False
             pace = advanced(None if before is None else before.pace, report, self._clock.monotonic())
-            reports[report.replica] = msgspec.structs.replace(overlaid(before, report), pace=pace)
+            kept = msgspec.structs.replace(overlaid(before, report), pace=pace, observed=report.observed)
+            reports[report.replica] = kept
             return True
 
     def progress_of(self, job: TFJob) -> TrainingProgress | None:

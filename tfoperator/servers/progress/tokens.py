@@ -8,7 +8,6 @@ costs no API call. A token does not show that its pod was deleted; the operator'
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -132,14 +131,15 @@ def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
 
 
 class TokenVerifier:
-    """Verifies tokens by keys that it fetches and keeps. Thread-safe; `verify` may block for a fetch."""
+    """Verifies tokens by keys that it fetches and keeps.
+
+    `verify` and `refresh` may block for a fetch, and are for one thread; `known` is for any.
+    """
 
     def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
         """`fetch` GETs a path of the API server. It raises the client's errors."""
         self._fetch = fetch
         self._clock = clock
-        self._lock = threading.Lock()  # guards _fetching and _tried_at, and is not held while fetching
-        self._fetching = False
         self._tried_at = float("-inf")
         self._keys: PublicKeys | None = None  # replaced whole
         self._fetched_at = float("-inf")
@@ -165,21 +165,15 @@ class TokenVerifier:
         return verify(token, keys, audience)
 
     def _may_fetch(self) -> bool:
-        with self._lock:
-            return not self._fetching and self._clock.monotonic() - self._tried_at >= _SOONEST
+        return self._clock.monotonic() - self._tried_at >= _SOONEST
 
     def refresh(self) -> None:
-        """Fetch the keys, unless this was tried recently or another thread does. A failure keeps the old ones."""
-        with self._lock:
-            now = self._clock.monotonic()
-            if self._fetching or now - self._tried_at < _SOONEST:
-                return
-            self._fetching, self._tried_at = True, now
+        """Fetch the keys, unless this was tried recently. A failure keeps the old ones."""
+        if not self._may_fetch():
+            return
+        self._tried_at = self._clock.monotonic()
         try:
             keys = parse_keys(self._fetch("/.well-known/openid-configuration"), self._fetch("/openid/v1/jwks"))
             self._keys, self._fetched_at = keys, self._clock.monotonic()
         except (KubeError, ValueError) as error:
             logger.warning("can't fetch the keys that sign the tokens of pods: %s", error)
-        finally:
-            with self._lock:
-                self._fetching = False
