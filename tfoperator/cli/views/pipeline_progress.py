@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rich.live import Live
     from rich.tree import Tree
 
-_DRAW_PERIOD = 0.5  # seconds between two drawings of the tree, whose times grow
+_DRAWINGS = 2.0  # of the tree in a second: its times grow
 _STOP_SECONDS = 10.0
 
 _MARKS = {
@@ -58,7 +58,7 @@ class RunDisplay(Listener):
             from rich.live import Live
 
             console = Console(stderr=True)
-            self._live = Live(console=console, auto_refresh=False, transient=True)
+            self._live = Live(console=console, get_renderable=self._tree, refresh_per_second=_DRAWINGS, transient=True)
             self._live.start()
         self._thread.start()
         return self
@@ -86,21 +86,14 @@ class RunDisplay(Listener):
     # In the thread that prints.
 
     def _print(self) -> None:
-        while True:
-            try:
-                work = self._queue.get(timeout=_DRAW_PERIOD if self._live is not None else None)
-            except queue.Empty:
-                self._draw()
-                continue
-            if work is None:
-                return
+        while (work := self._queue.get()) is not None:
             work()
 
     def _show_step(self, view: StepView) -> None:
         before = self._views.get(view.name)
         self._views[view.name] = view
         if self._live is not None:
-            self._draw()
+            self._live.refresh()
         elif before is not None and before.state != view.state:
             self._say(f"{view.name}: {view_text(view, self._clock.now())}")
 
@@ -116,19 +109,15 @@ class RunDisplay(Listener):
         else:
             note(text)
 
-    def _draw(self) -> None:
-        if self._live is not None and self._views:
-            self._live.update(self._tree(), refresh=True)
-
     def _tree(self) -> Tree:
-        """Draw each step below the last of those that it reads from; the others are named."""
+        """Draw each step below the last of those that it reads from; the others are named. In Live's thread, too."""
         from rich.text import Text
         from rich.tree import Tree
 
         now = self._clock.now()
         root = Tree("", hide_root=True)
         nodes: dict[str, Any] = {}
-        for name, view in self._views.items():
+        for name, view in tuple(self._views.items()):
             colour, mark = _MARKS.get(str(view.state), ("", "○"))
             label = Text(f"{mark} ", style=state_colour(colour) or "dim")
             label.append(printable(name), style="bold").append(f"  {view_text(view, now)}")
