@@ -13,6 +13,9 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+import yaml
+
 from tfoperator.base.files import take_lock
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import note
@@ -136,9 +139,6 @@ def keep_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
 
 
 def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
-    import msgspec
-    import yaml
-
     from tfoperator.api.v1.types import TFJOBS
     from tfoperator.local.run.records import RECORDS
 
@@ -158,7 +158,5 @@ def _write_records(run_dir: Path, engine: JobRun, result: RunResult) -> None:
 
 def as_dict(result: RunResult) -> dict[str, Any]:
     """Return the result in its file's form, with the exit code."""
-    import msgspec
-
     plain: dict[str, Any] = msgspec.to_builtins(result)
     return plain | {"exitCode": result.exit_code}

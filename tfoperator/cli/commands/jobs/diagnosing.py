@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import typer
 
 from tfoperator.base.controlchars import printable, without_controls
@@ -88,8 +89,6 @@ def report(
 
 
 def _print_report(made: Report, output: ReportFormat) -> None:
-    import msgspec
-
     from tfoperator.report.text import headline, report_lines
 
     if output is ReportFormat.JSON:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+import yaml
 
 from tfoperator.cli.commands.pipeline.opening import FileArgument, Launching, ParamOption, in_words
 from tfoperator.cli.commands.pipeline.running import load
@@ -124,8 +125,6 @@ def _written(plan: LaunchPlan, to: Orchestrator, *, template: bool) -> str:
 
     if to is Orchestrator.AIRFLOW:
         return airflow_file(plan)
-    import yaml
-
     text: str = yaml.safe_dump(argo_workflow(plan, template=template), sort_keys=False, width=120, allow_unicode=True)
     return text
 

@@ -11,6 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
@@ -177,8 +178,6 @@ def load(
     hint: str = "Nothing was launched.",
 ) -> LoadedPipeline:
     """Return the pipeline of a file; `cache`, if given, sets `enable_cache`. Raises CliError, ComponentError."""
-    import msgspec
-
     from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
     try:
