@@ -25,11 +25,9 @@ from tfoperator.servers.http import Answer, HttpServer, Limits, Request, Streame
 from tfoperator.ui.assets import NOT_STORED, assets
 from tfoperator.ui.guard import MAX_FIELDS, Sessions, complaint, fields_in, token_in
 from tfoperator.ui.jobs import streams
-from tfoperator.ui.jobs.board import Board
+from tfoperator.ui.jobs.board import Cluster
 from tfoperator.ui.jobs.logs import MAX_REPLICAS, LogFeed, Readers
-from tfoperator.ui.jobs.queues import Queues
 from tfoperator.ui.jobs.texts import archived_log, archived_runs, job_report, job_yaml
-from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.problems import CannotRead, NotThere
 
 if TYPE_CHECKING:
@@ -166,14 +164,13 @@ class UiServer(HttpServer):
         client, archive = cluster.client, self._archive
         if path == "/api/jobs":
             cluster.watch()
-            return _stream(streams.job_list(cluster.board, cluster.queues))
+            return _stream(streams.job_list(cluster))
         namespace, name = _one(query, "namespace"), _one(query, "name")
         if not namespace or not name:
             return _refuse(HTTPStatus.BAD_REQUEST, "which job? give namespace and name")
         if path == "/api/job":
             cluster.watch()
-            feed = self._feed(client, query)
-            return _stream(streams.one_job(cluster.board, cluster.usage, cluster.queues, f"{namespace}/{name}", *feed))
+            return _stream(streams.one_job(cluster, f"{namespace}/{name}", *self._feed(client, query)))
         if path == "/api/yaml":
             return await self._call(lambda: job_yaml(client, namespace, name))
         if path == "/api/report":
@@ -247,33 +244,6 @@ class UiServer(HttpServer):
             return _refuse(HTTPStatus.BAD_GATEWAY, f"the archive can't be read: {error.strerror or error}")
         finally:
             self._waiting -= 1
-
-
-class Cluster:
-    """The caches of a cluster's jobs, which are watched from the first page on."""
-
-    def __init__(
-        self, client: Client, namespaces: Sequence[str], local: bool, ended: Mapping[str, Curves] | None
-    ) -> None:
-        self.client = client
-        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None)
-        for uid, known in (ended or {}).items():
-            self.board.history.know_curves(uid, known)
-        self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
-        self.queues = Queues(client, self.board.jobs, self.board.tell)
-
-    def watch(self) -> None:
-        """Start, unless that has started. Thread-safe."""
-        self.board.start()
-        self.usage.start()
-        self.queues.start()
-
-    def stop(self) -> None:
-        """End every thread, and close the client."""
-        self.client.close()
-        self.board.stop()
-        self.usage.stop()
-        self.queues.stop()
 
 
 def _one(query: Query, name: str) -> str:

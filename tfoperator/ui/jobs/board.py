@@ -21,12 +21,16 @@ from tfoperator.informers import (
     index_by_controller_uid,
 )
 from tfoperator.kube import EVERYTHING, PODS, Selection
+from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event, decode_event
 from tfoperator.kube.resources import EVENTS
 from tfoperator.kube.verbs import ApiClient
+from tfoperator.report.curves import Curves
 from tfoperator.sdk.events import events_of, job_named
 from tfoperator.ui.jobs.history import History
 from tfoperator.ui.jobs.objects import SeenPod, decode_pod
+from tfoperator.ui.jobs.queues import Queues
+from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.listening import Listeners
 
 _JOB_INDEX = "job"
@@ -209,6 +213,33 @@ class Board:
     def _event_changed(self, event: Event) -> None:
         for key in _jobs_of(event):
             self.tell(key)
+
+
+class Cluster:
+    """The caches of a cluster's jobs, which are watched from the first page on."""
+
+    def __init__(
+        self, client: Client, namespaces: Sequence[str], local: bool, ended: Mapping[str, Curves] | None
+    ) -> None:
+        self.client = client
+        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None)
+        for uid, known in (ended or {}).items():
+            self.board.history.know_curves(uid, known)
+        self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
+        self.queues = Queues(client, self.board.jobs, self.board.tell)
+
+    def watch(self) -> None:
+        """Start, unless that has started. Thread-safe."""
+        self.board.start()
+        self.usage.start()
+        self.queues.start()
+
+    def stop(self) -> None:
+        """End every thread, and close the client."""
+        self.client.close()
+        self.board.stop()
+        self.usage.stop()
+        self.queues.stop()
 
 
 def _key(pod: SeenPod) -> str:

@@ -15,10 +15,8 @@ import msgspec
 from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJob
 from tfoperator.sdk.states import pod_order
-from tfoperator.ui.jobs.board import Board
+from tfoperator.ui.jobs.board import Board, Cluster
 from tfoperator.ui.jobs.logs import LogFeed
-from tfoperator.ui.jobs.queues import Queues
-from tfoperator.ui.jobs.usage import UsageSamples
 from tfoperator.ui.jobs.views import event_rows, job_detail, job_row, replica_rows
 from tfoperator.ui.listening import ChangeListener
 from tfoperator.ui.streaming import HEARTBEAT, Producer, Put, encode, merged, next_changes
@@ -29,8 +27,9 @@ _ITEMS_PER_LINE = 250
 """Jobs per line, and replicas: between two lines other tasks run."""
 
 
-async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
+async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
     """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
+    board = cluster.board
     with board.listeners.listening() as listener:
         yield _status(board)
         known: set[str] = set()
@@ -39,7 +38,7 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
         while not board.closed:
             for keys in _batches(sorted(changed - {""})):
                 found = filter(None, map(board.job, keys))
-                rows = [job_row(job, queues.get(job.metadata.uid)) for job in found]
+                rows = [job_row(job, cluster.queues.get(job.metadata.uid)) for job in found]
                 there = {row["key"] for row in rows}
                 gone = [key for key in keys if key not in there and key in known]
                 known = (known | there) - set(gone)
@@ -52,13 +51,11 @@ async def job_list(board: Board, queues: Queues) -> AsyncGenerator[bytes, None]:
             changed = await next_changes(listener)
 
 
-async def one_job(
-    board: Board, usage: UsageSamples, queues: Queues, key: str, feed: LogFeed | None, logs: Sequence[str]
-) -> AsyncGenerator[bytes, None]:
+async def one_job(cluster: Cluster, key: str, feed: LogFeed | None, logs: Sequence[str]) -> AsyncGenerator[bytes, None]:
     """Yield the parts of a job by `namespace/name`, each when it has changed; with a feed also its replicas' logs."""
     with ExitStack() as stack:
-        listener = stack.enter_context(board.listeners.listening())
-        producers: list[Producer] = [lambda put: _parts(board, usage, queues, key, feed, logs, listener, put)]
+        listener = stack.enter_context(cluster.board.listeners.listening())
+        producers: list[Producer] = [lambda put: _parts(cluster, key, feed, logs, listener, put)]
         if feed is not None:
             stack.callback(feed.close)
             producers.append(lambda put: _lines(feed, put))
@@ -68,15 +65,9 @@ async def one_job(
 
 
 async def _parts(
-    board: Board,
-    usage: UsageSamples,
-    queues: Queues,
-    key: str,
-    feed: LogFeed | None,
-    logs: Sequence[str],
-    listener: ChangeListener,
-    put: Put,
+    cluster: Cluster, key: str, feed: LogFeed | None, logs: Sequence[str], listener: ChangeListener, put: Put
 ) -> None:
+    board, usage = cluster.board, cluster.usage
     sent: dict[str, bytes] = {}
     sampled: dict[str, float] = {}
     rounds = -1
@@ -88,7 +79,7 @@ async def _parts(
             # Another job of this name: the page discards the old one, so equal parts are sent again.
             uid = job.metadata.uid
             sent.clear()
-        for name, value in _sections(board, queues, job).items():
+        for name, value in _sections(cluster, job).items():
             line = encode({name: value})
             if sent.get(name) != line:
                 sent[name] = line
@@ -96,7 +87,7 @@ async def _parts(
             await asyncio.sleep(0)
         if job is not None and usage.rounds != rounds:
             rounds = usage.rounds
-            await put(encode({"usage": _samples(board, usage, job, sampled), "problem": usage.problem}))
+            await put(encode({"usage": _samples(cluster, job, sampled), "problem": usage.problem}))
         if job is not None and feed is not None:
             pods = [(replica_name(pod), pod) for pod in sorted(board.pods(job), key=pod_order)]
             feed.follow([(name, pod) for name, pod in pods if name in logs])
@@ -112,27 +103,28 @@ async def _lines(feed: LogFeed, put: Put) -> None:
             await put(encode({"log": msgspec.to_builtins(batch)}))
 
 
-def _sections(board: Board, queues: Queues, job: TFJob | None) -> Mapping[str, Any]:
+def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
+    board = cluster.board
     if job is None:
         return {"job": None} if board.synced else {}
     uid = job.metadata.uid
     return {
-        "job": job_detail(job, queues.get(uid), local=board.local),
+        "job": job_detail(job, cluster.queues.get(uid), local=board.local),
         "replicas": replica_rows(job, board.pods(job), board.history.pods(uid)),
         "events": event_rows(board.events(job)),
         "curves": board.history.metrics(uid),
     }
 
 
-def _samples(board: Board, usage: UsageSamples, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
+def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[str, list[Any]]:
     """Return, per replica, the samples since the time in `sampled`."""
     found = {}
     made = job.metadata.creation_timestamp
     # Samples are stored by the names of pods, which another job of this name may have used, too.
     begin = made.timestamp() - _CLOCK_SKEW if made is not None else 0.0
-    for pod in board.pods(job):
+    for pod in cluster.board.pods(job):
         meta = pod.metadata
-        new = usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
+        new = cluster.usage.samples(meta.namespace, meta.name, max(begin, sampled.get(meta.name, 0.0)))
         if new:
             sampled[meta.name] = new[-1].time
             found[replica_name(pod)] = new
