@@ -13,6 +13,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
+import msgspec
 import typer
 
 from tfoperator.base.controlchars import without_controls
@@ -38,6 +39,38 @@ class CleanUpPolicy(StrEnum):
     NEVER = "never"
 
 
+class Launching(msgspec.Struct, frozen=True):
+    """The options of commands that launch components, and of those that compile such commands."""
+
+    attempts: Annotated[
+        int, typer.Option("--attempts", min=1, help="Executions of a component at most, where another try can help.")
+    ] = 3
+    clean_up: Annotated[
+        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
+    ] = CleanUpPolicy.ALWAYS
+    tmp_path: Annotated[
+        str,
+        typer.Option(
+            "--tmp-path",
+            help="A directory that containers see under the same path, or a URL of objects.",
+            metavar="DIR|URL",
+        ),
+    ] = ""
+
+    def context(self, cluster: ClusterOptions, **others: Any) -> LaunchContext:
+        """Return the context of a launch; `others` are its further fields."""
+        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
+
+        return LaunchContext(
+            tmp_path=self.tmp_path,
+            retry=RetryPolicy(attempts=self.attempts),
+            clean_up=CleanUp(self.clean_up.value),
+            namespace=cluster.namespace or "",
+            kube=cluster.api,
+            **others,
+        )
+
+
 def launch(
     file: Annotated[str, typer.Argument(metavar="COMPONENT", help="component.yaml; see docs/launcher.md.")],
     inputs: Annotated[
@@ -59,32 +92,19 @@ def launch(
     ] = "",
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted launch.")] = False,
-    attempts: Annotated[
-        int, typer.Option("--attempts", min=1, help="Executions at most, where another try can help.")
-    ] = 3,
-    clean_up: Annotated[
-        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
-    ] = CleanUpPolicy.ALWAYS,
     cache: Annotated[bool, typer.Option("--cache", help="Use the outputs of an earlier, equal execution.")] = False,
     work_dir: Annotated[
         Path | None,
         typer.Option("--work-dir", help="The launch's record. Default: .tfoperator/launches/NAME.", metavar="DIR"),
     ] = None,
-    tmp_path: Annotated[
-        str,
-        typer.Option(
-            "--tmp-path",
-            help="A directory that the container sees under the same path, or a URL of objects.",
-            metavar="DIR|URL",
-        ),
-    ] = "",
+    launching: Launching = Launching(),
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
     """Run one component: a container on Docker, in a cluster, or as a TFJob; or a Python class.
 
     Exit code 0: it succeeded. 1: it failed for good. 75: another try may help. 2: bad input. 130, 143: interrupted.
     """
-    from tfoperator.launcher import CleanUp, LaunchContext, LocalMetadata, RetryPolicy
+    from tfoperator.launcher import LocalMetadata
     from tfoperator.launcher.core.errors import ComponentError
 
     log = FragileStream(sys.stdout)
@@ -99,17 +119,13 @@ def launch(
             found,
             launcher,
             found.component(_lists("--input", inputs), _lists("--output", outputs), single_values("--param", params)),
-            LaunchContext(
+            launching.context(
+                cluster,
                 work_dir=work_dir,
-                tmp_path=tmp_path,
                 resume=resume,
-                retry=RetryPolicy(attempts=attempts),
-                clean_up=CleanUp(clean_up.value),
                 cache=cache,
                 driver=records,
                 publisher=records,
-                namespace=cluster.namespace or "",
-                kube=cluster.api,
                 log=show,
                 tell=note,
             ),

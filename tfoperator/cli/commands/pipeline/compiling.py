@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 import yaml
 
-from tfoperator.cli.commands.pipeline.opening import FileArgument, Launching, ParamOption, in_words
+from tfoperator.cli.commands.pipeline.opening import FileArgument, ParamOption, StepLaunching, in_words
 from tfoperator.cli.commands.pipeline.running import load
 from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
@@ -63,7 +63,7 @@ def compile_pipeline(
     retries: Annotated[
         int, typer.Option("--retries", min=0, help="How often a launcher that has died is started again.")
     ] = 5,
-    launching: Launching = Launching(),
+    launching: StepLaunching = StepLaunching(),
 ) -> None:
     """Write a pipeline as a Workflow of Argo, or a DAG of Airflow, whose steps are pods that launch the pipeline's.
 

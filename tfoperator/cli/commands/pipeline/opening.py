@@ -7,17 +7,13 @@ from contextlib import closing, contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
-from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE, CleanUpPolicy
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, Launching
 from tfoperator.cli.page import DEFAULT_HOME as DEFAULT_DIRECTORY
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
-from tfoperator.cli.terminal.output import note
 
 if TYPE_CHECKING:
-    from tfoperator.launcher import LaunchContext
     from tfoperator.pipeline import Home, MetadataStore
 
 __all__ = ["DEFAULT_HOME", "HomeOption", "RunArgument", "in_words", "opened"]
@@ -81,7 +77,7 @@ FileArgument = Annotated[
 ParamOption = Annotated[list[str] | None, typer.Option("--param", help="A parameter.", metavar="NAME=VALUE")]
 
 
-class Launching(msgspec.Struct, frozen=True):
+class StepLaunching(Launching, frozen=True):
     """The options of commands that launch steps, and of those that compile such commands."""
 
     platform: Annotated[str, typer.Option("--platform", help="Which of the file's PLATFORMS.", metavar="NAME")] = ""
@@ -89,36 +85,3 @@ class Launching(msgspec.Struct, frozen=True):
         bool | None,
         typer.Option("--cache/--no-cache", help="Use again what is the same. Default: the pipeline's enable_cache."),
     ] = None
-    attempts: Annotated[
-        int, typer.Option("--attempts", min=1, help="Executions of a step at most, where another try can help.")
-    ] = 3
-    clean_up: Annotated[
-        CleanUpPolicy, typer.Option("--clean-up", help="When a container that has ended is removed.")
-    ] = CleanUpPolicy.ALWAYS
-    tmp_path: Annotated[
-        str,
-        typer.Option(
-            "--tmp-path",
-            help="A directory that containers see under the same path, or a URL of objects.",
-            metavar="DIR|URL",
-        ),
-    ] = ""
-
-    def context(self, cluster: ClusterOptions) -> LaunchContext:
-        """Return the context of a step's launch."""
-        from tfoperator.launcher import CleanUp, LaunchContext, RetryPolicy
-
-        return LaunchContext(
-            tmp_path=self.tmp_path,
-            retry=RetryPolicy(attempts=self.attempts),
-            clean_up=CleanUp(self.clean_up.value),
-            namespace=cluster.namespace or "",
-            kube=cluster.api,
-        )
-
-
-def patterned(cluster: ClusterOptions) -> LaunchContext:
-    """Return a context for launches that will only be stopped."""
-    from tfoperator.launcher import LaunchContext
-
-    return LaunchContext(namespace=cluster.namespace or "", kube=cluster.api, tell=note)

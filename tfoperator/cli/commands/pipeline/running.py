@@ -15,17 +15,16 @@ import msgspec
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, Launching
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
     HomeOption,
-    Launching,
     ParamOption,
     RunArgument,
+    StepLaunching,
     in_words,
     opened,
-    patterned,
 )
 from tfoperator.cli.option_groups import single_values
 from tfoperator.cli.page import checked_home, served_page
@@ -62,7 +61,7 @@ def run(
     ] = None,
     parallel: Annotated[int, typer.Option("--parallel", min=1, help="Steps at once, at most.")] = 4,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show what would be launched; contact nobody.")] = False,
-    launching: Launching = Launching(),
+    launching: StepLaunching = StepLaunching(),
     ui: Annotated[bool, typer.Option("--ui", help="Serve a page that shows the run while it goes on.")] = False,
     home: HomeOption = DEFAULT_HOME,
     output: ReportOutput = ReportFormat.TEXT,
@@ -136,7 +135,7 @@ def stop(
             if found.state == "running":
                 raise typer.Exit(EXIT_FAILED)
             return
-        stopped = stop_run(place, store, found, patterned(cluster), wait=True)
+        stopped = stop_run(place, store, found, Launching().context(cluster, tell=note), wait=True)
         say(f"run {stopped.id} is {stopped.state}")
 
 

@@ -15,16 +15,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfoperator.cli.cluster import ClusterOptions
-from tfoperator.cli.commands.launch import EXIT_RETRYABLE
+from tfoperator.cli.commands.launch import EXIT_RETRYABLE, Launching
 from tfoperator.cli.commands.pipeline.opening import (
     DEFAULT_HOME,
     FileArgument,
     HomeOption,
-    Launching,
     ParamOption,
     RunArgument,
+    StepLaunching,
     in_words,
-    patterned,
 )
 from tfoperator.cli.commands.pipeline.running import load
 from tfoperator.cli.option_groups import single_values
@@ -50,7 +49,7 @@ def step(
     steps: Annotated[
         str, typer.Option("--steps", help="What `compile` has found to be the steps; refuse others.", metavar="DIGEST")
     ] = "",
-    launching: Launching = Launching(),
+    launching: StepLaunching = StepLaunching(),
     home: HomeOption = DEFAULT_HOME,
     cluster: ClusterOptions = ClusterOptions(),
 ) -> None:
@@ -104,7 +103,7 @@ def finish(
             except NoSuchRun:
                 note(f"no step of run {run} has begun: there is nothing to end")
                 return
-            ended = finish_run(records, store, found, patterned(cluster))
+            ended = finish_run(records, store, found, Launching().context(cluster, tell=note))
     say(f"run {ended.id} of {ended.pipeline}: {ended.state}" + (f": {ended.message}" if ended.message else ""))
 
 
