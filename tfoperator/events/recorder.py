@@ -82,7 +82,8 @@ class EventRecorder:
         self._changed = threading.Condition()  # guards the fields below
         self._queue: deque[Occurrence] = deque()  # to be written now
         self._held: deque[Occurrence] = deque()  # until no other work has priority, or the time is over
-        self._dropped = 0
+        self.dropped = 0
+        """The number of occurrences not written because the queue was full or the recorder stopped."""
         self._overflowing = False  # from the first drop until half of the room is free again
         self._flush_until = float("inf")
         self._thread: threading.Thread | None = None
@@ -95,12 +96,6 @@ class EventRecorder:
             reraise=True,
         )
 
-    @property
-    def dropped(self) -> int:
-        """The number of occurrences not written because the queue was full or the recorder stopped."""
-        with self._changed:
-            return self._dropped
-
     def event(self, regarding: ObjectReference, type: EventType, reason: str, message: str) -> None:  # noqa: A002 - the API's name
         """Report something about an object: `reason` in CamelCase for machines, `message` for people.
 
@@ -110,7 +105,7 @@ class EventRecorder:
         with self._changed:
             full = len(self._queue) + len(self._held) >= _QUEUE_SIZE
             if full or self._stop.is_set():
-                self._dropped += 1
+                self.dropped += 1
                 announce = full and not self._overflowing
                 self._overflowing = self._overflowing or full
             else:
@@ -246,7 +241,7 @@ class EventRecorder:
     def _discard_queue(self, also: int = 0) -> None:
         with self._changed:
             lost = len(self._queue) + len(self._held) + also
-            self._dropped += lost
+            self.dropped += lost
             self._queue.clear()
             self._held.clear()
         if lost:

@@ -53,22 +53,12 @@ class UsageSamples(Repetition):
         self._on_round = on_round
         self._namespaces = namespaces
         super().__init__(self._ask, seconds=PERIOD, clock=clock or SystemClock(), name="ui-usage")
-        self._samples_lock = threading.Lock()  # guards the fields below
-        self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
-        self._problem = ""
-        self._rounds = 0
-
-    @property
-    def rounds(self) -> int:
-        """The number of requests so far: results stay the same until this changes."""
-        with self._samples_lock:
-            return self._rounds
-
-    @property
-    def problem(self) -> str:
+        self.problem = ""
         """Why there are no samples, for users; empty if there are."""
-        with self._samples_lock:
-            return self._problem
+        self.rounds = 0
+        """The number of requests so far: results stay the same until this changes."""
+        self._samples_lock = threading.Lock()  # guards the samples
+        self._samples: LRUCache[str, deque[Sample]] = LRUCache(MAX_PODS)  # by namespace/name
 
     def samples(self, namespace: str, pod: str, since: float = 0.0) -> list[Sample]:
         """Return a pod's samples after a time, the oldest first."""
@@ -88,9 +78,8 @@ class UsageSamples(Repetition):
         except KubeError as error:
             problem = f"The metrics API can't be read: {error}"
             logger.debug("usage: %s", error)
-        with self._samples_lock:
-            self._problem = problem
-            self._rounds += 1
+        self.problem = problem
+        self.rounds += 1
         self._on_round()
         return ABSENT_PERIOD if problem else PERIOD
 

@@ -6,7 +6,6 @@ store when the mark has changed. PostgreSQL notifies; beneath that it looks ever
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -30,10 +29,10 @@ class RunBoard:
         self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self.listeners = Listeners()
         """Listeners for the ids of changed runs, and "" for other changes."""
-        self._lock = threading.Lock()  # guards the fields below
-        self._rows: dict[str, dict[str, Any]] = {}
-        self._problem = ""
-        self._synced = False
+        self.rows: Mapping[str, dict[str, Any]] = {}
+        """The runs by id, the newest first. Replaced whole, as the status."""
+        self.status: Mapping[str, Any] = {"synced": False, "problems": {}}
+        """Whether the runs were read, and why they can't be read."""
         # Used only by the thread.
         self._mark: str | None = None
         self._read_at = Elapsed(SystemClock())
@@ -47,18 +46,6 @@ class RunBoard:
     def stop(self) -> None:
         """End the thread. Idempotent."""
         self._looks.stop()
-
-    @property
-    def rows(self) -> Mapping[str, dict[str, Any]]:
-        """The runs by id, the newest first."""
-        with self._lock:
-            return self._rows
-
-    @property
-    def status(self) -> dict[str, Any]:
-        """Whether the runs were read, and why they can't be read."""
-        with self._lock:
-            return {"synced": self._synced, "problems": {"pipelines": self._problem} if self._problem else {}}
 
     # In the thread.
 
@@ -74,13 +61,12 @@ class RunBoard:
         for run in self._records:
             same = run.id in known and run.state != "running"
             rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
-        with self._lock:
-            self._rows = rows
-            status = (self._problem, self._synced)
-            self._problem, self._synced = problem, self._synced or not problem
-            news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
-            if status != (self._problem, self._synced):
-                news.add("")
+        news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
+        problems = {"pipelines": problem} if problem else {}
+        status = {"synced": self.status["synced"] or not problem, "problems": problems}
+        if status != self.status:
+            news.add("")
+        self.rows, self.status = rows, status
         self.listeners.tell(*news)
         return self._home.look_seconds if problem else self._home.wait()
 
