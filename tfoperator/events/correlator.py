@@ -11,7 +11,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import msgspec
-from cachetools import LRUCache
+from cachetools import LRUCache, TTLCache
 
 from tfoperator.base.controlchars import in_utf8
 from tfoperator.base.token_bucket import TokenBucket
@@ -58,18 +58,13 @@ class CorrelatedEvent(msgspec.Struct, frozen=True):
     last: Occurrence
 
 
-class _Similar(msgspec.Struct):
-    """The distinct messages lately seen for one object, type and reason."""
-
-    last: float
-    messages: set[str] = set()
-
-
 class Correlator:
     """The state of all three steps, each bounded to the 4096 keys used last. Not thread-safe."""
 
     def __init__(self) -> None:
-        self._similar: LRUCache[_Key, _Similar] = LRUCache(_LRU_SIZE)
+        self._now = 0.0  # of the last occurrence, monotonic
+        # The distinct messages lately seen for one object, type and reason.
+        self._similar: TTLCache[_Key, set[str]] = TTLCache(_LRU_SIZE, _SIMILAR_SECONDS, timer=lambda: self._now)
         self._counted: LRUCache[_Key, CorrelatedEvent] = LRUCache(_LRU_SIZE)
         self._allowances: LRUCache[_Key, TokenBucket] = LRUCache(_LRU_SIZE)
         self._last_stamp = 0
@@ -82,16 +77,13 @@ class Correlator:
 
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
         group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
-        now = occurrence.monotonic
-        similar = self._similar.get(group)
-        if similar is None or now - similar.last > _SIMILAR_SECONDS:
-            similar = self._similar[group] = _Similar(now)
-        similar.last = now
-        similar.messages.add(occurrence.message)
-        if len(similar.messages) < _SIMILAR_LIMIT:
+        self._now = occurrence.monotonic
+        messages = self._similar[group] = self._similar.get(group, set())  # anew: its time begins again
+        messages.add(occurrence.message)
+        if len(messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message
         # Only the new message is not remembered: messages that have events of their own continue to be counted there.
-        similar.messages.discard(occurrence.message)
+        messages.discard(occurrence.message)
         return group, bounded(AGGREGATED_PREFIX + occurrence.message)
 
     def _count(self, key: _Key, occurrence: Occurrence) -> CorrelatedEvent:
