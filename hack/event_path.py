@@ -26,7 +26,7 @@ from tfoperator.kube.config import StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.objects import decode_nothing, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import Answer, Creation, Request
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, OperatorMetrics, Options
 
 ROOT = Path(__file__).parent.parent

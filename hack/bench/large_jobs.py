@@ -29,10 +29,10 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.kube.verbs import decode_metadata
-from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import resource_requests, watch_streams
 from tfoperator.local.apiserver.registry.registry import Registry
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 Json = dict[str, Any]
 

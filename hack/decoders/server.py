@@ -17,12 +17,13 @@ from hack.decoders.decoder import Decoder
 from hack.decoders.samples import POD, as_json, jobs, manifests
 from tfoperator.api.schema import crd
 from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.local.apiserver import BUILTIN, StatusError
+from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import protobuf
 from tfoperator.local.apiserver.http.bodies import decode_delete_options, decode_object, write_options
 from tfoperator.local.apiserver.objects.field_managers import Owner, after_update, managed_fields, owned_fields
 from tfoperator.local.apiserver.objects.field_sets import builtin_layout, fields_of
 from tfoperator.local.apiserver.registry.patch import patcher
+from tfoperator.local.apiserver.resource_types import BUILTIN
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.servers.http import Refusal

@@ -14,7 +14,7 @@ from tests.support.cluster import Cluster
 from tests.support.jobs import write_kubeconfig
 from tfoperator.api.schema import crd
 from tfoperator.kube.client import Client
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from tests.support.jobs import write_kubeconfig
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 
 @pytest.fixture

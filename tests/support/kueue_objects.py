@@ -14,9 +14,9 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
 
 OPEN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}

@@ -12,7 +12,7 @@ from tests.support.jobs import JobWorld, LogBook, write_kubeconfig
 from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
 
 

@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 
 from hack.faults.injection.injector import FaultInjector
 from hack.faults.injection.proxy import FaultProxy
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 _SECONDS = 60.0
 

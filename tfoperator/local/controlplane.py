@@ -22,7 +22,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import Pod
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controllers.deployment_controller import DeploymentController
 from tfoperator.local.gpus.manager import GpuManager
 from tfoperator.local.node.agent import NodeAgent

@@ -25,7 +25,7 @@ from tfoperator.launcher import ComponentError, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.pipeline.dsl.pipeline import Pipeline
 from tfoperator.pipeline.graph import Graph
-from tfoperator.pipeline.kfp import read_ir
+from tfoperator.pipeline.kfp.reading import read_ir
 
 _FUNCTION, _PLATFORMS = "create_pipeline", "PLATFORMS"
 

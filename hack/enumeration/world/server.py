@@ -35,8 +35,7 @@ from tfoperator.kube.verbs import (
     Request,
     WatchStream,
 )
-from tfoperator.local.apiserver import BUILTIN, StatusError
-from tfoperator.local.apiserver.errors import FieldProblem
+from tfoperator.local.apiserver.errors import FieldProblem, StatusError
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, CustomStrategy, custom_resource
 from tfoperator.local.apiserver.objects.strategies import builtin_strategies
 from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
@@ -46,7 +45,7 @@ from tfoperator.local.apiserver.registry.garbage_collector import GarbageCollect
 from tfoperator.local.apiserver.registry.patch import patcher
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
 from tfoperator.local.apiserver.registry.subresources import bind, evict
-from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
+from tfoperator.local.apiserver.resource_types import BUILTIN, NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.local.apiserver.storage.store import Store, StoredObject, encode
 

@@ -22,9 +22,9 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
-from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 SPEED = 20.0
 """How many times as fast as real time operators live."""

@@ -10,7 +10,7 @@ import pytest
 from tests.unit.cli.conftest import Run, Tell
 from tests.unit.kube.config.kubeconfigs import kubeconfig, write
 from tests.unit.kube.server import Exchange, ScriptedServer
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 COMMANDS = (
     ["get"],

@@ -9,7 +9,7 @@ from tfoperator.cli.page import is_local
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 
 def test_the_embedded_control_plane_is_known_by_its_version() -> None:

@@ -21,7 +21,7 @@ from tests.unit.kube.config.kubeconfigs import kubeconfig, write
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import LEASES
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.operator.process import run
 
 FORBIDDEN = (

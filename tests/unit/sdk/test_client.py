@@ -10,7 +10,7 @@ from tests.support.served import ServedWorld
 from tfoperator.api.loading import ManifestError
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, ConfigError, ConnectionRefused, load_config
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import (
     JobAlreadyExists,
     JobEnded,

@@ -112,11 +112,6 @@ class ExecutorClassSpec(ExecutorSpec, frozen=True):
         if isinstance(self.executor_class, str) and not _PATH.fullmatch(self.executor_class):
             raise ComponentError(f"{self.executor_class!r} is no path of a class: write package.module:Class")
 
-    @classmethod
-    def named(cls, path: str) -> ExecutorClassSpec:
-        """Return the class of a path, imported now. Raises ComponentError if it doesn't exist."""
-        return cls(cls(path).load())
-
     def load(self) -> type[Executor]:
         """Return the class, imported if necessary. Raises ComponentError if it doesn't exist or is no executor."""
         if not isinstance(self.executor_class, str):

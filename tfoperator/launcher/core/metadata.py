@@ -9,7 +9,6 @@ component, of the same image *digest*, is launched with the same inputs and para
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
@@ -105,11 +104,10 @@ class LocalMetadata:
         path = self._path(execution.component, execution.id)
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         try:
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            with path.open("xb") as stream:
+                stream.write(msgspec.json.encode(execution))
         except FileExistsError:
             return False
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(msgspec.json.encode(execution))
         return True
 
     def _executions(self, component: str) -> Iterator[Execution]:

@@ -5,9 +5,3 @@ against a real kube-apiserver; a difference is a bug here. `http` reads a reques
 performs writes by the rules in `objects`, `storage` keeps objects and their history, `display` encodes responses.
 `server` connects these.
 """
-
-from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.resource_types import BUILTIN
-from tfoperator.local.apiserver.server import EmbeddedApiServer
-
-__all__ = ["BUILTIN", "EmbeddedApiServer", "StatusError"]

@@ -15,7 +15,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
 from tfoperator.kube.event import Event
 from tfoperator.kube.resources import EVENTS, PODS, Resource
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.controlplane import client_config
 from tfoperator.local.node.log_store import LogStore
 from tfoperator.report.curves import Curves, Point

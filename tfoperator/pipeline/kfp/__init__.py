@@ -3,7 +3,3 @@
 `spec` has the IR's fields, and refuses others; `container` replaces placeholders, `conditions` reads conditions, and
 `reading` makes one graph of its nested ones. The IR: https://github.com/kubeflow/pipelines (pipeline_spec.proto).
 """
-
-from tfoperator.pipeline.kfp.reading import read_ir
-
-__all__ = ["read_ir"]

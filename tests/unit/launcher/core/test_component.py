@@ -27,12 +27,12 @@ def test_a_container_is_an_image_and_words(fields: Any) -> None:
 )
 def test_a_path_that_leads_to_no_executor_is_refused(path: str) -> None:
     with pytest.raises(ComponentError):
-        ExecutorClassSpec.named(path)
+        ExecutorClassSpec(path).load()
 
 
 def test_whose_module_is_not_found_is_told_where_modules_are_looked_for() -> None:
     with pytest.raises(ComponentError, match="No module named 'nowhere'; PYTHONPATH"):
-        ExecutorClassSpec.named("nowhere:X")
+        ExecutorClassSpec("nowhere:X").load()
 
 
 def test_a_module_that_ends_the_process_when_it_is_imported_is_no_executor(
@@ -41,4 +41,4 @@ def test_a_module_that_ends_the_process_when_it_is_imported_is_no_executor(
     (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(4)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ComponentError, match=r"exits_at_import.*sys\.exit\(4\)"):
-        ExecutorClassSpec.named("exits_at_import:X")
+        ExecutorClassSpec("exits_at_import:X").load()

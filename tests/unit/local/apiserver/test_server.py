@@ -19,9 +19,9 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
 from tfoperator.kube.verbs import WatchEventType
-from tfoperator.local.apiserver import EmbeddedApiServer
 from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.runtime.log_files import LogRequest
 
 WIDGETS = Resource("example.com", "v1", "Widget", "widgets")

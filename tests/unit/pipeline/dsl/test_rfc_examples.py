@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tfoperator import pipeline as types
 from tfoperator.launcher import (
     DockerComponentLauncher,
     DockerPlatformConfig,
@@ -26,7 +27,6 @@ from tfoperator.pipeline import (
     standard_artifacts,
 )
 from tfoperator.pipeline import Pipeline as TfxPipeline
-from tfoperator.pipeline import dsl as types
 
 pipeline = SimpleNamespace(Pipeline=TfxPipeline)
 """What the RFC imports as `pipeline`."""

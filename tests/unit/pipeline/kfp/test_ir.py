@@ -28,8 +28,8 @@ from tfoperator.launcher import (
 )
 from tfoperator.pipeline import AS_PROCESSES, ON_KUBERNETES, PipelineFailed, PipelineResult, PipelineRunner
 from tfoperator.pipeline.graph import Graph
-from tfoperator.pipeline.kfp import read_ir
 from tfoperator.pipeline.kfp.container import IRContainerSpec
+from tfoperator.pipeline.kfp.reading import read_ir
 
 HERE = Path(__file__).parent
 SHAPES = yaml.safe_load((HERE / "shapes.yaml").read_text())

@@ -16,7 +16,7 @@ from docker.models.containers import Container
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, NeverStarted
-from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
+from tfoperator.launcher.core.context import CLEAN_UP_POLICY
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
@@ -194,7 +194,9 @@ class DockerBackend:
                 act(container)
 
         try:
-            self._repeated(f"remove {name}", once, CLEAN_UP_POLICY, StopSignal())
+            self._context.repeated(
+                once, CLEAN_UP_POLICY, _worth_it(_SERVER_ERRORS), cancelled=StopSignal(), what=f"remove {name}"
+            )
         except NotFound:
             pass
         except (DockerException, OSError) as error:
@@ -203,7 +205,9 @@ class DockerBackend:
     def _patiently(self, what: str, call: Callable[[], T], passing: frozenset[int] = _TRANSIENT_CODES) -> T:
         """Call until it succeeds; responses with the codes `passing` are retried. NotFound is raised unchanged."""
         try:
-            return self._repeated(what, call, self._context.api_retry, self._launch.cancelled, passing)
+            return self._context.repeated(
+                call, self._context.api_retry, _worth_it(passing), cancelled=self._launch.cancelled, what=what
+            )
         except NotFound:
             raise
         except APIError as error:
@@ -214,19 +218,15 @@ class DockerBackend:
         except OSError as error:
             raise PlatformUnavailable(f"{what}: the Docker engine can't be reached: {error}") from error
 
-    def _repeated(
-        self,
-        what: str,
-        call: Callable[[], T],
-        policy: RetryPolicy,
-        cancelled: StopSignal,
-        passing: frozenset[int] = _SERVER_ERRORS,
-    ) -> T:
-        def worth_it(error: BaseException) -> bool:
-            # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
-            return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
 
-        return self._context.repeated(call, policy, worth_it, cancelled=cancelled, what=what)
+def _worth_it(passing: frozenset[int]) -> Callable[[BaseException], bool]:
+    """Return whether a retry may help after an error: a response with one of these codes, or none at all."""
+
+    def worth_it(error: BaseException) -> bool:
+        # docker-py's errors are requests' errors, and those are OSErrors: refused, reset, timed out.
+        return error.status_code in passing if isinstance(error, APIError) else isinstance(error, OSError)
+
+    return worth_it
 
 
 def _labels(labels: Any) -> Json:

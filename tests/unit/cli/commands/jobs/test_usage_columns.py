@@ -15,7 +15,7 @@ from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Run, Tell
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.gpus.manager import GpuUse
 
 

@@ -13,7 +13,7 @@ from tests.support.measured import Measured
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import PODS
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.gpus.manager import GpuUse
 
 METRICS = "/apis/metrics.k8s.io/v1beta1"

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.http_mistakes import check_server, exchanged, statuses
-from tfoperator.local.apiserver import EmbeddedApiServer
+from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 
 def connected(server: EmbeddedApiServer) -> ssl.SSLSocket:
