@@ -28,6 +28,7 @@ from tfoperator.launcher.core.component import (
     ExecutorClassSpec,
     ExecutorContainerSpec,
     ExecutorSpec,
+    Json,
     PlatformConfig,
 )
 from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
@@ -35,8 +36,6 @@ from tfoperator.launcher.platforms.docker.launcher import DockerPlatformConfig
 from tfoperator.launcher.platforms.kubernetes.config import KubernetesPodPlatformConfig
 from tfoperator.launcher.platforms.process import ProcessPlatformConfig
 from tfoperator.launcher.platforms.tfjob import TFJobPlatformConfig
-
-Json = dict[str, Any]
 
 
 class _Container(msgspec.Struct, forbid_unknown_fields=True):

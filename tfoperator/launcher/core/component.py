@@ -20,6 +20,8 @@ import msgspec
 
 from tfoperator.launcher.core.errors import ComponentError, PlatformConfigError
 
+Json = dict[str, Any]
+
 TMP_PATH = "tmp_path"
 """The execution property that the launcher itself sets: the place where the container may write output.json."""
 
@@ -180,9 +182,6 @@ class LaunchResult(msgspec.Struct, frozen=True):
     cached: bool = False
     attempts: int = 1
     image_id: str = ""
-
-
-Json = dict[str, Any]
 
 
 class PlatformConfig(abc.ABC):

@@ -22,7 +22,7 @@ from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher.container.backend import Launch, LogForwarder, object_name
-from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig, merge_values
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig, merge_values
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformConfigError
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls
@@ -31,9 +31,6 @@ from tfoperator.launcher.platforms.kubernetes.launcher import COMPONENT_LABEL, O
 from tfoperator.launcher.platforms.kubernetes.layers import MergedPod
 from tfoperator.launcher.platforms.kubernetes.object_backend import ObjectWait
 from tfoperator.launcher.platforms.kubernetes.pod_status import PodView, container_end, decode_pod_view, has_started
-
-Json = dict[str, Any]
-
 
 logger = logging.getLogger(__name__)
 

@@ -6,6 +6,9 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+Json = dict[str, Any]
+"""A JSON object, or a part of one."""
+
 _INTEGER = re.compile(r"[+-]?0*[0-9]{1,19}", re.ASCII)
 
 

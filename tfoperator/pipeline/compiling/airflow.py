@@ -13,8 +13,6 @@ from typing import Any
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.compiling.launch_plan import COMMAND, GRACE_SECONDS, LABEL, LaunchPlan, object_name
 
-Json = dict[str, Any]
-
 CONTAINER = "main"
 _RUN_ID = "{{ run_name(run_id) }}"
 _STEP = "STEP"

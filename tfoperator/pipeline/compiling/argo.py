@@ -10,6 +10,7 @@ import json
 from typing import Any
 
 from tfoperator.launcher.container.templates import rendered_value
+from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.compiling.launch_plan import (
     COMMAND,
     GRACE_SECONDS,
@@ -18,8 +19,6 @@ from tfoperator.pipeline.compiling.launch_plan import (
     object_name,
     object_names,
 )
-
-Json = dict[str, Any]
 
 RUN_ID = "{{workflow.uid}}"
 _MAX_TASK_NAME = 100  # Argo allows 128; Argo itself shortens them for pods' names and labels of 63

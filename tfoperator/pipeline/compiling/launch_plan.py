@@ -13,12 +13,11 @@ import msgspec
 
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
+from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.database_home import database_url
 from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.local_paths import local_path
-
-Json = dict[str, Any]
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"

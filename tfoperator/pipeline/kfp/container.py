@@ -10,10 +10,8 @@ import msgspec
 
 from tfoperator.launcher import Artifact, ComponentError, ExecutorContainerSpec
 from tfoperator.launcher.container.templates import rendered_value
-from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict
+from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Json
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
-
-Json = dict[str, Any]
 
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
 _PATH = re.compile(

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 
 from tfoperator.launcher import Artifact, ComponentError
+from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.graph import FromOutside, Loop, Source
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
-from tfoperator.pipeline.kfp.spec import Json
 from tfoperator.pipeline.values import Value
 
 _TYPES = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from typing import Any
 
 import msgspec
 
@@ -19,8 +18,7 @@ from tfoperator.launcher import (
     TFJobPlatformConfig,
 )
 from tfoperator.launcher.component_file import Platforms, platform_configs
-
-Json = dict[str, Any]
+from tfoperator.launcher.core.component import Json
 
 _SECONDS = re.compile(r"(\d+(?:\.\d+)?)s")
 

@@ -11,6 +11,7 @@ from typing import Any
 from tfoperator.base.yamldata import MAX_BYTES, YamlError, read_documents
 from tfoperator.launcher import Component, ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
+from tfoperator.launcher.core.component import Json
 from tfoperator.pipeline.graph import Graph, Loop, Source, Step, in_order
 from tfoperator.pipeline.kfp.conditions import read_condition
 from tfoperator.pipeline.kfp.container import IRContainerSpec
@@ -30,7 +31,7 @@ from tfoperator.pipeline.kfp.parts import (
     with_inputs,
 )
 from tfoperator.pipeline.kfp.platforms import configs_of, retry_of
-from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, Json, check
+from tfoperator.pipeline.kfp.spec import PIPELINE, PLATFORMS, check
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, Value
 
 _MAX_DEPTH = 30

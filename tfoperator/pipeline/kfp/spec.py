@@ -6,8 +6,6 @@ from typing import Any
 
 from tfoperator.launcher import ComponentError
 
-Json = dict[str, Any]
-
 _EACH = "*"
 """In place of the names of members: each has this form."""
 _NAMED = {"name": str, "displayName": str, "description": str}

@@ -16,6 +16,7 @@ from docker.models.containers import Container
 
 from tfoperator.base.clock import StopSignal
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, LogForwarder, NeverStarted
+from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
@@ -24,7 +25,6 @@ from tfoperator.launcher.platforms.docker.client import connect_log, read_file
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 T = TypeVar("T")
 
 _GRACE_SECONDS = 10  # seconds; as `docker stop` waits before it kills

@@ -14,13 +14,11 @@ import yaml
 
 from tfoperator.launcher.container.backend import Backend, Launch, object_name
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
-from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig, merge_values
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig, merge_values
 from tfoperator.launcher.core.errors import NoLauncherError, PlatformConfigError
 from tfoperator.launcher.core.output import output_file
 
 logger = logging.getLogger(__name__)
-
-Json = dict[str, Any]
 
 
 class DockerPlatformConfig(PlatformConfig):

@@ -11,10 +11,8 @@ import msgspec
 
 from tfoperator.kube.patches import strategic_merge
 from tfoperator.kube.pod_spec import GPU
-from tfoperator.launcher.core.component import PlatformConfig
+from tfoperator.launcher.core.component import Json, PlatformConfig
 from tfoperator.launcher.core.errors import PlatformConfigError
-
-Json = dict[str, Any]
 
 MAIN = "main"
 """The name of the component's container in its pod."""

@@ -16,7 +16,7 @@ from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher.container.backend import Backend, Launch, LogForwarder, NeverStarted, object_name
 from tfoperator.launcher.container.launcher import ContainerComponentLauncher
-from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, PlatformConfig
+from tfoperator.launcher.core.component import ExecutorContainerSpec, ExecutorSpec, Json, PlatformConfig
 from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
@@ -32,8 +32,6 @@ from tfoperator.launcher.platforms.kubernetes.pod_status import (
     lost_end,
     pending,
 )
-
-Json = dict[str, Any]
 
 COMPONENT_LABEL = "tfoperator.launcher/component"
 

@@ -15,10 +15,9 @@ from typing import Any
 import msgspec
 
 from tfoperator.kube.patches import ONE_OF, StrategicMergeError, merge_keys, strategic_merge
+from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.platforms.kubernetes.config import PodLayer
-
-Json = dict[str, Any]
 
 BASE = "component"
 """The origin of the component's own values."""

@@ -20,13 +20,13 @@ from tfoperator.kube.objects import HasMetadata, PartialObject
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import WatchEventType, decoder
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverStarted
+from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure, PlatformUnavailable
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.platforms.kubernetes.api_calls import ApiCalls, is_transient
 
 logger = logging.getLogger(__name__)
 
-Json = dict[str, Any]
 V = TypeVar("V", bound=HasMetadata)
 
 _DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds

@@ -6,12 +6,10 @@ kubectl requests the aggregated form (one request for everything); other clients
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from tfoperator.api.names import EMBEDDED_VERSION
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
-
-_Dict = dict[str, Any]
 
 _VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 _SUBRESOURCE_VERBS = {
@@ -61,7 +59,7 @@ class Discovery:
         for resource in resources:
             self._by_group.setdefault(resource.group, {}).setdefault(resource.version, []).append(resource)
 
-    def document(self, path: str, accept: str) -> tuple[_Dict, str] | None:
+    def document(self, path: str, accept: str) -> tuple[Json, str] | None:
         """Return the document at a path and its content type; None if there is none."""
         wants_aggregated = f"as={_AGGREGATED_KIND}" in accept
         parts = path.strip("/").split("/")
@@ -91,12 +89,12 @@ class Discovery:
     def _groups(self) -> list[str]:
         return [group for group in self._by_group if group]
 
-    def _group(self, group: str) -> _Dict:
+    def _group(self, group: str) -> Json:
         versions = [{"groupVersion": f"{group}/{v}", "version": v} for v in self._by_group[group]]
         return {"name": group, "versions": versions, "preferredVersion": versions[0]}
 
-    def _resource_list(self, group: str, version: str) -> _Dict:
-        listed: list[_Dict] = []
+    def _resource_list(self, group: str, version: str) -> Json:
+        listed: list[Json] = []
         for resource in self._by_group[group][version]:
             common = {"namespaced": resource.namespaced, "kind": resource.kind}
             names = {"name": resource.plural, "singularName": resource.singular}
@@ -110,7 +108,7 @@ class Discovery:
         group_version = f"{group}/{version}" if group else version
         return {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": group_version, "resources": listed}
 
-    def _aggregated(self, groups: Iterable[str], accept: str) -> tuple[_Dict, str]:
+    def _aggregated(self, groups: Iterable[str], accept: str) -> tuple[Json, str]:
         version = "v2" if "v=v2;" in accept + ";" else "v2beta1"
         items = [
             {
@@ -142,7 +140,7 @@ def _verbs(resource: ResourceType) -> list[str]:
     return [*resource.verbs] or [verb for verb in _VERBS if verb != "deletecollection" or resource.delete_collection]
 
 
-def _other_names(resource: ResourceType) -> _Dict:
+def _other_names(resource: ResourceType) -> Json:
     named = {"shortNames": list(resource.short_names), "categories": list(resource.categories)}
     return {member: names for member, names in named.items() if names}
 
@@ -152,7 +150,7 @@ def _kind_of(resource: ResourceType, subresource: str = "") -> dict[str, str]:
     return dict(zip(("group", "version", "kind"), found, strict=True))
 
 
-def _aggregated_resource(resource: ResourceType) -> _Dict:
+def _aggregated_resource(resource: ResourceType) -> Json:
     return {
         "resource": resource.plural,
         "singularResource": resource.singular,

@@ -6,18 +6,15 @@ gets JSON, which client libraries accept; only one that accepts none of our type
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from tfoperator.base.clock import Clock
 from tfoperator.local.apiserver.display.tables import TableFormat
 from tfoperator.local.apiserver.errors import StatusError
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 from tfoperator.local.apiserver.storage.listing import StoredPage, list_metadata
 from tfoperator.local.apiserver.storage.store import StoredObject, encode
-
-_Dict = dict[str, Any]
 
 
 class Wanted(msgspec.Struct, frozen=True):
@@ -82,12 +79,12 @@ class Representation:
 
     def bookmark(self, revision: int, *, initial_events_end: bool) -> bytes:
         """Return a BOOKMARK line of a watch."""
-        metadata: _Dict = {"resourceVersion": str(revision), "creationTimestamp": None}
+        metadata: Json = {"resourceVersion": str(revision), "creationTimestamp": None}
         if initial_events_end:
             metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
         return self._bookmark(_object(self._kind, self._api_version, metadata))
 
-    def _bookmark(self, obj: _Dict) -> bytes:
+    def _bookmark(self, obj: Json) -> bytes:
         return _line("BOOKMARK", encode(obj))
 
 
@@ -106,7 +103,7 @@ def _line(type_: str, data: bytes) -> bytes:
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), data)
 
 
-def _object(kind: str, api_version: str, metadata: _Dict) -> _Dict:
+def _object(kind: str, api_version: str, metadata: Json) -> Json:
     return {"kind": kind, "apiVersion": api_version, "metadata": metadata}
 
 
@@ -126,15 +123,15 @@ class _Tables(Representation):
         self._include = include_object
         self._first = True
 
-    def _row(self, stored: StoredObject) -> _Dict:
-        row: _Dict = {"cells": self._table.row(stored.obj, self._clock.now())}
+    def _row(self, stored: StoredObject) -> Json:
+        row: Json = {"cells": self._table.row(stored.obj, self._clock.now())}
         if self._include == "Object":
             row["object"] = stored.obj
         elif self._include != "None":
             row["object"] = _object(_PARTIAL, self._meta_version, stored.metadata)
         return row
 
-    def _wrap(self, metadata: _Dict, rows: list[_Dict], *, columns: bool = True) -> bytes:
+    def _wrap(self, metadata: Json, rows: list[Json], *, columns: bool = True) -> bytes:
         return encode(
             {
                 **_object("Table", self._meta_version, metadata),
@@ -154,7 +151,7 @@ class _Tables(Representation):
         metadata = {"resourceVersion": str(stored.revision)}
         return _line(type_, self._wrap(metadata, [self._row(stored)], columns=columns))
 
-    def _bookmark(self, obj: _Dict) -> bytes:
+    def _bookmark(self, obj: Json) -> bytes:
         columns, self._first = self._first, False
         metadata = {"resourceVersion": obj["metadata"]["resourceVersion"]}
         return _line("BOOKMARK", self._wrap(metadata, [{"cells": [], "object": obj}], columns=columns))

@@ -13,12 +13,11 @@ import msgspec
 
 from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
-from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.custom_resources import Column, CustomResource
 from tfoperator.local.apiserver.resource_types import ResourceType
 
-_Dict = dict[str, Any]
-Cell = Callable[[_Dict, datetime], Any]
+Cell = Callable[[Json, datetime], Any]
 
 
 _DEFINED = ("name", "type", "format", "description", "priority")  # of a column, for clients
@@ -30,11 +29,11 @@ class TableFormat(msgspec.Struct, frozen=True):
     columns: tuple[Column, ...]
     cells: tuple[Cell, ...]
 
-    def definitions(self) -> list[_Dict]:
+    def definitions(self) -> list[Json]:
         """Return `columnDefinitions` with all members."""
         return [{name: getattr(column, name) for name in _DEFINED} for column in self.columns]
 
-    def row(self, obj: _Dict, now: datetime) -> list[Any]:
+    def row(self, obj: Json, now: datetime) -> list[Any]:
         """Return the cells of one object."""
         return [cell(obj, now) for cell in self.cells]
 
@@ -49,18 +48,18 @@ def _ago(text: object, now: datetime) -> str:
 
 
 def _at(*path: str, default: Any = "") -> Cell:
-    def cell(obj: _Dict, _now: datetime) -> Any:
+    def cell(obj: Json, _now: datetime) -> Any:
         value = member_at(obj, path)
         return default if value is None else value
 
     return cell
 
 
-def _name(obj: _Dict, _now: datetime) -> str:
+def _name(obj: Json, _now: datetime) -> str:
     return str(obj["metadata"].get("name", ""))
 
 
-def _age(obj: _Dict, now: datetime) -> str:
+def _age(obj: Json, now: datetime) -> str:
     return _ago(obj["metadata"].get("creationTimestamp"), now)
 
 
@@ -72,16 +71,16 @@ _NAME = (Column("Name", format="name", description="Name must be unique within a
 _AGE = (Column("Age", description="Time since the object was created."), _age)
 
 
-def _statuses(pod: _Dict) -> list[_Dict]:
+def _statuses(pod: Json) -> list[Json]:
     return list((pod.get("status") or {}).get("containerStatuses") or ())
 
 
-def _ready(pod: _Dict, _now: datetime) -> str:
+def _ready(pod: Json, _now: datetime) -> str:
     ready = sum(1 for status in _statuses(pod) if status.get("ready"))
     return f"{ready}/{len(pod['spec'].get('containers') or ())}"
 
 
-def _restarts(pod: _Dict, now: datetime) -> str:
+def _restarts(pod: Json, now: datetime) -> str:
     statuses = _statuses(pod)
     count = sum(status.get("restartCount") or 0 for status in statuses)
     ends = [((s.get("lastState") or {}).get("terminated") or {}).get("finishedAt") for s in statuses]
@@ -89,7 +88,7 @@ def _restarts(pod: _Dict, now: datetime) -> str:
     return f"{count} ({_ago(last, now)} ago)" if count and last else str(count)
 
 
-def _pod_status(pod: _Dict, _now: datetime) -> str:
+def _pod_status(pod: Json, _now: datetime) -> str:
     """Return the status column of a pod: the most informative reason of any of its containers, else the phase."""
     status = pod.get("status") or {}
     word = status.get("reason") or status.get("phase") or "Unknown"
@@ -118,13 +117,13 @@ _POD = _format(
 )
 
 
-def _service_ports(service: _Dict, _now: datetime) -> str:
+def _service_ports(service: Json, _now: datetime) -> str:
     ports = service["spec"].get("ports") or ()
     return ",".join(f"{p.get('port')}/{p.get('protocol', 'TCP')}" for p in ports) or "<none>"
 
 
 def _pairs_at(*path: str) -> Cell:
-    def cell(obj: _Dict, _now: datetime) -> str:
+    def cell(obj: Json, _now: datetime) -> str:
         pairs = member_at(obj, path) or {}
         return ",".join(f"{key}={value}" for key, value in sorted(pairs.items())) or "<none>"
 
@@ -142,13 +141,13 @@ _SERVICE = _format(
 )
 
 
-def _ready_of_all(deployment: _Dict, _now: datetime) -> str:
+def _ready_of_all(deployment: Json, _now: datetime) -> str:
     ready = member_at(deployment, ("status", "readyReplicas")) or 0
     return f"{ready}/{deployment['spec'].get('replicas', 0)}"
 
 
 def _of_containers(member: str) -> Cell:
-    def cell(deployment: _Dict, _now: datetime) -> str:
+    def cell(deployment: Json, _now: datetime) -> str:
         containers = member_at(deployment, ("spec", "template", "spec", "containers")) or ()
         return ",".join(str(container.get(member, "")) for container in containers)
 
@@ -167,17 +166,17 @@ _DEPLOYMENT = _format(
 )
 
 
-def _last_seen(event: _Dict, now: datetime) -> str:
+def _last_seen(event: Json, now: datetime) -> str:
     series = event.get("series") or {}
     return _ago(series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("eventTime"), now)
 
 
-def _regarding(event: _Dict, _now: datetime) -> str:
+def _regarding(event: Json, _now: datetime) -> str:
     about = event.get("involvedObject") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
-def _source(event: _Dict, _now: datetime) -> str:
+def _source(event: Json, _now: datetime) -> str:
     source = event.get("source") or {}
     return ", ".join(filter(None, (source.get("component"), source.get("host"))))
 
@@ -196,7 +195,7 @@ _EVENT = _format(
 )
 
 
-def _node_status(node: _Dict, _now: datetime) -> str:
+def _node_status(node: Json, _now: datetime) -> str:
     conditions = (node.get("status") or {}).get("conditions") or ()
     ready = next((c.get("status") for c in conditions if c.get("type") == "Ready"), None)
     word = {"True": "Ready", "False": "NotReady"}.get(str(ready), "Unknown")
@@ -238,7 +237,7 @@ def _custom(custom: CustomResource) -> TableFormat:
 def _json_path_cell(path: str, kind: str) -> Cell:
     find = compile_path(path)
 
-    def cell(obj: _Dict, now: datetime) -> Any:
+    def cell(obj: Json, now: datetime) -> Any:
         found = find(obj)
         if not found:
             return None

@@ -17,6 +17,7 @@ from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http.bodies import json_answer, no_such_path
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import METRICS, NODE_METRICS, NODES, POD_METRICS, PODS, ResourceType
 from tfoperator.local.apiserver.storage.selectors import parse_selector
 from tfoperator.local.apiserver.storage.store import Store, encode
@@ -77,10 +78,7 @@ def _well_placed(resource: ResourceType, path: ResourcePath) -> bool:
     return bool(path.namespace) or not path.name
 
 
-_Dict = dict[str, Any]
-
-
-def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[_Dict]:
+def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Return the metrics of each pod with a measured container, in the order of `pods`."""
     by_uid: dict[str, list[ContainerUsage]] = {}
     for one in usage.containers:
@@ -95,13 +93,13 @@ def pod_metrics(usage: Usage, pods: Iterable[Mapping[str, Any]]) -> list[_Dict]:
     return found
 
 
-def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[_Dict]:
+def node_metrics(usage: Usage, nodes: Iterable[Mapping[str, Any]]) -> list[Json]:
     """Return the metrics of each node; there is one: this machine, with all that runs on it."""
     used = {"cpu": _cpu(usage.machine_cpu), "memory": _memory(usage.machine_memory)}
     return [{**_head(NODE_METRICS, node, usage), "usage": used} for node in nodes]
 
 
-def _head(resource: ResourceType, of: Mapping[str, Any], usage: Usage) -> _Dict:
+def _head(resource: ResourceType, of: Mapping[str, Any], usage: Usage) -> Json:
     metadata = {key: of["metadata"][key] for key in ("name", "namespace", "labels") if of["metadata"].get(key)}
     taken = timestamp(usage.taken)
     return {

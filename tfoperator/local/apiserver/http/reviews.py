@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Callable, Mapping
-from typing import Any
 
 from tfoperator.local.apiserver.errors import bad_request, method_not_allowed
 from tfoperator.local.apiserver.http.url_paths import ResourcePath
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
-
-_Dict = dict[str, Any]
 
 USER = "tfoperator-local"
 """The user of the token; also its name in the kubeconfig."""
@@ -22,13 +20,13 @@ _USER_INFO = {"username": USER, "groups": ["system:masters", "system:authenticat
 _ANY = ["*"]
 
 
-def _access(spec: _Dict, _: str) -> _Dict:
+def _access(spec: Json, _: str) -> Json:
     if bool(spec.get("resourceAttributes")) == bool(spec.get("nonResourceAttributes")):
         raise bad_request("exactly one of resourceAttributes and nonResourceAttributes must be specified")
     return {"allowed": True}
 
 
-def _rules(spec: _Dict, _: str) -> _Dict:
+def _rules(spec: Json, _: str) -> Json:
     if not spec.get("namespace"):
         raise bad_request("no namespace on request")
     return {
@@ -38,11 +36,11 @@ def _rules(spec: _Dict, _: str) -> _Dict:
     }
 
 
-def _self(_spec: _Dict, _: str) -> _Dict:
+def _self(_spec: Json, _: str) -> Json:
     return {"userInfo": _USER_INFO}
 
 
-def _token(spec: _Dict, token: str) -> _Dict:
+def _token(spec: Json, token: str) -> Json:
     given = spec.get("token")
     if not given:
         raise bad_request("token is required for TokenReview in authentication")
@@ -55,7 +53,7 @@ def _type(group: str, kind: str) -> ResourceType:
     return ResourceType(group, "v1", kind, plural, namespaced=False, verbs=("create",))
 
 
-_REVIEWS: Mapping[ResourceType, Callable[[_Dict, str], _Dict]] = {
+_REVIEWS: Mapping[ResourceType, Callable[[Json, str], Json]] = {
     _type("authorization.k8s.io", "SelfSubjectAccessReview"): _access,
     _type("authorization.k8s.io", "SelfSubjectRulesReview"): _rules,
     _type("authentication.k8s.io", "SelfSubjectReview"): _self,
@@ -72,7 +70,7 @@ def review_at(path: ResourcePath) -> ResourceType | None:
     return _BY_PATH.get(path)
 
 
-def reviewed(resource: ResourceType, method: str, body: _Dict, token: str) -> _Dict:
+def reviewed(resource: ResourceType, method: str, body: Json, token: str) -> Json:
     """Return the completed review, on a server with this token. Raises StatusError 400 or 405."""
     if method != "POST":
         raise method_not_allowed(method.lower())

@@ -12,16 +12,14 @@ from typing import Any
 import msgspec
 
 from tfoperator.local.apiserver.errors import FieldProblem, invalid_value
-from tfoperator.local.apiserver.members import content_of, keep, member_at
+from tfoperator.local.apiserver.members import Json, content_of, keep, member_at
 from tfoperator.local.apiserver.objects.field_sets import custom_layout
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.objects.structural_schema import StructuralSchema
 from tfoperator.local.apiserver.resource_types import ResourceType, ScalePaths
 from tfoperator.local.apiserver.storage.store import ServedView
 
-_Dict = dict[str, Any]
-
-Validator = Callable[[_Dict, _Dict | None], Iterable[FieldProblem]]
+Validator = Callable[[Json, Json | None], Iterable[FieldProblem]]
 """Returns the problems of an object, given its old version in an update (None in a create)."""
 
 
@@ -46,10 +44,10 @@ class CustomResource(msgspec.Struct, frozen=True):
     view: ServedView | None = None
 
 
-Conversion = Callable[[_Dict], _Dict]
+Conversion = Callable[[Json], Json]
 """Converts a private copy of an object to another version."""
 
-Check = Callable[[_Dict], object]
+Check = Callable[[Json], object]
 """Raises StatusError for an object that passes all rules of its version but can't be converted."""
 
 
@@ -75,7 +73,7 @@ def custom_view(
     served, stored = _read_version(crd, versions[name], validator, convertible), custom_resource(crd)
     shown_schema, stored_schema = StructuralSchema(served.openapi), StructuralSchema(stored.openapi)
 
-    def converted(convert: Conversion, schema: StructuralSchema, obj: _Dict) -> _Dict:
+    def converted(convert: Conversion, schema: StructuralSchema, obj: Json) -> Json:
         result = convert(obj)
         schema.prune(result)
         schema.default(result)
@@ -147,23 +145,23 @@ class CustomStrategy(Strategy):
         self._validator = validator
         self._convertible = convertible
 
-    def prune(self, obj: _Dict) -> list[str]:
+    def prune(self, obj: Json) -> list[str]:
         """Remove fields that the schema doesn't know; return their paths."""
         return self._schema.prune(obj)
 
-    def prepare_create(self, obj: _Dict) -> None:
+    def prepare_create(self, obj: Json) -> None:
         """Set defaults; a new object has no status."""
         if self._has_status:
             obj.pop("status", None)
         self._schema.default(obj)
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         """Set defaults, and keep the old status."""
         if self._has_status:
             keep(new, old, "status")
         self._schema.default(new)
 
-    def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_status_update(self, new: Json, old: Json) -> None:
         """Take only the status: unlike built-in kinds, not even labels."""
         told = {} if new.get("status") is None else {"status": new["status"]}
         new.clear()
@@ -171,7 +169,7 @@ class CustomStrategy(Strategy):
         keep(new, told, "status")
         self._schema.default(new)
 
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         """Return the schema's problems; if there are none, the validator's; if there are none, check the conversion.
 
         A spec that an update does not change is not checked again, as in kube-apiserver, where unchanged values are
@@ -182,7 +180,7 @@ class CustomStrategy(Strategy):
             self._convertible(obj)
         return problems
 
-    def _problems(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+    def _problems(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         if old is not None and content_of(obj) == content_of(old):
             return self._status_schema.validate(obj)
         problems = self._schema.validate(obj)
@@ -193,7 +191,7 @@ class CustomStrategy(Strategy):
         return self._validator(obj, old)
 
 
-def _scale_problems(obj: _Dict, paths: ScalePaths) -> Iterator[FieldProblem]:
+def _scale_problems(obj: Json, paths: ScalePaths) -> Iterator[FieldProblem]:
     """Yield the problem of the number in the object's Scale: kube-apiserver reports it in addition to the schema's."""
     replicas = member_at(obj, paths.spec_replicas)
     if isinstance(replicas, int) and replicas < 0:

@@ -7,19 +7,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
-from typing import Any
 
-_Dict = dict[str, Any]
+from tfoperator.local.apiserver.members import Json
 
 
-def default_pod(pod: _Dict) -> None:
+def default_pod(pod: Json) -> None:
     """Set the defaults of a pod's spec."""
     _default_pod_spec(pod["spec"])
     for toleration in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
         _tolerate(pod["spec"], toleration)
 
 
-def default_deployment(deployment: _Dict) -> None:
+def default_deployment(deployment: Json) -> None:
     """Set the defaults of a deployment, including those of its pod template."""
     spec = deployment["spec"]
     for field, value in (("replicas", 1), ("revisionHistoryLimit", 10), ("progressDeadlineSeconds", 600)):
@@ -36,7 +35,7 @@ def default_deployment(deployment: _Dict) -> None:
     _default_pod_spec(spec["template"]["spec"])
 
 
-def _default_pod_spec(spec: _Dict) -> None:
+def _default_pod_spec(spec: Json) -> None:
     for field, value in (
         ("restartPolicy", "Always"),
         ("dnsPolicy", "ClusterFirst"),
@@ -54,18 +53,18 @@ def _default_pod_spec(spec: _Dict) -> None:
                 _set(volume[source], "defaultMode", 420)
 
 
-def containers_of(spec: _Dict) -> Iterable[_Dict]:
+def containers_of(spec: Json) -> Iterable[Json]:
     """Return the init containers and the containers of a pod spec."""
     yield from spec.get("initContainers") or ()
     yield from spec.get("containers") or ()
 
 
-def _set(target: _Dict, field: str, value: object) -> None:
+def _set(target: Json, field: str, value: object) -> None:
     if target.get(field) is None:
         target[field] = value
 
 
-def _default_container(container: _Dict) -> None:
+def _default_container(container: Json) -> None:
     image = (container.get("image") or "").rpartition("/")[2]
     tagged = "@" in image or (":" in image and not image.endswith(":latest"))
     _set(container, "imagePullPolicy", "IfNotPresent" if tagged else "Always")
@@ -87,7 +86,7 @@ def _default_container(container: _Dict) -> None:
             _set(reference, "apiVersion", "v1")
 
 
-def _default_probe(probe: _Dict) -> None:
+def _default_probe(probe: Json) -> None:
     _set(probe, "timeoutSeconds", 1)
     _set(probe, "periodSeconds", 10)
     _set(probe, "successThreshold", 1)
@@ -97,7 +96,7 @@ def _default_probe(probe: _Dict) -> None:
         _set(probe["httpGet"], "scheme", "HTTP")
 
 
-def _tolerate(spec: _Dict, key: str) -> None:
+def _tolerate(spec: Json, key: str) -> None:
     """Tolerate the loss of the node for five minutes, as the DefaultTolerationSeconds admission plugin does."""
     tolerations = spec.get("tolerations") or []
     if any(t.get("key") in (None, "", key) for t in tolerations):
@@ -108,12 +107,12 @@ def _tolerate(spec: _Dict, key: str) -> None:
     ]
 
 
-def initial_pod_status(spec: _Dict) -> _Dict:
+def initial_pod_status(spec: Json) -> Json:
     """Return the status of a new pod, which is not scheduled yet."""
     return {"phase": "Pending", "qosClass": _qos_class(spec)}
 
 
-def _qos_class(spec: _Dict) -> str:
+def _qos_class(spec: Json) -> str:
     resources = [c.get("resources") or {} for c in containers_of(spec)]
     if not any(r.get("requests") or r.get("limits") for r in resources):
         return "BestEffort"
@@ -124,7 +123,7 @@ def _qos_class(spec: _Dict) -> str:
     return "Guaranteed"
 
 
-def default_service(service: _Dict, rng: random.Random) -> None:
+def default_service(service: Json, rng: random.Random) -> None:
     """Set the defaults of a service. A service that isn't headless gets an address that no host has."""
     spec = service["spec"]
     _set(spec, "type", "ClusterIP")

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from tfoperator.local.apiserver.errors import StatusError, details_of
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.objects.field_sets import (
     MISSING,
     FieldSet,
@@ -29,8 +30,6 @@ from tfoperator.local.apiserver.objects.field_sets import (
     with_parents,
 )
 from tfoperator.local.apiserver.resource_types import ResourceType
-
-_Dict = dict[str, Any]
 
 BEFORE_FIRST_APPLY = "before-first-apply"
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -50,7 +49,7 @@ Owned = Mapping[Owner, FieldSet]
 class AppliedObject(msgspec.Struct, frozen=True):
     """The result of an apply: the object, and the owners of its fields."""
 
-    obj: _Dict
+    obj: Json
     owned: Owned
 
 
@@ -69,14 +68,14 @@ def owned_fields(entries: Any) -> Owned:
     return {Owner(e.manager, e.operation, e.subresource): from_json(e.fields_v1) for e in read if e.fields_v1}
 
 
-def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now: str) -> list[_Dict]:
+def managed_fields(owned: Owned, before: Iterable[Json], api_version: str, now: str) -> list[Json]:
     """Return the `managedFields` for these owners. An unchanged entry keeps its time."""
     known = {(e["manager"], e["operation"], e.get("subresource", "")): e for e in before}
     entries = []
     for owner, fields in sorted(owned.items(), key=lambda one: msgspec.structs.astuple(one[0])):
         if not fields:
             continue
-        entry: _Dict = {"manager": owner.manager, "operation": owner.operation, "apiVersion": api_version}
+        entry: Json = {"manager": owner.manager, "operation": owner.operation, "apiVersion": api_version}
         entry |= {"fieldsType": "FieldsV1", "fieldsV1": to_json(fields)}
         if owner.subresource:
             entry["subresource"] = owner.subresource
@@ -87,7 +86,7 @@ def managed_fields(owned: Owned, before: Iterable[_Dict], api_version: str, now:
 
 
 def apply(
-    resource: ResourceType, current: _Dict | None, wanted: _Dict, owner: Owner, layout: Layout, *, force: bool
+    resource: ResourceType, current: Json | None, wanted: Json, owner: Owner, layout: Layout, *, force: bool
 ) -> AppliedObject:
     """Return the result of applying `wanted` to `current` (None: there is no object) as `owner`.
 
@@ -115,7 +114,7 @@ def apply(
     return AppliedObject(obj, {**owned, owner: fields})
 
 
-def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, layout: Layout) -> Owned:
+def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout) -> Owned:
     """Return the owners of fields after a write other than apply: the writer takes over the fields that it changes.
 
     `given` are the `managedFields` in the request, which are used unless they are absent or invalid: kubectl uses them
@@ -132,11 +131,11 @@ def after_update(old: _Dict, new: _Dict, given: Any, owner: Owner, layout: Layou
     return {**owned, owner: mine} if mine else owned
 
 
-def _contested(current: _Dict, wanted: _Dict, shared: FieldSet) -> FieldSet:
+def _contested(current: Json, wanted: Json, shared: FieldSet) -> FieldSet:
     return frozenset(path for path in shared if differs(current, wanted, path))
 
 
-def _conflict(resource: ResourceType, current: _Dict, lost: Owned) -> StatusError:
+def _conflict(resource: ResourceType, current: Json, lost: Owned) -> StatusError:
     causes, listed = [], []
     for owner, fields in lost.items():
         by = _name(owner, resource)

@@ -15,8 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from tfoperator.kube.patches import merge_keys
-
-_Dict = dict[str, Any]
+from tfoperator.local.apiserver.members import Json
 
 Path = tuple[str, ...]
 FieldSet = frozenset[Path]
@@ -187,9 +186,9 @@ def remove(obj: Any, path: Path) -> None:
         del obj[index]
 
 
-def to_json(fields: FieldSet) -> _Dict:
+def to_json(fields: FieldSet) -> Json:
     """Return a set in `fieldsV1` form."""
-    tree: _Dict = {}
+    tree: Json = {}
     for path in sorted(fields):
         node = tree
         for element in path:

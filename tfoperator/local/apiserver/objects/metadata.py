@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from typing import Any
 
 from tfoperator.local.apiserver.errors import FieldProblem, bad_request, forbidden, invalid_value, required
-from tfoperator.local.apiserver.members import keep
+from tfoperator.local.apiserver.members import Json, keep
 from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.strategies import Strategy
 from tfoperator.local.apiserver.resource_types import ResourceType
-
-_Dict = dict[str, Any]
 
 _SUFFIX_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"  # no vowels and look-alikes: generated names contain no words
 _SUFFIX_LENGTH = 5
@@ -36,7 +33,7 @@ def generated_name(base: str, rng: random.Random) -> str:
     return base[:_MAX_BASE_LENGTH] + "".join(rng.choices(_SUFFIX_ALPHABET, k=_SUFFIX_LENGTH))
 
 
-def check_identity(resource: ResourceType, namespace: str, name: str, obj: _Dict) -> None:
+def check_identity(resource: ResourceType, namespace: str, name: str, obj: Json) -> None:
     """Fill in kind, namespace and name of the body from the URL. Raises StatusError 400 for a contradiction.
 
     `name` is empty for a create. Metadata that only the server sets is removed from a create.
@@ -69,7 +66,7 @@ def check_identity(resource: ResourceType, namespace: str, name: str, obj: _Dict
     _drop_nulls(metadata)
 
 
-def _drop_nulls(metadata: _Dict) -> None:
+def _drop_nulls(metadata: Json) -> None:
     for field in [field for field, value in metadata.items() if value is None]:
         del metadata[field]
     for field in ("labels", "annotations", "finalizers", "ownerReferences"):
@@ -77,13 +74,13 @@ def _drop_nulls(metadata: _Dict) -> None:
             del metadata[field]
 
 
-def carry_over(new: _Dict, old: _Dict) -> None:
+def carry_over(new: Json, old: Json) -> None:
     """Keep the old metadata that only the server sets, in an update."""
     for field in _SYSTEM_FIELDS:
         keep(new["metadata"], old["metadata"], field)
 
 
-def validate_metadata(obj: _Dict, strategy: Strategy) -> Iterator[FieldProblem]:
+def validate_metadata(obj: Json, strategy: Strategy) -> Iterator[FieldProblem]:
     """Yield the problems of name, labels, annotations, finalizers and owner references."""
     metadata = obj["metadata"]
     name = metadata.get("name")
@@ -110,7 +107,7 @@ def validate_metadata(obj: _Dict, strategy: Strategy) -> Iterator[FieldProblem]:
     yield from _validate_owners(metadata.get("ownerReferences") or ())
 
 
-def _validate_owners(references: list[_Dict] | tuple[()]) -> Iterator[FieldProblem]:
+def _validate_owners(references: list[Json] | tuple[()]) -> Iterator[FieldProblem]:
     controllers = [reference for reference in references if reference.get("controller")]
     for index, reference in enumerate(references):
         for field in ("apiVersion", "kind", "name", "uid"):
@@ -129,7 +126,7 @@ def _validate_owners(references: list[_Dict] | tuple[()]) -> Iterator[FieldProbl
         )
 
 
-def validate_metadata_update(new: _Dict, old: _Dict) -> Iterator[FieldProblem]:
+def validate_metadata_update(new: Json, old: Json) -> Iterator[FieldProblem]:
     """Yield a problem for new finalizers of an object that is being deleted: they would keep it forever."""
     if old["metadata"].get("deletionTimestamp"):
         before = old["metadata"].get("finalizers") or ()

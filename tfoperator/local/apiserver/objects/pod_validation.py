@@ -6,21 +6,20 @@ Bodies have passed `json_types.check_types`, so types are right here. Every prob
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
-from typing import Any
 
 import msgspec
 
 from tfoperator.local.apiserver.errors import FieldProblem, duplicate, forbidden, invalid_value, not_supported, required
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.defaults import containers_of
 
-_Dict = dict[str, Any]
 _Problems = Iterator[FieldProblem]
 
 _MAX_EXIT_CODES = 255
 
 
-def validate_pod(pod: _Dict) -> _Problems:
+def validate_pod(pod: Json) -> _Problems:
     """Yield the problems of a new (defaulted) pod."""
     spec = pod["spec"]
     if not spec.get("containers"):
@@ -64,14 +63,14 @@ def _named(field: str, value: str | None, rule: Callable[[str], str], seen: set[
         seen.add(value)
 
 
-def _validate_volumes(spec: _Dict) -> Generator[FieldProblem, None, set[str]]:
+def _validate_volumes(spec: Json) -> Generator[FieldProblem, None, set[str]]:
     seen: set[str] = set()
     for index, volume in enumerate(spec.get("volumes") or ()):
         yield from _named(f"spec.volumes[{index}].name", volume.get("name"), name_rules.dns_label, seen)
     return seen
 
 
-def _validate_container(container: _Dict, path: str, volumes: set[str], seen: set[str]) -> _Problems:
+def _validate_container(container: Json, path: str, volumes: set[str], seen: set[str]) -> _Problems:
     yield from _named(f"{path}.name", container.get("name"), name_rules.dns_label, seen)
     if not container.get("image"):
         yield required(f"{path}.image")
@@ -94,7 +93,7 @@ def _validate_container(container: _Dict, path: str, volumes: set[str], seen: se
             yield required(f"{at}.mountPath")
 
 
-def _validate_restarts(container: _Dict, path: str) -> _Problems:
+def _validate_restarts(container: Json, path: str) -> _Problems:
     policy, rules = container.get("restartPolicy"), container.get("restartPolicyRules") or ()
     if policy is not None:
         yield from _one_of(f"{path}.restartPolicy", policy, ("Always", "Never", "OnFailure"))
@@ -114,7 +113,7 @@ def _validate_restarts(container: _Dict, path: str) -> _Problems:
             )
 
 
-def _validate_ports(container: _Dict, path: str) -> _Problems:
+def _validate_ports(container: Json, path: str) -> _Problems:
     seen: set[str] = set()
     for index, port in enumerate(container.get("ports") or ()):
         at = f"{path}.ports[{index}]"
@@ -138,7 +137,7 @@ _POD_UPDATE_RULE = (
 )
 
 
-def validate_pod_update(new: _Dict, old: _Dict) -> _Problems:
+def validate_pod_update(new: Json, old: Json) -> _Problems:
     """Yield the problems of an update: the spec is immutable except for the rule's fields; the deadline may only be
     set and lowered.
     """
@@ -151,8 +150,8 @@ def validate_pod_update(new: _Dict, old: _Dict) -> _Problems:
         yield invalid_value("spec.activeDeadlineSeconds", after, "must be less than or equal to previous value")
 
 
-def _fixed_part(spec: _Dict) -> _Dict:
-    copy: _Dict = msgspec.json.decode(msgspec.json.encode(spec))
+def _fixed_part(spec: Json) -> Json:
+    copy: Json = msgspec.json.decode(msgspec.json.encode(spec))
     for field in ("activeDeadlineSeconds", "tolerations"):
         copy.pop(field, None)
     for container in containers_of(copy):
@@ -160,7 +159,7 @@ def _fixed_part(spec: _Dict) -> _Dict:
     return copy
 
 
-def validate_service(service: _Dict) -> _Problems:
+def validate_service(service: Json) -> _Problems:
     """Yield the problems of a (defaulted) service."""
     spec = service["spec"]
     kinds = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
@@ -175,14 +174,14 @@ def validate_service(service: _Dict) -> _Problems:
             yield from _named(f"spec.ports[{index}].name", port.get("name"), name_rules.dns_label, seen)
 
 
-def validate_service_update(new: _Dict, old: _Dict) -> _Problems:
+def validate_service_update(new: Json, old: Json) -> _Problems:
     """Yield a problem if the cluster address changes."""
     address = new["spec"].get("clusterIP")
     if old["spec"].get("clusterIP") and address != old["spec"]["clusterIP"] and new["spec"]["type"] != "ExternalName":
         yield invalid_value("spec.clusterIPs[0]", [address], "may not change once set")
 
 
-def validate_deployment(deployment: _Dict) -> _Problems:
+def validate_deployment(deployment: Json) -> _Problems:
     """Yield the problems of a (defaulted) deployment."""
     spec = deployment["spec"]
     if spec["replicas"] < 0:
@@ -204,7 +203,7 @@ def validate_deployment(deployment: _Dict) -> _Problems:
         yield not_supported("spec.template.spec.restartPolicy", policy, ("Always",))
 
 
-def validate_deployment_update(new: _Dict, old: _Dict) -> _Problems:
+def validate_deployment_update(new: Json, old: Json) -> _Problems:
     """Yield a problem if the selector changes: the deployment's pods could not be identified."""
     if new["spec"].get("selector") != old["spec"].get("selector"):
         yield invalid_value("spec.selector", new["spec"].get("selector"), "field is immutable")

@@ -9,10 +9,9 @@ from __future__ import annotations
 import base64
 import random
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from tfoperator.local.apiserver.errors import FieldProblem, forbidden, invalid_value
-from tfoperator.local.apiserver.members import keep
+from tfoperator.local.apiserver.members import Json, keep
 from tfoperator.local.apiserver.objects import name_rules
 from tfoperator.local.apiserver.objects.defaults import (
     default_deployment,
@@ -31,8 +30,6 @@ from tfoperator.local.apiserver.objects.pod_validation import (
 )
 from tfoperator.local.apiserver.resource_types import BUILTIN, ResourceType
 
-_Dict = dict[str, Any]
-
 
 class Strategy:
     """The behaviour of a kind without special rules; the others override methods."""
@@ -42,21 +39,21 @@ class Strategy:
     layout: Layout | None = None
     """What server-side apply has to know of a custom kind's schema; None for a built-in kind."""
 
-    def prune(self, obj: _Dict) -> list[str]:  # noqa: ARG002 - a hook
+    def prune(self, obj: Json) -> list[str]:  # noqa: ARG002 - a hook
         """Remove unknown fields, in place; return their paths. Built-in kinds keep all fields."""
         return []
 
-    def prepare_create(self, obj: _Dict) -> None:
+    def prepare_create(self, obj: Json) -> None:
         """Set the defaults of a new object, and fields that only the server sets."""
 
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
         """Return the problems of a defaulted object; `old` is the version that an update replaces, None in a create."""
         return ()
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         """Undo changes that the main endpoint ignores, and set defaults again."""
 
-    def prepare_status_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_status_update(self, new: Json, old: Json) -> None:
         """Undo changes that /status ignores: everything but the status, labels and annotations."""
         status = new.get("status")
         for field in (set(new) | set(old)) - {"metadata", "status"}:
@@ -65,12 +62,12 @@ class Strategy:
         if status is None:
             new.pop("status", None)
 
-    def grace_period(self, obj: _Dict, requested: int | None) -> int:  # noqa: ARG002 - a hook
+    def grace_period(self, obj: Json, requested: int | None) -> int:  # noqa: ARG002 - a hook
         """Return the seconds between a DELETE and the removal; 0 removes at once."""
         return 0
 
 
-def _section(obj: _Dict, field: str) -> None:
+def _section(obj: Json, field: str) -> None:
     """Make an absent or null section an empty one: Go's structs always have their members."""
     if obj.get(field) is None:
         obj[field] = {}
@@ -79,30 +76,30 @@ def _section(obj: _Dict, field: str) -> None:
 class _SpecAndStatus(Strategy):
     """A kind whose status only /status changes; its subclasses differ only in the hooks below."""
 
-    problems: Callable[[_Dict], Iterable[FieldProblem]] = staticmethod(lambda _: ())
+    problems: Callable[[Json], Iterable[FieldProblem]] = staticmethod(lambda _: ())
     """Yields the problems of a defaulted object."""
 
-    update_problems: Callable[[_Dict, _Dict], Iterable[FieldProblem]] = staticmethod(lambda _new, _old: ())
+    update_problems: Callable[[Json, Json], Iterable[FieldProblem]] = staticmethod(lambda _new, _old: ())
     """Yields the problems of an update, from the new and the old version."""
 
-    def default(self, obj: _Dict, /) -> None:
+    def default(self, obj: Json, /) -> None:
         """Set the defaults of the spec."""
 
-    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - a hook
+    def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - a hook
         """Return the status of a new object."""
         return {}
 
-    def prepare_create(self, obj: _Dict) -> None:
+    def prepare_create(self, obj: Json) -> None:
         _section(obj, "spec")
         self.default(obj)
         obj["status"] = self.initial_status(obj)
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         _section(new, "spec")
         self.default(new)
         keep(new, old, "status")
 
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         yield from self.problems(obj)
         if old is not None:
             yield from self.update_problems(obj, old)
@@ -113,10 +110,10 @@ class _PodStrategy(_SpecAndStatus):
     problems = staticmethod(validate_pod)
     update_problems = staticmethod(validate_pod_update)
 
-    def initial_status(self, obj: _Dict) -> _Dict:
+    def initial_status(self, obj: Json) -> Json:
         return initial_pod_status(obj["spec"])
 
-    def grace_period(self, obj: _Dict, requested: int | None) -> int:
+    def grace_period(self, obj: Json, requested: int | None) -> int:
         spec, phase = obj["spec"], (obj.get("status") or {}).get("phase")
         if not spec.get("nodeName") or phase in ("Succeeded", "Failed"):
             return 0  # the pod has no process to wait for
@@ -132,13 +129,13 @@ class _ServiceStrategy(_SpecAndStatus):
     def __init__(self, rng: random.Random) -> None:
         self._rng = rng  # chooses cluster addresses
 
-    def default(self, obj: _Dict, /) -> None:
+    def default(self, obj: Json, /) -> None:
         default_service(obj, self._rng)
 
-    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - the hook's signature
+    def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature
         return {"loadBalancer": {}}
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         _section(new, "spec")
         for field in ("clusterIP", "clusterIPs"):
             # In an update, a manifest without an address keeps it.
@@ -156,13 +153,13 @@ class _DeploymentStrategy(_SpecAndStatus):
 class _NamespaceStrategy(Strategy):
     name_rule = staticmethod(name_rules.dns_label)
 
-    def prepare_create(self, obj: _Dict) -> None:
+    def prepare_create(self, obj: Json) -> None:
         obj["spec"] = {"finalizers": ["kubernetes"]}
         obj["status"] = {"phase": "Active"}
         labels = obj["metadata"].get("labels") or {}
         obj["metadata"]["labels"] = {**labels, "kubernetes.io/metadata.name": obj["metadata"].get("name", "")}
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         keep(new, old, "spec")
         keep(new, old, "status")
 
@@ -170,32 +167,32 @@ class _NamespaceStrategy(Strategy):
 class _ClaimStrategy(_SpecAndStatus):
     """A claim is bound as soon as it exists: the node agent has a directory for every claim that a pod uses."""
 
-    def initial_status(self, obj: _Dict) -> _Dict:  # noqa: ARG002 - the hook's signature
+    def initial_status(self, obj: Json) -> Json:  # noqa: ARG002 - the hook's signature
         return {"phase": "Bound"}
 
 
 class _NodeStrategy(_SpecAndStatus):
-    def initial_status(self, obj: _Dict) -> _Dict:
+    def initial_status(self, obj: Json) -> Json:
         return obj.get("status") or {}
 
 
 class _SecretStrategy(Strategy):
-    def prepare_create(self, obj: _Dict) -> None:
+    def prepare_create(self, obj: Json) -> None:
         _encode_string_data(obj)
         obj["type"] = obj.get("type") or "Opaque"
 
-    def prepare_update(self, new: _Dict, old: _Dict) -> None:
+    def prepare_update(self, new: Json, old: Json) -> None:
         _encode_string_data(new)
         new["type"] = new.get("type") or old["type"]
 
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         if old is not None:
             if obj["type"] != old["type"]:
                 yield invalid_value("type", obj["type"], "field is immutable")
             yield from _immutable_data(obj, old)
 
 
-def _encode_string_data(secret: _Dict) -> None:
+def _encode_string_data(secret: Json) -> None:
     plain = secret.pop("stringData", None) or {}
     if plain:
         encoded = {name: base64.b64encode(value.encode()).decode() for name, value in plain.items()}
@@ -203,11 +200,11 @@ def _encode_string_data(secret: _Dict) -> None:
 
 
 class _ConfigMapStrategy(Strategy):
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:
         return () if old is None else _immutable_data(obj, old)
 
 
-def _immutable_data(new: _Dict, old: _Dict) -> Iterable[FieldProblem]:
+def _immutable_data(new: Json, old: Json) -> Iterable[FieldProblem]:
     if old.get("immutable"):
         for field in ("data", "binaryData", "immutable"):
             if new.get(field) != old.get(field):
@@ -215,7 +212,7 @@ def _immutable_data(new: _Dict, old: _Dict) -> Iterable[FieldProblem]:
 
 
 class _EventStrategy(Strategy):
-    def validate(self, obj: _Dict, old: _Dict | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
+    def validate(self, obj: Json, old: Json | None) -> Iterable[FieldProblem]:  # noqa: ARG002 - a hook
         regarding = (obj.get("involvedObject") or {}).get("namespace") or ""
         namespace = obj["metadata"]["namespace"]
         # An event about a cluster-scoped object is in `default`.

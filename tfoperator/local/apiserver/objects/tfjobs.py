@@ -8,7 +8,6 @@ functions that it calls; objects that it would reject are rejected with its mess
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
@@ -23,11 +22,9 @@ from tfoperator.api.conversion import (
 )
 from tfoperator.api.schema import V1ALPHA2_TYPES, crd
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, forbidden
-from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource, custom_view
 from tfoperator.local.apiserver.storage.store import encode
-
-_Dict = dict[str, Any]
 
 _MANAGED_BY = ("runPolicy", "managedBy")
 _NETWORK = ("network",)
@@ -48,7 +45,7 @@ def tfjobs() -> tuple[CustomResource, ...]:
     return custom_resource(both, _validate), v1alpha2
 
 
-def _check_convertible(obj: _Dict) -> None:
+def _check_convertible(obj: Json) -> None:
     try:
         checked_v1alpha2_to_v1(obj)
     except ConversionError as error:
@@ -57,7 +54,7 @@ def _check_convertible(obj: _Dict) -> None:
         raise StatusError(500, "InternalError", f"conversion webhook for {kind} failed: {error}") from None
 
 
-def _validate_v1alpha2(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
+def _validate_v1alpha2(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     known = {name.lower() for name in V1ALPHA2_TYPES}
     unknown = {f"spec.tfReplicaSpecs[{name}]" for name in obj["spec"]["tfReplicaSpecs"] if name.lower() not in known}
     for field in sorted(unknown):  # Master is one of them
@@ -70,13 +67,13 @@ def _validate_v1alpha2(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
             yield msgspec.structs.replace(problem, field=field)
 
 
-def _without_annotation(obj: _Dict) -> Conversion:
+def _without_annotation(obj: Json) -> Conversion:
     """Convert an object to v1 as v1alpha2's rules see it: no schema and no CEL rule reads an annotation."""
     annotations = {name: value for name, value in (obj["metadata"].get("annotations") or {}).items() if name != V1_ONLY}
     return v1alpha2_to_v1({**obj, "metadata": {**obj["metadata"], "annotations": annotations}})
 
 
-def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
+def _validate(obj: Json, old: Json | None) -> Iterator[FieldProblem]:
     for problem in errors(validate(decode_tfjob(encode(obj)))):
         # A job with a status is older than the rule about its name, which it can't change any more.
         older = obj.get("status") and problem.field.startswith("metadata.")
@@ -93,7 +90,7 @@ def _validate(obj: _Dict, old: _Dict | None) -> Iterator[FieldProblem]:
         yield forbidden("spec.runPolicy.schedulingPolicy.queue", f'can\'t be changed from "{before}" to "{after}"')
 
 
-def _adds_replicas(obj: _Dict, old: _Dict | None) -> bool:
+def _adds_replicas(obj: Json, old: Json | None) -> bool:
     before = {} if old is None else old["spec"]["tfReplicaSpecs"]
     return old is not None and any(
         name not in before or (spec.get("replicas") or 0) > (before[name].get("replicas") or 0)
@@ -101,5 +98,5 @@ def _adds_replicas(obj: _Dict, old: _Dict | None) -> bool:
     )
 
 
-def _adds_tensorboard(obj: _Dict, old: _Dict | None) -> bool:
+def _adds_tensorboard(obj: Json, old: Json | None) -> bool:
     return old is not None and "tensorBoard" in obj["spec"] and "tensorBoard" not in old["spec"]

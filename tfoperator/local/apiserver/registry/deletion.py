@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import msgspec
 
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver.errors import bad_request, conflict, invalid, not_supported
-from tfoperator.local.apiserver.members import put_list
+from tfoperator.local.apiserver.members import Json, put_list
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import StoredObject
-
-_Dict = dict[str, Any]
 
 FOREGROUND_FINALIZER = "foregroundDeletion"
 ORPHAN_FINALIZER = "orphan"
@@ -73,7 +70,7 @@ class Deletion(msgspec.Struct, frozen=True):
     """The decision: remove the object or store `obj`; neither if it is already being deleted this way."""
 
     remove: bool = False
-    obj: _Dict | None = None
+    obj: Json | None = None
 
 
 def plan_deletion(
@@ -103,7 +100,7 @@ def plan_deletion(
     return Deletion(obj=None if new == current.obj else new)
 
 
-def _shorten(metadata: _Dict, grace: int) -> None:
+def _shorten(metadata: Json, grace: int) -> None:
     """Apply a second DELETE, which can only shorten the grace period."""
     left = metadata.get("deletionGracePeriodSeconds") or 0
     if grace < left:

@@ -10,10 +10,9 @@ from __future__ import annotations
 import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
-from typing import Any
 
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.members import put_list
+from tfoperator.local.apiserver.members import Json, put_list
 from tfoperator.local.apiserver.registry.deletion import (
     FOREGROUND_FINALIZER,
     ORPHAN_FINALIZER,
@@ -26,7 +25,6 @@ from tfoperator.local.apiserver.storage.store import Store, StoreChange, StoredO
 
 logger = logging.getLogger(__name__)
 
-_Dict = dict[str, Any]
 _Place = tuple[ResourceType, str]
 
 
@@ -97,8 +95,8 @@ class GarbageCollector:
     def _collect(self, resource: ResourceType, stored: StoredObject) -> None:
         """Delete an object without a living owner; else remove references to owners that are gone or being deleted."""
         namespace = stored.metadata.get("namespace", "")
-        living: list[_Dict] = []
-        waiting: list[_Dict] = []
+        living: list[Json] = []
+        waiting: list[Json] = []
         for reference in stored.metadata["ownerReferences"]:
             known, owner = self._owner(reference, namespace)
             if not known:
@@ -122,7 +120,7 @@ class GarbageCollector:
         namespace, name = stored.metadata.get("namespace", ""), stored.metadata["name"]
         self._registry.delete(resource, namespace, name, options)
 
-    def _set_owners(self, resource: ResourceType, stored: StoredObject, references: list[_Dict]) -> None:
+    def _set_owners(self, resource: ResourceType, stored: StoredObject, references: list[Json]) -> None:
         new = stored.copy()
         put_list(new["metadata"], "ownerReferences", references)
         self._registry.finalize(resource, stored, new)
@@ -171,7 +169,7 @@ class GarbageCollector:
             put_list(new["spec"], "finalizers", [f for f in new["spec"]["finalizers"] if f != "kubernetes"])
             self._registry.finalize(NAMESPACES, namespace, new)
 
-    def _owner(self, reference: _Dict, namespace: str) -> tuple[bool, StoredObject | None]:
+    def _owner(self, reference: Json, namespace: str) -> tuple[bool, StoredObject | None]:
         """Return whether the owner's kind is served here, and the owner, if it exists with that UID."""
         resource = self._by_kind.get((reference["apiVersion"], reference["kind"]))
         if resource is None:
@@ -200,7 +198,7 @@ def _home(change: StoreChange) -> Iterator[_Place]:
         yield NAMESPACES, change.last.metadata["namespace"]
 
 
-def _waits_for(owner: StoredObject, reference: _Dict) -> bool:
+def _waits_for(owner: StoredObject, reference: Json) -> bool:
     """Return whether an owner is in foreground deletion and waits for the dependent with this reference."""
     return bool(
         owner.metadata.get("deletionTimestamp")

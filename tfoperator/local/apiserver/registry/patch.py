@@ -21,14 +21,14 @@ from tfoperator.kube.patches import StrategicMergeError
 from tfoperator.kube.patches import strategic_merge as merge_strategically
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError, bad_request, unprocessable, unsupported_media_type
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.objects.field_managers import Owner, apply
 from tfoperator.local.apiserver.objects.json_types import check_types
 from tfoperator.local.apiserver.objects.metadata import check_identity
 from tfoperator.local.apiserver.registry.registry import Registry, WriteOptions, Written
 from tfoperator.local.apiserver.resource_types import ResourceType
 
-_Dict = dict[str, Any]
-Patcher = Callable[[_Dict], _Dict]
+Patcher = Callable[[Json], Json]
 """Patches a private copy of an object, and returns it."""
 
 APPLY = "application/apply-patch+yaml"
@@ -69,7 +69,7 @@ def patcher(resource: ResourceType, content_type: str, body: bytes) -> Patcher:
     return lambda obj: strategic_merge(obj, patch, resource.kind)
 
 
-def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
+def json_patch(obj: Json, operations: list[Any]) -> Json:
     """Apply RFC 6902. Raises StatusError 413 for too many operations, 422 if the copies together are too large."""
     if len(operations) > _MAX_OPERATIONS:
         raise StatusError(
@@ -102,7 +102,7 @@ def json_patch(obj: _Dict, operations: list[Any]) -> _Dict:
     return result
 
 
-def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
+def strategic_merge(obj: Json, patch: Json, kind: str) -> Json:
     """Apply kubectl's patch of built-in kinds; see `tfoperator.kube.patches`. Raises StatusError 400 if malformed."""
     try:
         return merge_strategically(obj, patch, kind)
@@ -111,7 +111,7 @@ def strategic_merge(obj: _Dict, patch: _Dict, kind: str) -> _Dict:
 
 
 def apply_configuration(
-    registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: _Dict, options: WriteOptions
+    registry: Registry, resource: ResourceType, namespace: str, name: str, wanted: Json, options: WriteOptions
 ) -> tuple[Written, bool]:
     """Apply a configuration to an object, or create it; return the written object, and whether it is new.
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 import msgspec
 
@@ -17,7 +16,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver import errors
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.members import content_of
+from tfoperator.local.apiserver.members import Json, content_of
 from tfoperator.local.apiserver.objects.field_managers import Owned, Owner, after_update, managed_fields
 from tfoperator.local.apiserver.objects.field_sets import Layout, builtin_layout
 from tfoperator.local.apiserver.objects.json_types import check_types
@@ -33,7 +32,6 @@ from tfoperator.local.apiserver.registry.deletion import DeleteOptions, plan_del
 from tfoperator.local.apiserver.resource_types import NAMESPACES, ResourceType
 from tfoperator.local.apiserver.storage.store import Store, StoredObject
 
-_Dict = dict[str, Any]
 _NAME_ATTEMPTS = 8  # as in kube-apiserver, before it reports that the generated name exists
 
 
@@ -91,7 +89,7 @@ class Registry:
         return stored
 
     def create(
-        self, resource: ResourceType, namespace: str, obj: _Dict, options: WriteOptions, *, owned: Owned | None = None
+        self, resource: ResourceType, namespace: str, obj: Json, options: WriteOptions, *, owned: Owned | None = None
     ) -> Written:
         """Store a new object. `owned`: the owners of its fields, if it is created by an apply."""
         strategy = self._strategies[resource]
@@ -128,7 +126,7 @@ class Registry:
         resource: ResourceType,
         namespace: str,
         name: str,
-        change: Callable[[StoredObject], _Dict],
+        change: Callable[[StoredObject], Json],
         options: WriteOptions,
         *,
         subresource: str = "",
@@ -189,7 +187,7 @@ class Registry:
             return Written(current)
         return Written(self._store.update(resource, current.key, plan.obj))
 
-    def finalize_namespace(self, name: str, body: _Dict) -> Written:
+    def finalize_namespace(self, name: str, body: Json) -> Written:
         """Handle PUT namespaces/{name}/finalize: take only the finalizers of the spec."""
         current = self.get(NAMESPACES, "", name)
         check_types(NAMESPACES, body)
@@ -200,7 +198,7 @@ class Registry:
         new["spec"] = {"finalizers": list((body.get("spec") or {}).get("finalizers") or ())}
         return self.finalize(NAMESPACES, current, new)
 
-    def finalize(self, resource: ResourceType, current: StoredObject, new: _Dict) -> Written:
+    def finalize(self, resource: ResourceType, current: StoredObject, new: Json) -> Written:
         """Store an update by the server, such as the removal of a finalizer; remove the object if that was the last."""
         return self._store_update(resource, current, new, WriteOptions(), ())
 
@@ -208,7 +206,7 @@ class Registry:
         self,
         resource: ResourceType,
         current: StoredObject,
-        new: _Dict,
+        new: Json,
         options: WriteOptions,
         warnings: tuple[str, ...],
     ) -> Written:
@@ -222,7 +220,7 @@ class Registry:
             return Written(self._store.delete(resource, current.key, new), warnings, removed=True)
         return Written(self._store.update(resource, current.key, new), warnings)
 
-    def _prune(self, resource: ResourceType, strategy: Strategy, obj: _Dict, options: WriteOptions) -> tuple[str, ...]:
+    def _prune(self, resource: ResourceType, strategy: Strategy, obj: Json, options: WriteOptions) -> tuple[str, ...]:
         unknown = strategy.prune(obj)
         if unknown and options.strict:
             listed = ", ".join(f'unknown field "{path}"' for path in unknown)
@@ -252,7 +250,7 @@ class Registry:
                 details={"name": name, "kind": resource.plural, "causes": [cause]},
             )
 
-    def _name(self, resource: ResourceType, namespace: str, metadata: _Dict) -> None:
+    def _name(self, resource: ResourceType, namespace: str, metadata: Json) -> None:
         """Generate a name from generateName, if there is none; retry if it is in use."""
         base = metadata.get("generateName")
         if metadata.get("name") or not base:
@@ -262,14 +260,14 @@ class Registry:
             if self._store.get(resource, resource.key(namespace, metadata["name"])) is None:
                 return
 
-    def _check_precondition(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
+    def _check_precondition(self, resource: ResourceType, new: Json, current: StoredObject) -> None:
         uid, expected, name = new["metadata"].get("uid"), current.metadata["uid"], current.metadata["name"]
         if uid and uid != expected:
             raise errors.conflict(
                 resource, name, f"Precondition failed: UID in precondition: {uid}, UID in object meta: {expected}"
             )
 
-    def _check_version(self, resource: ResourceType, new: _Dict, current: StoredObject) -> None:
+    def _check_version(self, resource: ResourceType, new: Json, current: StoredObject) -> None:
         revision, name = new["metadata"].get("resourceVersion"), current.metadata["name"]
         if not revision or revision == "0":
             if not resource.unconditional_update:
@@ -279,13 +277,13 @@ class Registry:
             raise errors.conflict(resource, name)
 
 
-def _uid_problems(new: _Dict, old: _Dict) -> Iterable[errors.FieldProblem]:
+def _uid_problems(new: Json, old: Json) -> Iterable[errors.FieldProblem]:
     uid = new["metadata"].get("uid")
     if uid and uid != old["metadata"]["uid"]:
         yield errors.invalid_value("metadata.uid", uid, "field is immutable")
 
 
-def _nothing_holds(obj: _Dict) -> bool:
+def _nothing_holds(obj: Json) -> bool:
     """Return whether an object that is being deleted can be removed: no grace period left, no finalizers."""
     metadata = obj["metadata"]
     if not metadata.get("deletionTimestamp") or metadata.get("deletionGracePeriodSeconds"):

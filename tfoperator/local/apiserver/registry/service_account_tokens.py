@@ -24,6 +24,7 @@ from tfoperator.local.apiserver.errors import (
     invalid_value,
     not_found,
 )
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.registry.registry import Registry
 from tfoperator.local.apiserver.resource_types import PODS, SERVICE_ACCOUNTS
 
@@ -33,8 +34,6 @@ DISCOVERY_PATH = "/.well-known/openid-configuration"
 
 _DEFAULT_ACCOUNT = "default"
 _DEFAULT_SECONDS, _MIN_SECONDS, _MAX_SECONDS = 3600, 600, 1 << 32
-
-_Dict = dict[str, Any]
 
 
 class _Bound(msgspec.Struct, frozen=True):
@@ -60,7 +59,7 @@ class TokenIssuer:
         self._lock = threading.Lock()  # guards _key
         self._key: Any = None
 
-    def issue(self, registry: Registry, namespace: str, name: str, body: _Dict, now: datetime) -> _Dict:
+    def issue(self, registry: Registry, namespace: str, name: str, body: Json, now: datetime) -> Json:
         """Return the TokenRequest with its status. Raises StatusError as kube-apiserver does.
 
         Every namespace has the account `default`, which a controller creates in a cluster.
@@ -73,7 +72,7 @@ class TokenIssuer:
         if not _MIN_SECONDS <= seconds <= _MAX_SECONDS:
             detail = "may not specify a duration less than 10 minutes"
             raise invalid(SERVICE_ACCOUNTS, name, [invalid_value("spec.expirationSeconds", seconds, detail)])
-        about: _Dict = {
+        about: Json = {
             "namespace": namespace,
             "serviceaccount": {"name": name, "uid": _uid(registry, namespace, name)},
         }
@@ -98,7 +97,7 @@ class TokenIssuer:
             "status": {"token": self._sign(claims), "expirationTimestamp": timestamp(expires)},
         }
 
-    def document(self, path: str) -> _Dict | None:
+    def document(self, path: str) -> Json | None:
         """Return the document published at a path; None if there is none."""
         if path == DISCOVERY_PATH:
             return {
@@ -110,7 +109,7 @@ class TokenIssuer:
             }
         return {"keys": [self._public()]} if path == KEYS_PATH else None
 
-    def _sign(self, claims: _Dict) -> str:
+    def _sign(self, claims: Json) -> str:
         import jwt  # imported for the first token only
 
         return jwt.encode(claims, self._private(), algorithm="ES256", headers={"kid": self._public()["kid"]})
@@ -123,7 +122,7 @@ class TokenIssuer:
                 self._key = ec.generate_private_key(ec.SECP256R1())
             return self._key
 
-    def _public(self) -> _Dict:
+    def _public(self) -> Json:
         numbers = self._private().public_key().public_numbers()
         x, y = (base64.urlsafe_b64encode(n.to_bytes(32, "big")).rstrip(b"=").decode() for n in (numbers.x, numbers.y))
         name = hashlib.sha256(f"{x}.{y}".encode()).hexdigest()[:32]
@@ -139,7 +138,7 @@ def _uid(registry: Registry, namespace: str, name: str) -> str:
         return str(uuid.uuid5(uuid.NAMESPACE_URL, f"{ISSUER}/{namespace}/{name}"))
 
 
-def _bound_pod(registry: Registry, namespace: str, bound: _Bound) -> _Dict:
+def _bound_pod(registry: Registry, namespace: str, bound: _Bound) -> Json:
     if bound.kind != "Pod":
         raise bad_request(f"cannot bind token for serviceaccount to type {bound.kind!r}")
     try:

@@ -8,21 +8,18 @@ Binding and eviction are actions on a pod, by a create of a subresource.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 import msgspec
 
 from tfoperator.kube.objects import timestamp
 from tfoperator.local.apiserver.errors import StatusError, bad_request, conflict, invalid, invalid_value, required
-from tfoperator.local.apiserver.members import member_at
+from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.metadata import check_identity
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
 from tfoperator.local.apiserver.registry.patch import Patcher
 from tfoperator.local.apiserver.registry.registry import Registry
 from tfoperator.local.apiserver.resource_types import PODS, ResourceType, ScalePaths
 from tfoperator.local.apiserver.storage.store import StoredObject
-
-_Dict = dict[str, Any]
 
 SCALES = ResourceType("autoscaling", "v1", "Scale", "scales")
 """The type of the subresource; it has no collection."""
@@ -51,7 +48,7 @@ def scale_of(resource: ResourceType, stored: StoredObject) -> StoredObject:
     return _scale(stored, paths)
 
 
-def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, patch: bool) -> _Dict:
+def rescaled(resource: ResourceType, current: StoredObject, change: Patcher, *, patch: bool) -> Json:
     """Return the object after `change` of its Scale: a new dictionary for the caller to validate and store.
 
     `patch`: it is a PATCH, whose UID is no precondition. A Scale without a number means 0, as in Go.
@@ -87,7 +84,7 @@ def _paths(resource: ResourceType) -> ScalePaths:
 def _scale(stored: StoredObject, paths: ScalePaths) -> StoredObject:
     replicas = member_at(stored.obj, paths.spec_replicas)
     selector = member_at(stored.obj, paths.selector) if paths.selector else None
-    status: _Dict = {"replicas": member_at(stored.obj, paths.status_replicas) or 0}
+    status: Json = {"replicas": member_at(stored.obj, paths.status_replicas) or 0}
     if selector:
         status["selector"] = selector if isinstance(selector, str) else selector_text(selector)
     scale = {
@@ -100,7 +97,7 @@ def _scale(stored: StoredObject, paths: ScalePaths) -> StoredObject:
     return StoredObject(stored.key, scale, stored.revision)
 
 
-def _put(obj: _Dict, path: tuple[str, ...], value: int) -> None:
+def _put(obj: Json, path: tuple[str, ...], value: int) -> None:
     *parents, last = path
     for part in parents:
         if not isinstance(obj.get(part), dict):
@@ -109,7 +106,7 @@ def _put(obj: _Dict, path: tuple[str, ...], value: int) -> None:
     obj[last] = value
 
 
-def selector_text(selector: _Dict) -> str:
+def selector_text(selector: Json) -> str:
     """Return a LabelSelector as query text, sorted by key, as kube-apiserver shows it."""
     terms = [(key, f"{key}={value}") for key, value in (selector.get("matchLabels") or {}).items()]
     for expression in selector.get("matchExpressions") or ():
@@ -120,7 +117,7 @@ def selector_text(selector: _Dict) -> str:
     return ",".join(text for _, text in sorted(terms))
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: _Dict, now: datetime) -> None:
+def bind(registry: Registry, namespace: str, name: str, binding: Json, now: datetime) -> None:
     """Bind a pod to a node, as a scheduler requests; a pod is bound once. `name` may be in the body only."""
     metadata = binding.get("metadata") if isinstance(binding.get("metadata"), dict) else {}
     target = binding.get("target") if isinstance(binding.get("target"), dict) else {}
@@ -149,7 +146,7 @@ def bind(registry: Registry, namespace: str, name: str, binding: _Dict, now: dat
     registry.finalize(PODS, current, pod)
 
 
-def evict(registry: Registry, namespace: str, name: str, eviction: _Dict) -> None:
+def evict(registry: Registry, namespace: str, name: str, eviction: Json) -> None:
     """Delete a pod by an eviction; there are no disruption budgets here."""
     try:
         options = msgspec.convert(eviction.get("deleteOptions") or {}, DeleteOptions)

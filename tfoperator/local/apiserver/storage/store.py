@@ -18,13 +18,11 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.local.apiserver.members import Json
 from tfoperator.local.apiserver.resource_types import ResourceType
 
 encode = msgspec.json.Encoder().encode
 """Compact JSON of anything the server stores or sends."""
-
-
-_Dict = dict[str, Any]
 
 
 class ServedView(msgspec.Struct, frozen=True):
@@ -32,8 +30,8 @@ class ServedView(msgspec.Struct, frozen=True):
 
     resource: ResourceType
     stored: ResourceType
-    to_stored: Callable[[_Dict], _Dict]
-    from_stored: Callable[[_Dict], _Dict]
+    to_stored: Callable[[Json], Json]
+    from_stored: Callable[[Json], Json]
 
 
 class Compacted(Exception):

@@ -7,7 +7,7 @@ import sys
 
 PROGRAM = """
 import importlib.util, sys
-import tfoperator.local.apiserver
+import tfoperator.local.apiserver.server
 assert "jsonschema" in sys.modules
 assert "rfc3987_syntax" not in sys.modules
 assert importlib.util.find_spec("rfc3987_syntax") is not None, "others can't import it any more"
