@@ -42,12 +42,14 @@ class ExecProgram:
     def __init__(
         self,
         process: asyncio.subprocess.Process,
+        stdin: asyncio.StreamWriter | None,
         outputs: Mapping[int, asyncio.StreamReader],
         terminal: int | None = None,
         opened: tuple[asyncio.BaseTransport, ...] = (),
     ) -> None:
         self.process = process
         self.outputs = outputs
+        self._stdin = stdin
         self._terminal = terminal
         self._opened = opened
 
@@ -66,7 +68,7 @@ class ExecProgram:
         )
         assert process.stdout is not None
         assert process.stderr is not None
-        return cls(process, {STDOUT: process.stdout, STDERR: process.stderr})
+        return cls(process, process.stdin, {STDOUT: process.stdout, STDERR: process.stderr})
 
     @classmethod
     async def in_terminal(cls, beside: Beside) -> ExecProgram:
@@ -83,40 +85,23 @@ class ExecProgram:
         finally:
             os.close(theirs)
         loop, reader = asyncio.get_running_loop(), asyncio.StreamReader()
-        pipe = os.fdopen(os.dup(ours), "rb", buffering=0)
-        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
-        return cls(process, {STDOUT: reader}, ours, (transport,))
+        protocol = asyncio.StreamReaderProtocol(reader)
+        output, _ = await loop.connect_read_pipe(lambda: protocol, os.fdopen(os.dup(ours), "rb", buffering=0))
+        typed = asyncio.StreamReaderProtocol(asyncio.StreamReader())  # for its flow control: it reads nothing
+        keyboard, _ = await loop.connect_write_pipe(lambda: typed, os.fdopen(os.dup(ours), "wb", buffering=0))
+        return cls(process, asyncio.StreamWriter(keyboard, typed, None, loop), {STDOUT: reader}, ours, (output,))
 
     async def write(self, data: bytes) -> None:
         """Write to the command's input; wait until it has room."""
-        if self._terminal is not None:
-            await self._type(self._terminal, data)
-        elif self.process.stdin is not None:
-            self.process.stdin.write(data)
+        if self._stdin is not None and not self._stdin.is_closing():
+            self._stdin.write(data)
             with suppress(ConnectionError):
-                await self.process.stdin.drain()
-
-    @staticmethod
-    async def _type(terminal: int, data: bytes) -> None:
-        """Write all of it: a terminal buffers some KiB, and a user may paste more than the program has read."""
-        loop = asyncio.get_running_loop()
-        while data:
-            try:
-                data = data[os.write(terminal, data) :]
-            except BlockingIOError:
-                room = asyncio.Event()
-                loop.add_writer(terminal, room.set)
-                try:
-                    await room.wait()
-                finally:
-                    loop.remove_writer(terminal)
-            except OSError:  # all programs of the terminal have ended
-                return
+                await self._stdin.drain()
 
     def end_of_input(self) -> None:
         """Close the command's input."""
-        if self.process.stdin is not None:
-            self.process.stdin.close()
+        if self._stdin is not None and self._terminal is None:
+            self._stdin.close()
 
     def resize(self, size: bytes) -> None:
         """Set the size of the command's terminal, if it has one, to the client's."""
@@ -140,6 +125,8 @@ class ExecProgram:
         """Close the terminal."""
         for transport in self._opened:
             transport.close()
+        if self._stdin is not None:
+            self._stdin.transport.abort()  # what the program has not read is lost
         if self._terminal is not None:
             os.close(self._terminal)
             self._terminal = None
