@@ -17,13 +17,10 @@ from tests.unit.kube.server import Exchange, lists_and_watches, silent, stalls
 from tfoperator.kube import ListOptions, ListWatch, Selection, WatchOptions
 from tfoperator.kube.config.credentials import StaticCredentials
 from tfoperator.kube.errors import (
-    AlreadyExistsError,
     ApiError,
     ClientClosed,
-    ConflictError,
     InvalidError,
     MalformedResponse,
-    NotFoundError,
     ServerError,
     TransportError,
 )
@@ -256,24 +253,11 @@ def test_closing_the_client_ends_its_list_watches(serve: Serve, client_for: Make
             one.list()
 
 
-@pytest.mark.parametrize(
-    ("code", "reason", "expected"),
-    [
-        (404, "NotFound", NotFoundError),
-        (409, "Conflict", ConflictError),
-        (409, "AlreadyExists", AlreadyExistsError),
-        (422, "Invalid", InvalidError),
-        (500, "InternalError", ServerError),
-    ],
-)
-def test_a_refusal_says_what_was_asked_and_what_the_server_answered(
-    serve: Serve, client_for: MakeClient, code: int, reason: str, expected: type[ApiError]
-) -> None:
+def test_a_refusal_says_what_was_asked_and_what_the_server_answered(serve: Serve, client_for: MakeClient) -> None:
     cause = {"reason": "FieldValueInvalid", "message": "is bad", "field": "spec.x"}
-    server = serve(lambda e: e.status(code, reason, 'pods "a" is bad', details={"causes": [cause]}))
-    with pytest.raises(expected) as caught:
+    server = serve(lambda e: e.status(422, "Invalid", 'pods "a" is bad', details={"causes": [cause]}))
+    with pytest.raises(InvalidError) as caught:
         client_for(server.url).create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE)
-    assert type(caught.value) is expected
     assert str(caught.value) == 'create pods ns/a: pods "a" is bad'
     assert caught.value.status.details is not None
     assert caught.value.status.details.causes[0].field == "spec.x"
@@ -326,24 +310,6 @@ def test_a_redirect_is_not_followed(serve: Serve, client_for: MakeClient) -> Non
     with pytest.raises(ApiError, match="302 Found"):
         client_for(server.url).get(PODS, "ns", "a", DECODE)
     assert len(server.requests) == 1
-
-
-def test_a_lost_create_is_reported_and_never_doubled(serve: Serve, client_for: MakeClient) -> None:
-    created: list[bytes] = []
-
-    def handler(exchange: Exchange) -> None:
-        if exchange.method == "POST":
-            created.append(exchange.body)  # done, but the answer never arrives
-            exchange.reset()
-        else:
-            echo(exchange)
-
-    client = client_for(serve(handler).url)
-    for _ in range(3):
-        client.get(PODS, "ns", "a", DECODE)  # leaves an idle connection
-        with pytest.raises(TransportError, match=r"create pods ns/a: .* without an answer"):
-            client.create(PODS, "ns", {"metadata": {"name": "a"}}, DECODE)
-    assert len(created) == 3
 
 
 def test_who_we_are_and_whom_we_impersonate_goes_with_every_request(serve: Serve, client_for: MakeClient) -> None:

@@ -29,18 +29,21 @@ def test_every_page_is_of_the_version_that_the_first_one_names() -> None:
     ]
 
 
-def test_a_whole_list_has_the_version_of_its_first_page() -> None:
-    listing = list_all(Script(lists=[FIRST, page(pod("b"), version=15)]), resource_version="0")
+def test_a_whole_list_has_the_version_of_its_first_page_and_asks_for_others_by_their_token_alone() -> None:
+    script = Script(lists=[FIRST, page(pod("b"), version=15)])
+    listing = list_all(script, resource_version="0")
     assert names(listing.items) == ["a", "b"]
     assert (listing.resource_version, listing.paged) == ("10", True)
+    assert [(call.continue_token, call.resource_version) for call in script.list_calls] == [("", "0"), ("t", "")]
 
 
 def test_a_list_whose_token_expires_is_had_in_one_piece_and_has_the_version_of_that() -> None:
     script = Script(lists=[FIRST, EXPIRED, page(pod("a"), pod("b"), version=20)])
-    listing = list_all(script)
+    listing = list_all(script, resource_version="0")
     assert names(listing.items) == ["a", "b"]
     assert (listing.resource_version, listing.paged) == ("20", True)
-    assert (script.list_calls[-1].limit, script.list_calls[-1].continue_token) == (0, "")
+    last = script.list_calls[-1]
+    assert (last.resource_version, last.limit, last.continue_token) == ("0", 0, "")
 
 
 def test_pages_taken_one_by_one_end_with_the_token() -> None:

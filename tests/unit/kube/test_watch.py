@@ -71,13 +71,6 @@ def test_the_parameters_of_a_watch_are_sent(serve: Serve, client_for: MakeClient
     )
 
 
-def test_events_may_be_cut_anywhere_and_come_several_at_once(serve: Serve, client_for: MakeClient) -> None:
-    data = b"".join(json.dumps(event("ADDED", name=f"pod-{i}")).encode() + b"\n" for i in range(20))
-    pieces = [data[i : i + 333] for i in range(0, len(data), 333)]
-    events = list(client_for(serve(chunks(*pieces)).url).watch(PODS, "", DECODE))
-    assert [e.object.metadata.name for e in events if e.object] == [f"pod-{i}" for i in range(20)]
-
-
 def test_an_event_arrives_before_the_next_one_is_sent(serve: Serve, client_for: MakeClient) -> None:
     received = threading.Event()
 

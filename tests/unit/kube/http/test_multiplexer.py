@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections.abc import Sequence
 from datetime import timedelta
 
 import pytest
@@ -35,18 +34,6 @@ from tfoperator.kube.http.wire import readable
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES
 from tfoperator.kube.verbs import Creation
-
-
-def test_it_sends_what_a_single_request_sends(creating: Creating) -> None:
-    server, creator = creating(created)
-    body = {"metadata": {"name": "a"}, "spec": {"é": [1, 2]}}
-    creator.client.create(PODS, "ns", body, decode_nothing)
-    for _ in range(2):  # by a thread, and on the connection that is there by then
-        assert creator.create_chains([[Creation(PODS, "ns", body)]]) == [[None]]
-    plain, *others = server.requests
-    for one in others:
-        assert (one.method, one.target, one.body) == (plain.method, plain.target, plain.body)
-        assert one.header_lines == plain.header_lines
 
 
 def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(creating: Creating) -> None:
@@ -123,25 +110,6 @@ def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(creating: Creating, cer
         chains = [[Creation(SERVICES, "ns", {"metadata": {"name": f"a{number}"}, "x": text})] for number in range(4)]
         assert creator.create_chains(chains) == [[None]] * 4
     assert all(one.json["x"] == text for one in server.requests)
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [b"HTTP/1.1 201 Cre", b"ated\r\nContent-Le", b"ngth: 4\r\n\r\n{}", b"  "],
-        [b"HTTP/1.1 100 Continue\r\n\r\n", b"HTTP/1.1 201 Created\r\nContent-Length: 0\r\n\r\n"],
-        [b"HTTP/1.1 201 Created\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}", b"\r\n0\r\n", b"\r\n"],
-    ],
-)
-def test_an_answer_may_come_in_pieces(pieces: Sequence[bytes], creating: Creating) -> None:
-    def handler(exchange: Exchange) -> None:
-        for piece in pieces:
-            exchange.send(piece)
-
-    server, creator = creating(handler, parallelism=2)
-    for _ in range(3):
-        assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
-    assert server.connections <= 2
 
 
 def test_a_long_answer_is_read_to_its_end(creating: Creating, certificates: Certificates) -> None:
@@ -244,20 +212,6 @@ def test_what_must_not_be_repeated_is_not(code: int, expected: type[KubeError], 
     ((error,),) = creator.create_chains([chain("a")])
     assert type(error) is expected
     assert len(server.requests) == 5
-
-
-def test_a_refused_token_is_exchanged(creating: Creating) -> None:
-    tokens = iter(["Bearer old", "Bearer new"])
-    credentials = IssuedCredentials(lambda: IssuedCredential(authorization=next(tokens)))
-
-    def handler(exchange: Exchange) -> None:
-        if exchange.headers["authorization"] == "Bearer new":
-            created(exchange)
-        else:
-            exchange.status(401, "Unauthorized", "who are you?")
-
-    _, creator = creating(handler, {"credentials": credentials}, warmed=True)
-    assert creator.create_chains([chain("a", "b")]) == [[None, None]]
 
 
 @pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])

@@ -14,8 +14,8 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread, run_at_once
 from tests.unit.kube.conftest import Certificates, Serve
-from tests.unit.kube.server import Exchange, chunks, drips, silent, stalls
-from tfoperator.kube.config.tls import ClientCertificate, TlsOptions
+from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent, stalls
+from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.errors import (
     AnswerTooLarge,
     ClientClosed,
@@ -180,19 +180,15 @@ def test_a_name_that_does_not_resolve_is_said(connect) -> None:
         connect("http://nowhere.invalid").request("GET", "/")
 
 
-def test_a_silent_server_runs_into_the_time_limit(serve: Serve, connect) -> None:
-    server = serve(silent)
-    with pytest.raises(DeadlineExceeded, match="in time"):
-        connect(server.url, timeout=0.1).request("GET", "/")
-
-
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
 
 
-@pytest.mark.parametrize("sent", [b"HTTP/1.1 200 OK\r\nX: ", HEAD + b"x"], ids=["head", "body"])
-def test_a_server_that_never_comes_to_an_end_runs_into_the_time_limit(serve: Serve, connect, sent: bytes) -> None:
+@pytest.mark.parametrize("never_ends", [silent, drips(b"HTTP/1.1 200 OK\r\nX: "), drips(HEAD + b"x")])
+def test_a_server_that_never_comes_to_an_end_runs_into_the_time_limit(
+    serve: Serve, connect, never_ends: Handler
+) -> None:
     with pytest.raises(DeadlineExceeded, match="in time"):
-        connect(serve(drips(sent)).url, timeout=0.1).request("GET", "/")
+        connect(serve(never_ends).url, timeout=0.1).request("GET", "/")
 
 
 @pytest.mark.parametrize(
@@ -387,45 +383,6 @@ def test_a_stream_that_nobody_reads_is_closed_at_once(serve: Serve, connect) -> 
     stream.close()
     assert left.wait(60)
     assert stream._sock.fileno() == -1
-
-
-def test_the_trust_of_the_server_is_checked(serve: Serve, connect, certificates: Certificates, tmp_path) -> None:
-    server = serve(ok, certificates.server_context())
-    assert connect(server.url, certificates.trust).request("GET", "/").status == 200
-    assert connect(server.url, TlsOptions(ca=certificates.ca.read_bytes())).request("GET", "/").status == 200
-    assert connect(server.url, TlsOptions(verify=False)).request("GET", "/").status == 200
-    stranger = Certificates(tmp_path)
-    with pytest.raises(TransportError, match="is not trusted"):
-        connect(server.url, TlsOptions(ca=str(stranger.ca))).request("GET", "/")
-
-
-def test_the_name_to_check_can_be_another_than_the_hosts(serve: Serve, connect, certificates: Certificates) -> None:
-    server = serve(ok, certificates.server_context("named"))
-    with pytest.raises(TransportError, match="is not trusted"):
-        connect(server.url, certificates.trust).request("GET", "/")
-    options = TlsOptions(ca=str(certificates.ca), server_name="kube.test")
-    assert connect(server.url, options).request("GET", "/").status == 200
-
-
-def test_client_certificates_are_shown_from_files_and_from_bytes(
-    serve: Serve, connect, certificates: Certificates
-) -> None:
-    seen: list[str] = []
-
-    def handler(exchange: Exchange) -> None:
-        seen.append(exchange.client_name)
-        exchange.respond(200)
-
-    server = serve(handler, certificates.server_context(ask_client=True))
-    chain, key = certificates.directory / "alice.crt", certificates.directory / "alice.key"
-    ca = str(certificates.ca)
-    by_path = TlsOptions(ca=ca, client_certificate=ClientCertificate(str(chain), str(key)))
-    connect(server.url, by_path).request("GET", "/")
-    by_bytes = TlsOptions(ca=ca, client_certificate=ClientCertificate(chain.read_bytes(), key.read_bytes()))
-    connect(server.url, by_bytes).request("GET", "/")
-    bob = [(certificates.directory / f"bob.{suffix}").read_bytes() for suffix in ("crt", "key")]
-    connect(server.url, by_path).request("GET", "/", certificate=ClientCertificate(*bob))
-    assert seen == ["alice", "alice", "bob"]
 
 
 def test_a_forked_child_leaves_the_parents_connections_alone(serve: Serve, connect) -> None:

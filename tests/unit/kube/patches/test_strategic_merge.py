@@ -75,49 +75,6 @@ def pod(*containers: dict[str, Any]) -> dict[str, Any]:
     return {"metadata": {}, "spec": {"containers": list(containers)}}
 
 
-def test_nested_lists_merge_by_their_own_keys() -> None:
-    before = pod({"name": "a", "env": [{"name": "X", "value": "1"}], "ports": [{"containerPort": 1, "name": "p"}]})
-    patch = pod({"name": "a", "env": [{"name": "Y", "value": "2"}], "ports": [{"containerPort": 1, "name": "q"}]})
-
-    (container,) = strategic_merge(before, patch, "Pod")["spec"]["containers"]
-
-    assert {variable["name"] for variable in container["env"]} == {"X", "Y"}
-    assert container["ports"] == [{"containerPort": 1, "name": "q"}]
-
-
-def test_lists_without_a_key_are_replaced() -> None:
-    before = pod({"name": "a", "args": ["1", "2"]})
-
-    (container,) = strategic_merge(before, pod({"name": "a", "args": ["3"]}), "Pod")["spec"]["containers"]
-
-    assert container["args"] == ["3"]
-
-
-def test_an_element_can_be_deleted_and_a_list_replaced() -> None:
-    before = pod({"name": "a"}, {"name": "b"})
-
-    deleted = strategic_merge(pod({"name": "a"}, {"name": "b"}), pod({"name": "a", "$patch": "delete"}), "Pod")
-    replaced = strategic_merge(before, pod({"$patch": "replace"}, {"name": "c"}), "Pod")
-
-    assert deleted == pod({"name": "b"})
-    assert replaced == pod({"name": "c"})
-
-
-def test_retain_keys_drops_the_alternatives() -> None:
-    before = {"spec": {"volumes": [{"name": "v", "emptyDir": {}}]}}
-    patch = {"spec": {"volumes": [{"name": "v", "$retainKeys": ["name", "hostPath"], "hostPath": {"path": "/x"}}]}}
-
-    assert strategic_merge(before, patch, "Pod") == {"spec": {"volumes": [{"name": "v", "hostPath": {"path": "/x"}}]}}
-
-
-def test_what_only_the_server_has_keeps_its_place_before_what_followed_it() -> None:
-    before = {"spec": {"ports": [{"port": 1}, {"port": 2}, {"port": 3}]}}
-
-    merged = strategic_merge(before, {"spec": {"ports": [{"port": 3, "name": "x"}, {"port": 9}]}}, "Service")
-
-    assert [port["port"] for port in merged["spec"]["ports"]] == [1, 2, 3, 9]
-
-
 @pytest.mark.parametrize(
     ("patch", "words"),
     [
