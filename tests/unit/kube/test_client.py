@@ -205,11 +205,12 @@ def test_a_list_watch_keeps_its_selection(serve: Serve, client_for: MakeClient) 
     server = serve(lists_and_watches({"items": []}))
     one = client_for(server.url).list_watch(PODS, "ns", DECODE, Selection(label_selector="a=b", field_selector="c=d"))
     one.list(ListOptions(resource_version="0", limit=500))
-    assert list(one.watch(WatchOptions(resource_version="7", timeout_seconds=400, send_initial_events=False))) == []
-    prefix = "/api/v1/namespaces/ns/pods?"
+    since = {"resource_version": "7", "resource_version_match": "NotOlderThan", "send_initial_events": False}
+    assert list(one.watch(WatchOptions(timeout_seconds=400, **since))) == []
+    prefix, selected = "/api/v1/namespaces/ns/pods?", "labelSelector=a%3Db&fieldSelector=c%3Dd"
     assert [request.target for request in server.requests] == [
-        prefix + "labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=0&limit=500",
-        prefix + "watch=true&labelSelector=a%3Db&fieldSelector=c%3Dd&resourceVersion=7&timeoutSeconds=400"
+        f"{prefix}{selected}&resourceVersion=0&limit=500",
+        f"{prefix}watch=true&{selected}&resourceVersion=7&resourceVersionMatch=NotOlderThan&timeoutSeconds=400"
         "&allowWatchBookmarks=true&sendInitialEvents=false",
     ]
 

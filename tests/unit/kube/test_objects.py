@@ -126,17 +126,6 @@ def test_what_is_no_object_is_a_decode_error(decode: Any, data: bytes) -> None:
         decode(data)
 
 
-def test_a_terminated_container_says_how_it_ended() -> None:
-    pod = running_pod(0)
-    pod["status"]["containerStatuses"][0]["state"] = {
-        "terminated": {"exitCode": 137, "reason": "OOMKilled", "finishedAt": "2026-07-01T10:00:00Z"}
-    }
-    (container,) = decode_pod(encode(pod)).status.container_statuses
-    assert container.state is not None
-    assert container.state.terminated is not None
-    assert (container.state.terminated.exit_code, container.state.terminated.reason) == (137, "OOMKilled")
-
-
 def test_the_controller_is_the_owner_in_charge() -> None:
     pod = running_pod(0)
     pod["metadata"]["ownerReferences"].insert(0, {"kind": "Queue", "name": "q", "uid": "u", "apiVersion": "v1"})

@@ -50,27 +50,6 @@ def test_events_come_decoded_and_in_order_until_the_server_ends_the_watch(serve:
     ]
 
 
-def test_the_parameters_of_a_watch_are_sent(serve: Serve, client_for: MakeClient) -> None:
-    server = serve(chunks())
-    client_for(server.url).watch(
-        PODS,
-        "ns",
-        DECODE,
-        WatchOptions(
-            label_selector="a=b,c in (d)",
-            resource_version="5",
-            resource_version_match="NotOlderThan",
-            timeout_seconds=301,
-            send_initial_events=True,
-        ),
-    ).close()
-    (request,) = server.requests
-    assert request.target == (
-        "/api/v1/namespaces/ns/pods?watch=true&labelSelector=a%3Db%2Cc%20in%20%28d%29&resourceVersion=5"
-        "&resourceVersionMatch=NotOlderThan&timeoutSeconds=301&allowWatchBookmarks=true&sendInitialEvents=true"
-    )
-
-
 def test_an_event_arrives_before_the_next_one_is_sent(serve: Serve, client_for: MakeClient) -> None:
     received = threading.Event()
 
@@ -396,16 +375,6 @@ def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
     assert [e.type for e in seen] == [WatchEventType.ADDED]
     assert watch._stream._sock.fileno() == -1
     assert left.wait(60)
-
-
-def test_events_after_close_are_not_delivered(serve: Serve, client_for: MakeClient) -> None:
-    two = b"".join(json.dumps(event("ADDED")).encode() + b"\n" for _ in range(2))
-    watch = client_for(serve(chunks(two)).url).watch(PODS, "", DECODE)
-    seen = 0
-    for _ in watch:
-        seen += 1
-        watch.close()
-    assert seen == 1
 
 
 def test_leaving_the_loop_early_and_the_context_closes_the_watch(serve: Serve, client_for: MakeClient) -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 
@@ -97,11 +96,6 @@ def test_json_holds_one_object_or_a_list(old: str, run: Run) -> None:
     assert json.loads(run("convert", "-o", "json", old, code=0).out)["kind"] == "TFJob"
     whole = json.loads(run("convert", "-o", "json", old, old, code=0).out)
     assert (whole["kind"], len(whole["items"])) == ("List", 2)
-
-
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(OLD.encode())))
-    assert run("convert", "-", code=0).err.startswith("<stdin>:2: note: ")
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import io
 import json
 from pathlib import Path
 from typing import Any
@@ -81,11 +80,6 @@ def test_a_parameter_server_without_a_template_is_a_warning_but_not_where_it_nee
     assert (problem["severity"], problem["field"]) == ("warning", "spec.tfReplicaSpecs[PS].template")
     run_command._load([path])
     assert capsys.readouterr().err == ""
-
-
-def test_standard_input_is_read(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(BAD.encode())))
-    assert run("validate", "-", code=1).out.startswith("<stdin>:9: error: ")
 
 
 @pytest.mark.parametrize(

@@ -137,22 +137,6 @@ def test_interim_answers_are_skipped() -> None:
         assert (answer.status, answer.fields) == (204, [])
 
 
-@given(cuts=st.lists(st.integers(0, 1000), max_size=10))
-def test_a_head_may_come_in_pieces(cuts: list[int]) -> None:
-    whole = b"HTTP/1.1 200 OK\r\nLong: a, b\r\nContent-Length: 3\r\n\r\nabc"
-
-    class Sock:
-        left = pieces(whole, cuts)
-
-        def recv(self, _: int) -> bytes:
-            return next(self.left, b"")
-
-    answer = Answer(Sock())  # type: ignore[arg-type]
-    answer.begin()
-    assert answer.fields == [(b"Long", b"a, b"), (b"Content-Length", b"3")]
-    assert answer.read_all() == b"abc"
-
-
 @pytest.mark.parametrize("data", [b"HTTP/1.1 200 OK\r\nContent-", b"HTTP/1.1 100 Continue\r\n\r\n", b"H"])
 def test_a_head_that_ends_too_early_is_no_answer(data: bytes) -> None:
     with answer_to(data) as answer, pytest.raises(EOFError):

@@ -1,8 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.unit.local.node.pods import container, manifest, view
 from tfoperator.local.node.expansion import ContainerConfigError, command_line, environment, expand
@@ -33,12 +31,6 @@ def nothing(kind: str, name: str) -> None:
 )
 def test_variables_are_expanded_as_in_kubernetes(text: str, expected: str) -> None:
     assert expand(text, {"A": "1", "B": "2"}) == expected
-
-
-@given(st.text())
-def test_text_without_a_dollar_sign_is_left_alone(text: str) -> None:
-    plain = text.replace("$", "")
-    assert expand(plain, {"A": "1"}) == plain
 
 
 def test_a_variable_sees_those_before_it_and_not_those_after() -> None:

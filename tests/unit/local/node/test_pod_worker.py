@@ -209,16 +209,6 @@ def test_a_long_run_resets_the_backoff(bench: Bench) -> None:
     bench.process(2)
 
 
-def test_always_restarts_a_success_and_on_failure_does_not(bench: Bench) -> None:
-    bench.start(restartPolicy="Always")
-    bench.process(0).exit(0)
-    bench.process(1)
-    bench.start(restartPolicy="OnFailure")
-    bench.process(2).exit(0)
-    bench.until("Succeeded")
-    assert len(bench.runtime.processes) == 3
-
-
 def test_init_containers_run_one_after_another_before_the_others(bench: Bench) -> None:
     bench.start(
         container("main", command=["x"]),

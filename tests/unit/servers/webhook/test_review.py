@@ -4,11 +4,10 @@ import json
 from typing import Any
 
 import pytest
-from hypothesis import assume, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.nested import nested
-from tests.unit.api.conversion.test_v1alpha2 import explicit, jobs
 from tests.unit.api.samples import tfjob
 from tfoperator.api.conversion import V1_ONLY
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
@@ -118,19 +117,6 @@ def test_what_is_nested_too_deeply_and_no_review_is_said_to_be_none() -> None:
 def test_no_bytes_raise_anything_else(body: bytes) -> None:
     with pytest.raises(MalformedReview):
         answer(body)
-
-
-@given(jobs(V1))
-def test_v1_survives_the_wire(job: dict[str, Any]) -> None:
-    policy = (job.get("spec") or {}).get("runPolicy") or {}
-    # Nothing that v1 accepts.
-    assume(policy.get("schedulingPolicy") != 3)
-    assume(policy.get("managedBy") is None)
-    (shown,) = response(answer(review(job, to=V1ALPHA2)))["convertedObjects"]
-    (again,) = response(answer(review(shown)))["convertedObjects"]
-    for field in ("name", "namespace"):  # of the metadata, API servers accept other labels and annotations only
-        assert shown["metadata"].get(field) == job["metadata"].get(field)
-    assert again == explicit(job, lambda _: "Never")
 
 
 @pytest.mark.parametrize(

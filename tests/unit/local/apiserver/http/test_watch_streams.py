@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import msgspec
@@ -10,7 +9,7 @@ from tests.support.clock import FakeClock
 from tests.unit.local.apiserver.samples import World, named, refused
 from tfoperator.local.apiserver.display.representation import Wanted, representation
 from tfoperator.local.apiserver.display.tables import table_formats
-from tfoperator.local.apiserver.http.watch_streams import Watcher, serve
+from tfoperator.local.apiserver.http.watch_streams import Watcher
 from tfoperator.local.apiserver.resource_types import BUILTIN
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.store import Store
@@ -97,35 +96,3 @@ def test_a_table_names_its_columns_once(world: World) -> None:
     first, second = events(one)
     assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
     assert second["object"]["columnDefinitions"] is None
-
-
-class Lines:
-    def __init__(self) -> None:
-        self.data = b""
-
-    async def write(self, data: bytes) -> None:
-        self.data += data
-
-    @property
-    def types(self) -> list[str]:
-        return [msgspec.json.decode(line)["type"] for line in self.data.splitlines()]
-
-
-async def bookmarks(sink: Lines, *, timeout: float, interval: float) -> list[str]:
-    world = World()
-    one = watcher(world.store, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
-    await serve(one, sink.write, timeout=timeout, bookmark_interval=interval)
-    return sink.types
-
-
-def test_bookmarks_come_at_their_interval() -> None:
-    class GoneAfterThree(Lines):
-        async def write(self, data: bytes) -> None:
-            await super().write(data)
-            if len(self.types) == 3:
-                raise ConnectionResetError
-
-    sink = GoneAfterThree()
-    with pytest.raises(ConnectionResetError):
-        asyncio.run(bookmarks(sink, timeout=300, interval=0.01))
-    assert sink.types == ["BOOKMARK"] * 3

@@ -46,16 +46,6 @@ def test_foreground_does_not_wait_for_dependents_that_do_not_block(world: World)
     assert world.names(CONFIG_MAPS) == []
 
 
-def test_orphans_keep_their_other_owners(world: World) -> None:
-    first, second = make(world, "first"), make(world, "second")
-    make(world, "shared", first, second)
-
-    delete(world, "first", "Orphan")
-
-    references = world.registry.get(CONFIG_MAPS, "ns", "shared").metadata["ownerReferences"]
-    assert [reference["name"] for reference in references] == ["second"]
-
-
 def test_an_owner_of_a_kind_that_is_not_served_is_believed(world: World) -> None:
     reference = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "d", "uid": "u"}
 

@@ -74,11 +74,3 @@ def test_options_that_make_no_sense_are_refused(query: dict[str, str], code: int
 )
 def test_the_first_form_that_can_be_served_is_taken(accept: str, form: str) -> None:
     assert negotiate(accept) == Wanted(form)
-
-
-@pytest.mark.parametrize("accept", ["text/html", "application/json;as=Poem;g=meta.k8s.io;v=v1"])
-def test_a_client_that_accepts_nothing_we_have_is_told(accept: str) -> None:
-    with pytest.raises(StatusError) as caught:
-        negotiate(accept)
-
-    assert caught.value.code == 406
