@@ -34,7 +34,6 @@ def job(
 
 def template_of(cached: TFJob, kind: str = "Worker") -> msgspec.Raw:
     replica = cached.spec.tf_replica_specs[kind]
-    assert replica is not None
     return replica.template
 
 

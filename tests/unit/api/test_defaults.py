@@ -30,7 +30,6 @@ odd_jobs = st.builds(
 def test_what_is_unsaid_gets_the_peers_defaults() -> None:
     job = default(decode_tfjob(b'{"metadata":{"name":"j"},"spec":{"tfReplicaSpecs":{"Worker":{"template":{}}}}}'))
     worker = job.spec.tf_replica_specs["Worker"]
-    assert worker is not None
     assert (worker.replicas, worker.restart_policy, bytes(worker.template)) == (1, "Never", b"{}")
     assert job.spec.run_policy == RunPolicy(suspend=False)
     assert (job.spec.success_policy, job.spec.enable_dynamic_worker) == ("", False)
@@ -49,9 +48,7 @@ def test_keys_that_differ_only_in_case_stay_for_validation_to_see() -> None:
 def test_an_empty_string_counts_as_unset() -> None:
     job = default(job_of(tfjob({"Worker": {"restartPolicy": ""}}, runPolicy={"cleanPodPolicy": ""}, network="")))
     worker = job.spec.tf_replica_specs["Worker"]
-    assert worker is not None
     assert worker.restart_policy == "Never"
-    assert job.spec.run_policy is not None
     assert job.spec.run_policy.clean_pod_policy is None
     assert job.spec.network is None
 

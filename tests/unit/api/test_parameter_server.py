@@ -40,7 +40,6 @@ def served(folder: Path, config: dict[str, Any]) -> tuple[Any, int]:
     environ = {**os.environ, "TF_CONFIG": json.dumps(config), "PYTHONPATH": str(folder)}
     command = [sys.executable, "-u", "-c", PROGRAM]
     with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         try:
             asked = json.loads(process.stdout.readline())
             assert process.stdout.readline() == f"parameter server {config['task']['index']} serves\n"

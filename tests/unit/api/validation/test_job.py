@@ -53,62 +53,56 @@ def test_a_generated_name_counts_with_what_the_server_appends() -> None:
 @pytest.mark.parametrize(
     ("replicas", "found"),
     [
-        ({}, ["spec.tfReplicaSpecs: must have at least one of PS, Worker, Chief, Master, Evaluator"]),
-        (
-            {"Eval": {}},
-            ["spec.tfReplicaSpecs[Eval]: is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"],
-        ),
-        ({"Worker": None}, ["spec.tfReplicaSpecs[Worker]: must not be null"]),
-        ({"Worker": {}, "worker": {}}, ["spec.tfReplicaSpecs: names Worker more than once: Worker and worker"]),
+        ({}, ": must have at least one of PS, Worker, Chief, Master, Evaluator"),
+        ({"Eval": {}}, "[Eval]: is not a replica type; the types are PS, Worker, Chief, Master, Evaluator"),
+        ({"Worker": None}, "[Worker]: must not be null"),
+        ({"Worker": {}, "worker": {}}, ": names Worker more than once: Worker and worker"),
         (
             {"chief": {}, "Master": {}},
-            ["spec.tfReplicaSpecs: must not have both Chief and Master: they are two names for the one that leads"],
+            ": must not have both Chief and Master: they are two names for the one that leads",
         ),
-        ({"Worker": {"replicas": -1}}, [f"{WORKER}.replicas: must be 0 or more, but is -1"]),
-        (
-            {"worker": {"replicas": 10_001}},
-            ["spec.tfReplicaSpecs[worker].replicas: must be 10000 or less, but is 10001"],
-        ),
+        ({"Worker": {"replicas": -1}}, "[Worker].replicas: must be 0 or more, but is -1"),
+        ({"worker": {"replicas": 10_001}}, "[worker].replicas: must be 10000 or less, but is 10001"),
         (
             {"Worker": {"restartPolicy": "onFailure"}},
-            [f'{WORKER}.restartPolicy: must be one of Always, OnFailure, Never, ExitCode, but is "onFailure"'],
+            '[Worker].restartPolicy: must be one of Always, OnFailure, Never, ExitCode, but is "onFailure"',
         ),
     ],
 )
-def test_bad_replicas_are_refused(replicas: dict[str, Any], found: list[str]) -> None:
+def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
     job = tfjob(replicas)
-    assert [str(problem) for problem in errors(validate_manifest(job))] == found
-    assert [str(problem) for problem in errors(validate(job_of(job)))] == found
+    for problems in (validate_manifest(job), validate(job_of(job))):
+        assert [str(problem) for problem in errors(problems)] == [f"spec.tfReplicaSpecs{found}"]
 
 
 @pytest.mark.parametrize(
     ("policy", "found"),
     [
-        ({"cleanPodPolicy": "all"}, 'spec.runPolicy.cleanPodPolicy: must be one of All, Running, None, but is "all"'),
-        ({"ttlSecondsAfterFinished": -1}, "spec.runPolicy.ttlSecondsAfterFinished: must be 0 or more, but is -1"),
-        ({"activeDeadlineSeconds": -5}, "spec.runPolicy.activeDeadlineSeconds: must be 0 or more, but is -5"),
-        ({"activeDeadlineSeconds": 2**31}, "spec.runPolicy.activeDeadlineSeconds: must be 2147483647 or less"),
-        ({"activeDeadlineSeconds": 10**100}, "spec.runPolicy.activeDeadlineSeconds: must be 2147483647 or less"),
-        ({"backoffLimit": -1}, "spec.runPolicy.backoffLimit: must be 0 or more, but is -1"),
-        ({"managedBy": "me"}, "spec.runPolicy.managedBy: must be kubeflow.org/training-operator or kueue"),
-        ({"schedulingPolicy": {"minAvailable": -1}}, "spec.runPolicy.schedulingPolicy.minAvailable: must be 0"),
-        ({"schedulingPolicy": {"scheduleTimeoutSeconds": -1}}, "spec.runPolicy.schedulingPolicy.scheduleTimeoutSec"),
+        ({"cleanPodPolicy": "all"}, 'cleanPodPolicy: must be one of All, Running, None, but is "all"'),
+        ({"ttlSecondsAfterFinished": -1}, "ttlSecondsAfterFinished: must be 0 or more, but is -1"),
+        ({"activeDeadlineSeconds": -5}, "activeDeadlineSeconds: must be 0 or more, but is -5"),
+        ({"activeDeadlineSeconds": 2**31}, "activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"activeDeadlineSeconds": 10**100}, "activeDeadlineSeconds: must be 2147483647 or less"),
+        ({"backoffLimit": -1}, "backoffLimit: must be 0 or more, but is -1"),
+        ({"managedBy": "me"}, "managedBy: must be kubeflow.org/training-operator or kueue"),
+        ({"schedulingPolicy": {"minAvailable": -1}}, "schedulingPolicy.minAvailable: must be 0"),
+        ({"schedulingPolicy": {"scheduleTimeoutSeconds": -1}}, "schedulingPolicy.scheduleTimeoutSec"),
         (
             {"schedulingPolicy": {"minResources": {"cpu": "4", "memory": "much"}}},
-            "spec.runPolicy.schedulingPolicy.minResources[memory]: must be a quantity such as",
+            "schedulingPolicy.minResources[memory]: must be a quantity such as",
         ),
         (
             {"restartMode": "InPlace", "restartScope": "Job"},
-            "spec.runPolicy.restartMode: InPlace and restartScope Job contradict each other",
+            "restartMode: InPlace and restartScope Job contradict each",
         ),
-        ({"restartMode": "Here"}, 'spec.runPolicy.restartMode: must be one of Recreate, InPlace, but is "Here"'),
-        ({"suspend": "no"}, 'spec.runPolicy.suspend: must be true or false, but is the string "no"'),
+        ({"restartMode": "Here"}, 'restartMode: must be one of Recreate, InPlace, but is "Here"'),
+        ({"suspend": "no"}, 'suspend: must be true or false, but is the string "no"'),
     ],
 )
 def test_a_bad_run_policy_is_refused(policy: dict[str, Any], found: str) -> None:
     job = tfjob({"Worker": {"restartPolicy": "ExitCode"}}, runPolicy=policy)
     (problem,) = errors(validate_manifest(job))
-    assert str(problem).startswith(found)
+    assert str(problem).startswith(f"spec.runPolicy.{found}")
 
 
 @pytest.mark.parametrize("own", [{"restartPolicy": "Always"}, {"restartPolicyRules": [{"action": "Restart"}]}])

@@ -53,7 +53,6 @@ def test_the_warning_comes_where_it_has_to(network: str, name: str) -> None:
 def test_it_says_what_to_do() -> None:
     (problem,) = said({"Worker": 5000})
     shown = re.search(r"about ([\d,]+) characters", problem)
-    assert shown is not None
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
     assert problem.endswith("enableDynamicWorker: true lists parameter servers only")

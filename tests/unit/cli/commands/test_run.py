@@ -193,7 +193,6 @@ def test_a_result_that_finds_no_room_is_told_and_where_it_is(
     with open("/dev/full", "w") as full, monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", full)
         error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", ()), Path("run"))
-    assert error is not None
     assert error.message.endswith("(No space left on device): the run ended as Succeeded")
     assert (error.hint, error.exit_code) == (hint, 1)
 

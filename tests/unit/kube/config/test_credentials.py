@@ -207,7 +207,6 @@ def test_nothing_is_issued_to_look_at_what_is_at_hand() -> None:
     assert credentials.held() is None
     credentials.current()
     held = credentials.held()
-    assert held is not None
     assert held.authorization == "Bearer 1"
     clock.advance(3545)
     assert credentials.held() is None, "somebody has to renew it"

@@ -41,7 +41,7 @@ class Plugin:
         self.path.chmod(0o755)
 
     def says(self, **status: Any) -> None:
-        self.says_raw({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": status})
+        self.says_raw(credential(status=status))
 
     def hands_out(self, certificates: Certificates, name: str) -> None:
         chain, key = ((certificates.directory / f"{name}.{suffix}").read_text() for suffix in ("crt", "key"))
@@ -165,27 +165,21 @@ def test_a_refused_client_certificate_is_issued_anew_and_old_connections_are_lef
     assert plugin.runs == 2
 
 
+def credential(api_version: str = API_VERSION, **more: Any) -> dict[str, Any]:
+    return {"apiVersion": api_version, "kind": "ExecCredential", **more}
+
+
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
         ("s3cret is not JSON", "failed to decode process output"),
-        ({"apiVersion": API_VERSION, "kind": "ExecCredential"}, "missing key 'status'"),
-        ({"apiVersion": "other/v1", "kind": "ExecCredential", "status": {"token": "s3cret"}}, "does not match"),
-        ({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": {}}, "neither a token nor"),
-        ({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": "s3cret"}, "without a status"),
-        (
-            {"apiVersion": API_VERSION, "kind": "ExecCredential", "status": {"clientCertificateData": "s3cret"}},
-            "neither a token nor",
-        ),
-        ({"apiVersion": API_VERSION, "kind": "ExecCredential", "status": {"token": "s3cret x"}}, "no bearer token"),
-        (
-            {
-                "apiVersion": API_VERSION,
-                "kind": "ExecCredential",
-                "status": {"token": "s3cret", "expirationTimestamp": "soon"},
-            },
-            "no RFC 3339 time",
-        ),
+        (credential(), "missing key 'status'"),
+        (credential("other/v1", status={"token": "s3cret"}), "does not match"),
+        (credential(status={}), "neither a token nor"),
+        (credential(status="s3cret"), "without a status"),
+        (credential(status={"clientCertificateData": "s3cret"}), "neither a token nor"),
+        (credential(status={"token": "s3cret x"}), "no bearer token"),
+        (credential(status={"token": "s3cret", "expirationTimestamp": "soon"}), "no RFC 3339 time"),
         ("[]", "answer"),
     ],
 )

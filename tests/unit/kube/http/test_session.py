@@ -175,7 +175,6 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         clock.advance(0.1)
         call.result()
         limiter = client._session._limiter
-        assert limiter is not None
         for _ in range(11):
             limiter.reserve()  # others' requests
         call = InThread(lambda: read(client))

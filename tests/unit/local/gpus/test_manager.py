@@ -208,7 +208,6 @@ def test_what_one_has_no_other_gets_until_it_is_given_back(tmp_path: Path) -> No
 def test_a_process_that_is_killed_has_none_any_more(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path / "locks")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
         assert other.stdout.readline() == "['a', 'b']\n"
         locks = DeviceLocks(tmp_path / "locks")
         assert locks.try_all(["a", "b"]) == set()

@@ -48,7 +48,6 @@ def container(path: str = DEFAULT_PATH, policy: str = "File") -> Container:
 def test_a_mounted_message_is_what_this_attempt_wrote(tmp_path: Path) -> None:
     file = tmp_path / "messages" / "c-0"
     first = TerminationMessage.mounted(container(), file)
-    assert first.mount is not None
     assert (first.mount.source, first.mount.mount_path) == (file, DEFAULT_PATH)
     assert file.stat().st_mode & 0o777 == 0o666
     assert first.read(0, None) == ""

@@ -51,47 +51,37 @@ DONE = container({"terminated": {"exitCode": 0}})
 PROXY = {"name": "proxy", "state": {"running": {}}, "ready": True}
 
 
+def running(state: dict[str, Any], **fields: Any) -> Pod:
+    return pod(phase="Running", containerStatuses=[container(state, **fields)])
+
+
+def ended(stopped: str, state: dict[str, Any], *others: dict[str, Any]) -> Pod:
+    return pod(phase="Failed", stopped=stopped, containerStatuses=[container(state), *others])
+
+
 @pytest.mark.parametrize(
     ("seen", "row"),
     [
-        (pod(), ReplicaRow("worker-0", "Pending", False, 0)),
-        (pod(phase="Running"), ReplicaRow("worker-0", "Running", False, 0)),
-        (
-            pod(phase="Running", containerStatuses=[container({"running": {}}, ready=True)]),
-            ReplicaRow("worker-0", "Running", True, 0),
-        ),
-        (
-            pod(phase="Running", containerStatuses=[container(WAITING, restartCount=2, lastState=LAST)]),
-            ReplicaRow("worker-0", "CrashLoopBackOff", False, 2, "back-off 2s"),
-        ),
-        (
-            pod(phase="Running", containerStatuses=[container({}, ready=True, restartCount=1, lastState=LAST)]),
-            ReplicaRow("worker-0", "Running", True, 1, "last exit code 137"),
-        ),
-        (
-            pod(phase="Failed", containerStatuses=[container({"terminated": {"exitCode": 3}})]),
-            ReplicaRow("worker-0", "Failed", False, 0, "exit code 3"),
-        ),
-        (pod(phase="Running", deleted=True), ReplicaRow("worker-0", "Stopping", False, 0)),
-        (pod(phase="Running", stopped="job-failed"), ReplicaRow("worker-0", "Stopping", False, 0, "job-failed")),
-        (
-            pod(phase="Failed", stopped="job-failed", containerStatuses=[container({"terminated": {"exitCode": 143}})]),
-            ReplicaRow("worker-0", "Stopped", False, 0, "job-failed"),
-        ),
-        (pod(phase="Succeeded", stopped="job-failed"), ReplicaRow("worker-0", "Succeeded", False, 0)),
-        (pod(phase="Running", containerStatuses=[DONE, PROXY]), ReplicaRow("worker-0", "Succeeded", False, 0)),
+        (pod(), ("Pending", False, 0)),
+        (pod(phase="Running"), ("Running", False, 0)),
+        (running({"running": {}}, ready=True), ("Running", True, 0)),
+        (running(WAITING, restartCount=2, lastState=LAST), ("CrashLoopBackOff", False, 2, "back-off 2s")),
+        (running({}, ready=True, restartCount=1, lastState=LAST), ("Running", True, 1, "last exit code 137")),
+        (ended("", {"terminated": {"exitCode": 3}}), ("Failed", False, 0, "exit code 3")),
+        (pod(phase="Running", deleted=True), ("Stopping", False, 0)),
+        (pod(phase="Running", stopped="job-failed"), ("Stopping", False, 0, "job-failed")),
+        (ended("job-failed", {"terminated": {"exitCode": 143}}), ("Stopped", False, 0, "job-failed")),
+        (pod(phase="Succeeded", stopped="job-failed"), ("Succeeded", False, 0)),
+        (pod(phase="Running", containerStatuses=[DONE, PROXY]), ("Succeeded", False, 0)),
         (
             pod(phase="Failed", stopped="replica-ended", containerStatuses=[DONE, {**PROXY, "state": LAST}]),
-            ReplicaRow("worker-0", "Succeeded", False, 0, "proxy: exit code 137"),
+            ("Succeeded", False, 0, "proxy: exit code 137"),
         ),
-        (
-            pod(phase="Failed", stopped="replica-ended", containerStatuses=[container(LAST), PROXY]),
-            ReplicaRow("worker-0", "Failed", False, 0, "exit code 137"),
-        ),
+        (ended("replica-ended", LAST, PROXY), ("Failed", False, 0, "exit code 137")),
     ],
 )
-def test_a_pod_in_words(seen: Pod, row: ReplicaRow) -> None:
-    assert replica_row(seen) == row
+def test_a_pod_in_words(seen: Pod, row: tuple[Any, ...]) -> None:
+    assert replica_row(seen) == ReplicaRow("worker-0", *row)
 
 
 def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
@@ -232,7 +222,7 @@ def draw(view: LiveView) -> None:
 
 def test_the_table_shows_every_replica_and_what_is_wrong_with_it() -> None:
     view, stream = live()
-    view.pod_changed(pod("worker-0", phase="Running", containerStatuses=[container({"running": {}}, ready=True)]))
+    view.pod_changed(running({"running": {}}, ready=True))
     view.pod_changed(pod("worker-1", phase="Running", containerStatuses=[container(WAITING, restartCount=2)]))
     draw(view)
     for text in ("worker-0", "CrashLoopBackOff", "1/2"):

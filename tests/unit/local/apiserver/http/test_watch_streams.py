@@ -10,11 +10,10 @@ from tests.unit.local.apiserver.samples import World, named, refused
 from tfoperator.local.apiserver.display.representation import Wanted, representation
 from tfoperator.local.apiserver.display.tables import table_formats
 from tfoperator.local.apiserver.http.watch_streams import Watcher
-from tfoperator.local.apiserver.resource_types import BUILTIN
+from tfoperator.local.apiserver.resource_types import BUILTIN, SECRETS
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.store import Store
 
-SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
 TABLE = table_formats(BUILTIN, [])[SECRETS]
 
 

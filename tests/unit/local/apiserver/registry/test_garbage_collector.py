@@ -3,9 +3,7 @@ from __future__ import annotations
 from tests.support.manifests import owner_reference
 from tests.unit.local.apiserver.samples import Json, World
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions
-from tfoperator.local.apiserver.resource_types import BUILTIN
-
-CONFIG_MAPS = next(resource for resource in BUILTIN if resource.plural == "configmaps")
+from tfoperator.local.apiserver.resource_types import CONFIG_MAPS
 
 
 def make(world: World, name: str, *owners: Json, block: bool = False) -> Json:

@@ -31,7 +31,6 @@ def test_what_is_stored_is_never_changed_by_an_update(
 ) -> None:
     world.create(kind, body)
     stored = world.store.get(kind, "ns/a")
-    assert stored is not None
     before = stored.copy()
     world.update(kind, "a", subresource="status", status=status)
     assert stored.obj == before

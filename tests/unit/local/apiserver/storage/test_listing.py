@@ -5,10 +5,8 @@ import pytest
 from tests.unit.local.apiserver.samples import World, named
 from tfoperator.local.apiserver.display.representation import Wanted, negotiate
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.resource_types import BUILTIN
+from tfoperator.local.apiserver.resource_types import SECRETS
 from tfoperator.local.apiserver.storage.listing import ListRequest, StoredPage, list_page
-
-SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
 
 
 def page(world: World, **query: str) -> StoredPage:

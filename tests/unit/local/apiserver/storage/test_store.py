@@ -5,13 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfoperator.local.apiserver.resource_types import BUILTIN, PODS, SERVICES
+from tfoperator.local.apiserver.resource_types import PODS, SECRETS, SERVICES
 from tfoperator.local.apiserver.storage.store import Compacted, ServedView, Store, StoreChange
 
 WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
-
-
-SECRETS = next(resource for resource in BUILTIN if resource.plural == "secrets")
 
 
 def new_store(history_limit: int = 100) -> Store:
@@ -48,11 +45,9 @@ def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
     start = store.revision
     assert (made.obj["old"], made.revision) == (1, 11)
     stored = store.get(PODS, "ns/a")
-    assert stored is not None
     assert (stored.obj["n"], stored.revision, stored.metadata) == (1, 11, made.metadata)
     store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
     shown = store.get(OLDER_PODS, "ns/a")
-    assert shown is not None
     assert (shown.obj["old"], shown.revision) == (2, 12)
     assert [stored.obj["old"] for stored in store.objects(OLDER_PODS)] == [2]
     assert [stored.obj["old"] for stored in store.objects_at(OLDER_PODS, start)] == [1]

@@ -38,7 +38,6 @@ def program(architecture: str) -> bytes:
         [member] = tar.getmembers()
         assert (member.name, member.mode) == ("pause", 0o755)
         found = tar.extractfile(member)
-        assert found is not None
         return found.read()
 
 

@@ -97,7 +97,6 @@ def test_groups_of_the_dead_are_removed_and_those_of_the_living_kept(tmp_path: P
     own = tmp_path / "own"
     own.mkdir()
     living = identify(os.getppid())
-    assert living is not None
     dead, alive = own / "tfoperator.999999999.1", own / f"tfoperator.{living.pid}.{living.started}"
     for folder in (dead / "0", alive / "0"):
         folder.mkdir(parents=True)

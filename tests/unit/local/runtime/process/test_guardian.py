@@ -61,7 +61,6 @@ def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
         time.sleep(60)
     """)
     process = subprocess.Popen([sys.executable, "-c", agent], stdout=subprocess.PIPE)
-    assert process.stdout is not None
     try:
         group, daemon = map(int, process.stdout.readline().split())
         assert identify(group) is not None

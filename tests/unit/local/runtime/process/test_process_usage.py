@@ -25,7 +25,6 @@ def session(code: str) -> Iterator[subprocess.Popen[str]]:
     with subprocess.Popen(
         python(code), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
-        assert process.stdout is not None
         try:
             assert process.stdout.readline() == "up\n"
             yield process
@@ -48,7 +47,6 @@ def test_children_count_wherever_they_are(new_session: bool) -> None:
     spawn = f"import subprocess, sys; subprocess.run({call})"
     with session(spawn) as process:
         _, memory = ProcessMeter().measure([process.pid])[process.pid]
-        assert process.stdin is not None
         process.stdin.close()  # ends a child that would outlive its group
         process.wait(60)
     assert memory > 60 * MIB
