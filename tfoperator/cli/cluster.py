@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 import typer
@@ -71,8 +71,3 @@ ArchiveDir = Annotated[
         metavar="DIR",
     ),
 ]
-
-
-def plain(data: bytes) -> dict[str, Any]:
-    """Decode an object without trimming, for commands that print it completely."""
-    return msgspec.json.decode(data, type=dict[str, Any])

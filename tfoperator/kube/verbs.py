@@ -56,6 +56,9 @@ def with_json(decode: Decoder[ViewT]) -> Decoder[WithJson[ViewT]]:
 decode_metadata: Decoder[PartialObject] = decoder(PartialObject)
 """Decode an object's metadata, all of it and with nothing shared, as caches have it. A client asks for no more."""
 
+decode_plain: Decoder[dict[str, Any]] = decoder(dict[str, Any])
+"""Decode an object completely, as plain data."""
+
 
 class PatchType(StrEnum):
     """The content types of a PATCH that API servers know."""

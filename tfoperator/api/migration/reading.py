@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, TypeVar
-
-import msgspec
+from typing import TypeVar
 
 from tfoperator.api.migration.cluster import GO_OPERATOR, OTHER_KINDS, ClusterFacts, Unread
 from tfoperator.api.names import CRD_NAME, MANAGED_SELECTOR
@@ -16,7 +14,7 @@ from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.objects import PartialObject, decode_partial, decode_pod
 from tfoperator.kube.options import EVERYTHING, Selection
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
-from tfoperator.kube.verbs import ApiClient, Decoder
+from tfoperator.kube.verbs import ApiClient, Decoder, decode_plain
 
 VALIDATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",
@@ -48,14 +46,14 @@ def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
     def kind(plural: str) -> PartialObject:
         return client.get(CUSTOM_RESOURCE_DEFINITIONS, "", f"{plural}.{TFJOBS.group}", decode_partial)
 
-    jobs = _all(client, TFJOBS, namespace, _plain)
+    jobs = _all(client, TFJOBS, namespace, decode_plain)
     return ClusterFacts(
         jobs=jobs,
         pods=tried("pods of TFJobs", lambda: _all(client, PODS, namespace, decode_pod, MANAGED_SELECTOR)),
-        crd=tried("the CRD", lambda: client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, _plain)),
+        crd=tried("the CRD", lambda: client.get(CUSTOM_RESOURCE_DEFINITIONS, "", CRD_NAME, decode_plain)),
         other_kinds=tuple(one for one in OTHER_KINDS if tried(f"the CRD of {one}", partial(kind, one)) is not None),
-        operators=tried("Deployments", lambda: _all(client, DEPLOYMENTS, "", _plain, GO_OPERATOR)) or (),
-        webhooks=tried("webhook configurations", lambda: _all(client, VALIDATING_WEBHOOKS, "", _plain)) or (),
+        operators=tried("Deployments", lambda: _all(client, DEPLOYMENTS, "", decode_plain, GO_OPERATOR)) or (),
+        webhooks=tried("webhook configurations", lambda: _all(client, VALIDATING_WEBHOOKS, "", decode_plain)) or (),
         unread=tuple(unread),  # the calls above have filled it
     )
 
@@ -63,7 +61,3 @@ def read_cluster(client: ApiClient, namespace: str) -> ClusterFacts:
 def _all(client: ApiClient, resource: Resource, namespace: str, decode: Decoder[T], labels: str = "") -> tuple[T, ...]:
     selection = Selection(label_selector=labels) if labels else EVERYTHING
     return tuple(list_all(ListWatch(client, resource, namespace, decode, selection)).items)
-
-
-def _plain(data: bytes) -> dict[str, Any]:
-    return msgspec.json.decode(data, type=dict[str, Any])

@@ -102,11 +102,8 @@ class FragileStream:
             try:
                 act()
             except OSError as error:
-                self._lose(error)
-
-    def _lose(self, error: OSError) -> None:
-        self.error = error
-        # Buffered text would fail again at the exit of the interpreter, which would report it.
-        _lead_nowhere(self._stream)
-        if self._on_lost is not None:
-            self._on_lost()
+                self.error = error
+                # Buffered text would fail again at the exit of the interpreter, which would report it.
+                _lead_nowhere(self._stream)
+                if self._on_lost is not None:
+                    self._on_lost()

@@ -119,17 +119,14 @@ class PodLogs:
         self._pod_now = pod_now
         self._retention = Retention(place, bounds.max_bytes, clock=clock)
         self._turns = _Turns(clock)
-        self._lock = threading.Lock()  # guards the fields below
         self._streams: set[ByteStream] = set()
         self._closed = False
 
     def close(self) -> None:
         """End every stream. The partial logs are not kept: the archive's next owner finds them missing."""
-        with self._lock:
-            self._closed = True
-            streams = tuple(self._streams)
+        self._closed = True
         self._turns.close()
-        for stream in streams:
+        for stream in self._streams.copy():
             stream.close()
 
     def save(self, job: ObjectMeta, pod: Pod, runs: Iterable[Run], known: frozenset[RunKey], deadline: float) -> Saved:
@@ -203,14 +200,12 @@ class PodLogs:
                 raise PodGone(f"pod {meta.name} has gone")
             if run.end is not None and all(one.key != run.key for one in runs_of(now)):
                 raise KubeError("the container was started again meanwhile")
-            with self._lock:
-                self._streams.add(stream)
+            self._streams.add(stream)
             try:
                 room = partial(self._retention.claim, path.parent)
                 saved = save_log(stream, path, limit=self.bounds.max_log_bytes, in_time=in_time, room=room)
             finally:
-                with self._lock:
-                    self._streams.discard(stream)
+                self._streams.discard(stream)
         if self._closed:
             raise KubeError("the operator is stopping")
         return saved

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator
 from itertools import islice
 
@@ -44,7 +43,6 @@ class ProgressMetrics(Collector):
             "tfoperator_progress_certificate_expiry_timestamp_seconds", "When the certificate shown expires."
         )
         self._is_leader = is_leader
-        self._lock = threading.Lock()  # guards _jobs
         self._jobs: dict[tuple[str, str], TrainingProgress] = {}
         if registry is not None:
             registry.register(self)
@@ -56,13 +54,11 @@ class ProgressMetrics(Collector):
 
     def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
         """Set the progress of a job that has not ended."""
-        with self._lock:
-            self._jobs[namespace, name] = progress
+        self._jobs[namespace, name] = progress
 
     def ended(self, namespace: str, name: str) -> None:
         """Remove the progress of a job that has ended, or is gone."""
-        with self._lock:
-            self._jobs.pop((namespace, name), None)
+        self._jobs.pop((namespace, name), None)
 
     def collect(self) -> Iterator[Metric]:
         """Yield the progress of the first jobs."""
@@ -75,9 +71,8 @@ class ProgressMetrics(Collector):
             "tfoperator_job_last_report_timestamp_seconds", "When the program reported last.", labels=_LABELS
         )
         slow = GaugeMetricFamily("tfoperator_job_slow_replicas", "Replicas with slow steps, if any.", labels=_LABELS)
-        with self._lock:
-            shown = list(islice(self._jobs.items(), MAX_JOBS)) if self._is_leader() else []
-        for labels, progress in shown:
+        known = self._jobs.copy() if self._is_leader() else {}  # at once, since others go on writing
+        for labels, progress in islice(known.items(), MAX_JOBS):
             if progress.percentage is not None:
                 ratio.add_metric(labels, progress.percentage / 100)
             if progress.step is not None:

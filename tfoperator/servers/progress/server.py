@@ -73,7 +73,6 @@ class ProgressEndpoint(TlsServer):
         take: TakeReport,
         clock: Clock,
         metrics: ProgressMetrics,
-        limits: Limits = LIMITS,
     ) -> None:
         """Listens at once. Port 0 selects a free one. Raises ListenError."""
         self._verifier = verifier
@@ -84,7 +83,7 @@ class ProgressEndpoint(TlsServer):
         self._metrics = metrics
         # One thread: it waits for the API server's keys, and all waiting requests wait for the same.
         self._pool = ThreadPoolExecutor(1, thread_name_prefix="progress-keys")
-        super().__init__(host, port, name="progress", limits=limits)
+        super().__init__(host, port, name="progress", limits=LIMITS)
 
     def refused(self, reason: str) -> None:
         """Count a refusal."""

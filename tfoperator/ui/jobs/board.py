@@ -12,7 +12,7 @@ from typing import Any
 
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_TENSORBOARD, MANAGED_SELECTOR, replica_name
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
-from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.informers import (
     CONTROLLER_UID_INDEX,
     Callbacks,
@@ -37,14 +37,13 @@ _JOB_INDEX = "job"
 
 
 class Health(InformerMetrics):
-    """Why a kind can't be read now, by its plural. Thread-safe.
+    """Why a kind can't be read now, by its plural. Thread-safe: each informer's thread has entries of its own.
 
     Each namespace has informers of its own: a kind can be read once all of them read it.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._lock = threading.Lock()  # guards the fields below
         self._problems: dict[str, str] = {}  # by informer, "" for one without
         self._unwatched: set[str] = set()  # informers whose last attempt to watch was refused
 
@@ -54,10 +53,8 @@ class Health(InformerMetrics):
 
         If several informers read a kind, each reason has its namespaces.
         """
-        with self._lock:
-            known = dict(self._problems)
         found: dict[str, dict[str, list[str]]] = {}
-        for informer, reason in sorted(known.items()):
+        for informer, reason in sorted(self._problems.copy().items()):
             kind, _, namespace = informer.partition("/")
             found.setdefault(kind, {}).setdefault(reason, []).append(namespace)
         return {kind: told for kind, reasons in found.items() if (told := _in_words(reasons))}
@@ -68,29 +65,23 @@ class Health(InformerMetrics):
 
     def watch_failed(self, informer: str, reason: str) -> None:
         """Record that it can't be watched. One failure may be an expired version; repeated ones are persistent."""
-        with self._lock:
-            again = informer in self._unwatched
-            self._unwatched.add(informer)
-        if again:
+        if informer in self._unwatched:
             self._set(informer, reason)
+        self._unwatched.add(informer)
 
     def list_finished(self, informer: str, seconds: float, items: int) -> None:  # noqa: ARG002 - the hook's signature
         """Record a read. A kind that may be listed but not watched is listed repeatedly, and stale in between."""
-        with self._lock:
-            followed = informer not in self._unwatched
-        if followed:
+        if informer not in self._unwatched:
             self._set(informer, "")
 
     def watch_started(self, informer: str) -> None:
         """Record that it is being watched."""
-        with self._lock:
-            self._unwatched.discard(informer)
+        self._unwatched.discard(informer)
         self._set(informer, "")
 
     def _set(self, informer: str, reason: str) -> None:
-        with self._lock:
-            before = self._problems.get(informer, "")
-            self._problems[informer] = reason
+        before = self._problems.get(informer, "")
+        self._problems[informer] = reason
         if before != reason:
             self._changed()
 
@@ -112,7 +103,6 @@ class Board:
         namespaces: Sequence[str] = ("",),
         local: bool = False,
         ended: bool = False,
-        clock: Clock | None = None,
     ) -> None:
         self.local = local
         """Whether the cluster is this machine's own control plane."""
@@ -120,13 +110,13 @@ class Board:
         """Whether what it shows has ended: nothing changes any more."""
         self.closed = False
         """Whether its pages are to ask again: another board has taken its place."""
-        self._clock = clock or SystemClock()
+        self._clock = SystemClock()
         self.history = History()
         self.health = Health(self.tell_all)
         self.listeners = Listeners()
         self._lock = threading.Lock()  # guards the fields below
         self._started = self._stopped = False
-        self._informers = SharedInformerFactory(client, namespaces=namespaces, clock=clock, metrics=self.health)
+        self._informers = SharedInformerFactory(client, namespaces=namespaces, metrics=self.health)
         self._jobs = self._informers.informer(TFJOBS, decode_tfjob)
         managed = Selection(label_selector=MANAGED_SELECTOR)
         owned = {CONTROLLER_UID_INDEX: index_by_controller_uid}

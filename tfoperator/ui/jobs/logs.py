@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from tfoperator.base.clock import Clock, SystemClock
+from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
@@ -87,13 +87,11 @@ class LogFeed:
         loop: asyncio.AbstractEventLoop,
         *,
         tail_lines: int,
-        clock: Clock | None = None,
     ) -> None:
         self._client = client
         self._readers = readers
         self._loop = loop
         self._tail = tail_lines
-        self._clock = clock or SystemClock()
         self._closed = threading.Event()
         self._queue: queue.Queue[LogBatch] = queue.Queue(_MAX_BATCHES)
         self._arrived = asyncio.Event()
@@ -135,7 +133,7 @@ class LogFeed:
         def sink(lines: Sequence[LogLine]) -> None:
             self._put(LogBatch(replica, name, run.pod_uid, run.restarts, [line.text for line in lines]))
 
-        reader = RunLogReader(self._client, pod, run, sink, LogOptions(tail_lines=self._tail), clock=self._clock)
+        reader = RunLogReader(self._client, pod, run, sink, LogOptions(tail_lines=self._tail), clock=SystemClock())
         self._open[run] = reader
 
         def read() -> None:

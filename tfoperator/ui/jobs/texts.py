@@ -6,13 +6,12 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import msgspec
 import yaml
 
 from tfoperator.api.names import replica_name
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.verbs import ApiClient
+from tfoperator.kube.verbs import ApiClient, decode_plain
 from tfoperator.logs.archive import archived_pods, read_archived
 from tfoperator.report.text import report_lines
 from tfoperator.sdk import TFJobClient
@@ -29,13 +28,10 @@ _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 def job_yaml(client: ApiClient, namespace: str, name: str) -> dict[str, str]:
     """Return the job without the fields for machines. Raises KubeError."""
-    job = client.get(TFJOBS, namespace, name, _decode)
+    job = client.get(TFJOBS, namespace, name, decode_plain)
     job["metadata"].pop("managedFields", None)
     job["metadata"].get("annotations", {}).pop(_LAST_APPLIED, None)
     return {"yaml": yaml.safe_dump(job, sort_keys=False, allow_unicode=True)}
-
-
-_decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 def archived_runs(root: str | os.PathLike[str], namespace: str, job: str, uid: str | None) -> list[dict[str, Any]]:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 from cachetools import LRUCache
 
-from tfoperator.base.clock import Clock, Repetition, SystemClock
+from tfoperator.base.clock import Repetition, SystemClock
 from tfoperator.kube import ForbiddenError, KubeError, ListWatch, NotFoundError, list_all
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.sdk.usage import POD_METRICS, PodMetrics, decode_pod_metrics
@@ -46,13 +46,12 @@ class UsageSamples(Repetition):
         *,
         namespaces: Sequence[str] = ("",),
         on_round: Callable[[], object] = lambda: None,
-        clock: Clock | None = None,
     ) -> None:
         """`on_round` is called from the sampling thread, after each request."""
         self._client = client
         self._on_round = on_round
         self._namespaces = namespaces
-        super().__init__(self._ask, seconds=PERIOD, clock=clock or SystemClock(), name="ui-usage")
+        super().__init__(self._ask, seconds=PERIOD, clock=SystemClock(), name="ui-usage")
         self.problem = ""
         """Why there are no samples, for users; empty if there are."""
         self.rounds = 0

@@ -9,7 +9,7 @@ from tests.support.cli import replica, tfjob
 from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Run, Tell
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.cli.cluster import plain
+from tfoperator.kube.verbs import decode_plain
 
 PEER = Path(__file__).parents[4] / "examples" / "peer"
 
@@ -45,10 +45,10 @@ def test_files_and_a_cluster_exclude_each_other(run: Run, option: list[str]) -> 
 
 def test_a_cluster_is_read_and_nothing_is_written(world: ServedWorld, tell: Tell) -> None:
     manifest = json.loads(tfjob("mnist", clean="", Worker=replica("true", restart="OnFailure")))
-    before = world.sdk.api.create(TFJOBS, world.namespace, manifest, plain)
+    before = world.sdk.api.create(TFJOBS, world.namespace, manifest, decode_plain)
     report = json.loads(tell("migrate", "-o", "json", code=0).out)
     [job] = report["jobs"]
     assert (job["namespace"], job["name"]) == (world.namespace, "mnist")
     assert [one["field"] for one in job["findings"]] == ["spec.runPolicy.cleanPodPolicy"]
     assert [one["field"] for one in report["cluster"]] == ["RBAC"]
-    assert world.sdk.api.get(TFJOBS, world.namespace, "mnist", plain) == before
+    assert world.sdk.api.get(TFJOBS, world.namespace, "mnist", decode_plain) == before

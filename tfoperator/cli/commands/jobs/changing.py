@@ -10,7 +10,7 @@ import typer
 from tfoperator.api.loading import load_manifests
 from tfoperator.api.names import parse_replica_type
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJob
-from tfoperator.cli.cluster import ClusterOptions, JobName, plain
+from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.manifests import in_namespace, is_tfjob, title
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
@@ -25,6 +25,7 @@ from tfoperator.cli.terminal.output import (
     without_noise,
 )
 from tfoperator.cli.waiting import await_deletion, optional_deadline
+from tfoperator.kube.verbs import decode_plain
 from tfoperator.sdk import JobNotFound, TFJobClient, TFJobError
 
 
@@ -99,7 +100,7 @@ def _apply_to_each(
         elif output is ObjectFormat.TEXT:
             say(f"tfjob.kubeflow.org/{name} {done}")
         else:
-            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, plain)))
+            changed.append(without_noise(client.api.get(TFJOBS, client.namespace, name, decode_plain)))
     if changed:
         print_object(changed[0] if len(names) == 1 else as_list(changed), output)
     if code:

@@ -13,7 +13,7 @@ from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.base.clock import SystemClock
 from tfoperator.base.controlchars import json_text
-from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector, plain
+from tfoperator.cli.cluster import AllNamespaces, ClusterOptions, JobName, Selector
 from tfoperator.cli.recorded import client_of
 from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError, complain
 from tfoperator.cli.terminal.output import (
@@ -32,7 +32,7 @@ from tfoperator.kube import ListOptions
 from tfoperator.kube.event import decode_event
 from tfoperator.kube.objects import Pod
 from tfoperator.kube.resources import EVENTS, PODS
-from tfoperator.kube.verbs import WatchEventType
+from tfoperator.kube.verbs import WatchEventType, decode_plain
 from tfoperator.sdk import Follower, JobEvent, PodUsage, TFJobClient, job_queues
 from tfoperator.sdk.events import concerns
 
@@ -101,10 +101,10 @@ def _report(
     client: TFJobClient, name: str, pods: list[Pod], events: list[JobEvent], usage: dict[str, PodUsage]
 ) -> dict[str, Any]:
     uids = {pod.metadata.uid for pod in pods}
-    page = client.api.list(PODS, client.namespace, plain, ListOptions(label_selector=job_selector(name)))
+    page = client.api.list(PODS, client.namespace, decode_plain, ListOptions(label_selector=job_selector(name)))
     kind = {"apiVersion": PODS.api_version, "kind": PODS.kind}
     return {
-        "job": without_noise(client.api.get(TFJOBS, client.namespace, name, plain)),
+        "job": without_noise(client.api.get(TFJOBS, client.namespace, name, decode_plain)),
         "pods": [without_noise(kind | pod) for pod in page.items if pod["metadata"]["uid"] in uids],
         "events": [event_summary(event) for event in events],
         "usage": {pod: msgspec.to_builtins(used) for pod, used in usage.items()},

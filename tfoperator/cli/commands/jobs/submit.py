@@ -13,7 +13,7 @@ from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.api.validation import validate_multikueue
 from tfoperator.base.controlchars import printable
-from tfoperator.cli.cluster import ClusterOptions, plain
+from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.jobs.logs import LinePrinter
 from tfoperator.cli.manifests import checked, in_namespace, is_tfjob, title
 from tfoperator.cli.program_job import is_program
@@ -34,6 +34,7 @@ from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
 from tfoperator.kube.errors import AlreadyExistsError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import NAMESPACES
+from tfoperator.kube.verbs import decode_plain
 from tfoperator.sdk import DEFAULT_BASE_IMAGE, TFJobClient, TFJobError
 from tfoperator.sdk.errors import job_errors
 from tfoperator.sdk.workdir.delivery import Folder
@@ -157,7 +158,7 @@ def _create_job(
         made = folder.mounted(made)
     if dry_run is not DryRun.CLIENT:
         with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
-            made = client.api.create(TFJOBS, place, made, plain, dry_run=dry_run is DryRun.SERVER)
+            made = client.api.create(TFJOBS, place, made, decode_plain, dry_run=dry_run is DryRun.SERVER)
         _warn_of_multikueue(manifest, made)
     if folder is not None and dry_run is DryRun.NONE:
         with StatusLine("sending the folder"):
@@ -189,7 +190,7 @@ def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: 
         return
     where = place if resource is not NAMESPACES else ""
     try:
-        client.api.create(resource, where, manifest.obj, plain, dry_run=dry_run is DryRun.SERVER)
+        client.api.create(resource, where, manifest.obj, decode_plain, dry_run=dry_run is DryRun.SERVER)
     except AlreadyExistsError:
         note(f"{title(manifest)} is there already and stays as it is")
     else:
@@ -232,6 +233,6 @@ def _wait(client: TFJobClient, jobs: list[dict[str, Any]], deadline: Deadline) -
 
 def _fetch(client: TFJobClient, job: dict[str, Any]) -> dict[str, Any]:
     try:
-        return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], plain)
+        return client.api.get(TFJOBS, job["metadata"]["namespace"], job["metadata"]["name"], decode_plain)
     except NotFoundError:  # its ttl may be short
         return job

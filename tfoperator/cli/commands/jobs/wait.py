@@ -7,10 +7,11 @@ from typing import Annotated, Any
 import typer
 
 from tfoperator.api.v1.types import TFJOBS, ConditionType
-from tfoperator.cli.cluster import ClusterOptions, JobName, plain
+from tfoperator.cli.cluster import ClusterOptions, JobName
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, print_object, say, without_noise
 from tfoperator.cli.waiting import Deadline, await_conditions, await_deletion, timeout_seconds
+from tfoperator.kube.verbs import decode_plain
 
 _DELETED = "deleted"
 
@@ -42,7 +43,7 @@ def wait(
             reached = "deleted"
         else:
             job = await_conditions(client, name, client.namespace, targets, deadline)
-            said = client.api.get(TFJOBS, client.namespace, name, plain) if output is ReportFormat.JSON else None
+            said = client.api.get(TFJOBS, client.namespace, name, decode_plain) if output is ReportFormat.JSON else None
             true = {condition.type for condition in job.status.conditions if condition.status == "True"}
             reached = next((one for one in targets if one in true), ConditionType.SUCCEEDED)
     if output is ReportFormat.JSON:
