@@ -195,13 +195,8 @@ class TFJobClient(JobReader):
             keys = {kind: replica_key(specs, kind) for kind in wanted}
             missing = [kind for kind, key in keys.items() if key is None]
             if missing:
-                meta = job.metadata
-                raise NoSuchReplica(
-                    meta.namespace,
-                    meta.name,
-                    f"TFJob {meta.name} in namespace {meta.namespace} has no {missing[0]} replicas; "
-                    f"it has {', '.join(specs) or 'none at all'}",
-                )
+                what = f"has no {missing[0]} replicas; it has {', '.join(specs) or 'none at all'}"
+                raise NoSuchReplica(job.metadata.namespace, job.metadata.name, what)
             return {"tfReplicaSpecs": {keys[kind]: {"replicas": count} for kind, count in wanted.items()}}
 
         return self._change_spec(name, namespace, change)
@@ -223,9 +218,7 @@ class TFJobClient(JobReader):
             job = self.get_job(name, namespace)
             end = final_condition(job)
             if end is not None:
-                meta = job.metadata
-                ended = f"TFJob {meta.name} in namespace {meta.namespace} has ended ({end.type}): nothing can change it"
-                raise JobEnded(job, ended)
+                raise JobEnded(job, f"has ended ({end.type}): nothing can change it")
             precondition = {"resourceVersion": job.metadata.resource_version}
             return self.patch_job(name, {"metadata": precondition, "spec": change(job)}, namespace)
 

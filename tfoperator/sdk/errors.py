@@ -46,32 +46,33 @@ class WorkdirError(TFJobError):
 
 
 class _AboutJob(TFJobError):
-    def __init__(self, namespace: str, name: str, message: str) -> None:
+    def __init__(self, namespace: str, name: str, what: str, message: str = "") -> None:
+        """`what` is said of the job (`has failed`); `message` stands instead of it and the job's name."""
         self.namespace = namespace
         self.name = name
-        super().__init__(message)
+        super().__init__(message or f"TFJob {name} in namespace {namespace} {what}")
 
 
 class JobNotFound(_AboutJob):
     """There is no such job; `archived` are the replicas (`worker-0`) of a deleted job with logs in the archive."""
 
-    def __init__(self, namespace: str, name: str, message: str = "", archived: Sequence[str] = ()) -> None:
+    def __init__(self, namespace: str, name: str, what: str = "", archived: Sequence[str] = ()) -> None:
         self.archived = tuple(archived)
-        super().__init__(namespace, name, message or f"there is no TFJob {name} in namespace {namespace}")
+        super().__init__(namespace, name, what, "" if what else f"there is no TFJob {name} in namespace {namespace}")
 
 
 class JobDeleted(JobNotFound):
     """The job was deleted while it was waited for."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        super().__init__(namespace, name, f"TFJob {name} in namespace {namespace} was deleted in the meantime")
+        super().__init__(namespace, name, "was deleted in the meantime")
 
 
 class JobAlreadyExists(_AboutJob):
     """A job of that name exists."""
 
     def __init__(self, namespace: str, name: str) -> None:
-        super().__init__(namespace, name, f"there is already a TFJob {name} in namespace {namespace}")
+        super().__init__(namespace, name, "", f"there is already a TFJob {name} in namespace {namespace}")
 
 
 class JobInvalid(_AboutJob):
@@ -81,7 +82,7 @@ class JobInvalid(_AboutJob):
         self.causes: tuple[StatusCause, ...] = error.causes
         reasons = [f"{cause.field}: {cause.message}" if cause.field else cause.message for cause in error.causes]
         why = "\n".join(["", *reasons]) if len(reasons) > 1 else " " + (reasons or [error.status.message])[0]
-        super().__init__(namespace, name, f"TFJob {name} in namespace {namespace} is not valid:{why}")
+        super().__init__(namespace, name, f"is not valid:{why}")
 
 
 class NoSuchReplica(_AboutJob):
@@ -91,9 +92,9 @@ class NoSuchReplica(_AboutJob):
 class JobEnded(_AboutJob):
     """The job has ended, so the requested change or state is impossible. `job` is its last state."""
 
-    def __init__(self, job: TFJob, message: str) -> None:
+    def __init__(self, job: TFJob, what: str) -> None:
         self.job = job
-        super().__init__(job.metadata.namespace, job.metadata.name, message)
+        super().__init__(job.metadata.namespace, job.metadata.name, what)
 
 
 class JobQueued(_AboutJob):
@@ -106,10 +107,8 @@ class JobQueued(_AboutJob):
         self.job = job
         self.queue = queue
         self.active = active
-        meta = job.metadata
-        said = f"TFJob {meta.name} in namespace {meta.namespace} is in queue {queue.title}"
         why = "Kueue decides when it runs, and undoes what others write into its runPolicy.suspend"
-        super().__init__(meta.namespace, meta.name, f"{said}: {why} ({queue})")
+        super().__init__(job.metadata.namespace, job.metadata.name, f"is in queue {queue.title}: {why} ({queue})")
 
 
 class JobElsewhere(_AboutJob):
@@ -121,8 +120,6 @@ class JobElsewhere(_AboutJob):
     def __init__(self, job: TFJob, cluster: str) -> None:
         self.job = job
         self.cluster = cluster
-        meta = job.metadata
-        said = f"TFJob {meta.name} in namespace {meta.namespace} is MultiKueue's"
         where = f"cluster {cluster}" if cluster else "another cluster"
         if final_condition(job) is not None:
             what = f"it ran on {where}, and its pods went when it had ended; a log archive there may have their logs"
@@ -130,7 +127,7 @@ class JobElsewhere(_AboutJob):
             what = f"it runs on {where}, and its pods and their logs are there"
         else:
             what = "it has no pods here, and will have them on the cluster that is chosen for it"
-        super().__init__(meta.namespace, meta.name, f"{said}: {what}")
+        super().__init__(job.metadata.namespace, job.metadata.name, f"is MultiKueue's: {what}")
 
 
 class JobFailed(JobEnded):
@@ -143,7 +140,7 @@ class JobFailed(JobEnded):
         self.condition = condition
         self.culprit = culprit
         why = f" ({condition.reason}): {condition.message}" if condition.message else f": {condition.reason}"
-        said = f"TFJob {job.metadata.name} in namespace {job.metadata.namespace} has failed{why}"
+        said = f"has failed{why}"
         if culprit is not None and culprit.last_lines:
             said += f"\nThe last log lines of {culprit.replica}, which ended with {culprit.exit_code}:"
             said += "".join(f"\n  | {line}" for line in culprit.last_lines)
@@ -153,9 +150,9 @@ class JobFailed(JobEnded):
 class WaitTimeout(_AboutJob, TimeoutError):
     """The job did not reach the condition in time; `job` is its last known state."""
 
-    def __init__(self, namespace: str, name: str, message: str, job: TFJob | None = None) -> None:
+    def __init__(self, namespace: str, name: str, what: str, job: TFJob | None = None) -> None:
         self.job = job
-        super().__init__(namespace, name, message)
+        super().__init__(namespace, name, what)
 
 
 @contextmanager

@@ -159,18 +159,14 @@ def _check_stands_alone(function: Callable[..., Any], node: ast.FunctionDef) -> 
         )
 
 
-def _instructions(code: CodeType) -> Iterator[dis.Instruction]:
-    yield from dis.get_instructions(code)
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _instructions(constant)
-
-
 def _globals(code: CodeType, verb: Literal["LOAD", "STORE"]) -> Iterator[str]:
-    """Return the names outside of a function that it reads or sets."""
-    for instruction in _instructions(code):
+    """Return the names outside of a function that it, or one in it, reads or sets."""
+    for instruction in dis.get_instructions(code):
         if instruction.opname in (f"{verb}_GLOBAL", f"{verb}_NAME"):
             yield str(instruction.argval)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _globals(constant, verb)
 
 
 def _literal(name: str, parameters: Mapping[str, Any]) -> str:

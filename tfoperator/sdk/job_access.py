@@ -270,8 +270,8 @@ class JobAccess:
         replicas = list(dict.fromkeys(map(replica_name, sorted((one.as_pod() for one in records), key=pod_order))))
         if not replicas:
             return error
-        message = f"TFJob {error.name} in namespace {error.namespace} is gone; the archive has logs of it, but only of "
-        return JobNotFound(error.namespace, error.name, message + ", ".join(replicas), replicas)
+        what = f"is gone; the archive has logs of it, but only of {', '.join(replicas)}"
+        return JobNotFound(error.namespace, error.name, what, replicas)
 
 
 def _show(line: LogLine) -> None:

@@ -38,13 +38,12 @@ def is_reached(job: TFJob, expected: frozenset[ConditionType]) -> bool:
         raise JobFailed(job, end)
     if expected & _PASSED_BY_SUCCESS:
         return True
-    what = f"TFJob {job.metadata.name} in namespace {job.metadata.namespace}"
-    raise JobEnded(job, f"{what} has succeeded, so it will not be {' or '.join(sorted(expected))}")
+    raise JobEnded(job, f"has succeeded, so it will not be {' or '.join(sorted(expected))}")
 
 
 def late(namespace: str, name: str, what: str, timeout: float | None, job: TFJob | None, why: str = "") -> WaitTimeout:
     """Return the error after a wait for `name`, which `what` (`is not Running`), with its last known state, and why."""
-    text = f"TFJob {name} in namespace {namespace} {what} after {round(timeout or 0, 2):.12g} s"
+    text = f"{what} after {round(timeout or 0, 2):.12g} s"
     if job is not None:
         state = job_state(job)
         said = condition_of(job, state)
