@@ -11,14 +11,13 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from tfoperator.kube.objects import ContainerStateTerminated, ContainerStateWaiting
+from tfoperator.kube.objects import ContainerStateTerminated, ContainerStateWaiting, timestamp
 from tfoperator.local.gpus.manager import NotEnoughGpus
 from tfoperator.local.node.container_launcher import ContainerLauncher, NodeParts
 from tfoperator.local.node.container_record import ContainerRecord, restarts_after
 from tfoperator.local.node.expansion import ContainerConfigError
 from tfoperator.local.node.pod_messages import PodMessages
 from tfoperator.local.node.pod_status import PodReporter
-from tfoperator.local.node.stacks import keep_stacks
 from tfoperator.local.runtime.log_files import LogFile
 from tfoperator.local.runtime.protocol import LaunchError, LocalPod, NotYet
 
@@ -71,7 +70,7 @@ class PodWorker:
             if process is None or log is None or container not in ("", name):
                 continue
             told[name] = process.stacks()
-            keep_stacks(log.path, f"{self._clock.now():%Y-%m-%dT%H:%M:%SZ}", told[name])
+            log.keep_stacks(timestamp(self._clock.now()), told[name])
         return told
 
     def join(self, timeout: float) -> bool:

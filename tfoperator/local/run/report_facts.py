@@ -11,7 +11,6 @@ import msgspec
 
 from tfoperator.api.v1.types import TFJob
 from tfoperator.kube.objects import Pod
-from tfoperator.local.node.stacks import kept_stacks
 from tfoperator.local.runtime.log_files import LogFile, last_lines
 from tfoperator.report.facts import TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_replica
@@ -22,15 +21,14 @@ _MAX_RUNS = 20  # of one replica, the last ones: a crash loop has thousands
 def replica_facts(job: TFJob, pod: Pod, found: tuple[Sequence[LogFile], FinalState]) -> ReplicaFacts:
     """Return the facts of a pod's replica, given the logs of its decisive container and its final state."""
     logs, state = found
-    stacks = [kept_stacks(log.path) for log in logs]
     return facts_of_replica(
         job,
         pod,
         state=state,
         runs=[_run(log) for log in logs[-_MAX_RUNS:]],
         restarts=max(len(logs) - 1, 0),
-        stacks=next((file for file, _ in reversed(stacks) if file), ""),
-        no_stacks=next((why for _, why in reversed(stacks) if why), ""),
+        stacks=next((log.stacks for log in reversed(logs) if log.stacks), ""),
+        no_stacks=next((log.no_stacks for log in reversed(logs) if log.no_stacks), ""),
     )
 
 

@@ -5,6 +5,7 @@ The process writes directly to the file: nothing is lost if the agent dies, and 
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 from datetime import datetime
@@ -14,6 +15,11 @@ import msgspec
 
 from tfoperator.base.controlchars import shown_lines
 from tfoperator.base.files import tail_offset
+from tfoperator.local.private_files import private_opener
+
+logger = logging.getLogger(__name__)
+
+_NO_STACKS_PREFIX = "No stacks: "
 
 
 class LogFile:
@@ -22,7 +28,8 @@ class LogFile:
     Once `closed`, `exit_code` is how the container ended, None if it never ran to an end; `reason` is its runtime's
     reason (OOMKilled); `ended` is the time; `stopped` says that it had been asked to end: then its exit code says
     nothing about its work. `owner` is the UID of the pod. For a process, `pid` is set while it runs, and at its end
-    `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has.
+    `peak_memory`, the most memory (bytes) that it has used, if that is more than this process has. `stacks` is the file
+    with stacks of its program, and `no_stacks` why there were none although requested.
     """
 
     def __init__(self, path: Path, owner: str = "") -> None:
@@ -34,6 +41,8 @@ class LogFile:
         self.stopped = False
         self.pid: int | None = None
         self.peak_memory: int | None = None
+        self.stacks = ""
+        self.no_stacks = ""
         self._closed = threading.Event()
 
     @property
@@ -63,6 +72,20 @@ class LogFile:
         """Write a line of the agent: why the container did not start, for example."""
         with self.path.open("a", encoding="utf-8") as stream:
             stream.write(line + end)
+
+    def keep_stacks(self, when: str, text: str) -> None:
+        """Append stacks to a file beside the log, which only this user can read. A failure is logged; they are lost."""
+        file = self.path.with_suffix(".stacks.txt")
+        try:
+            with open(file, "a", encoding="utf-8", opener=private_opener) as stream:
+                stream.write(f"Stacks at {when}\n{text}\n")
+        except OSError as error:
+            logger.warning("can't keep stacks beside %s: %s", self.path, error)
+            return
+        if text.startswith(_NO_STACKS_PREFIX):
+            self.no_stacks = "" if self.stacks else text.removeprefix(_NO_STACKS_PREFIX).strip()
+        elif text.strip():
+            self.stacks, self.no_stacks = str(file), ""
 
 
 class LogRequest(msgspec.Struct, frozen=True):

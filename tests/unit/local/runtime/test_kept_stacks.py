@@ -5,33 +5,34 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.local.node.stacks import keep_stacks, kept_stacks, stacks_file
+from tfoperator.local.runtime.log_files import LogFile
 
 
 def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads(tmp_path: Path) -> None:
-    log = tmp_path / "0.log"
+    log = LogFile(tmp_path / "0.log")
     for number, text in enumerate(("first\n", "second\n")):
-        keep_stacks(log, f"12:0{number}", text)
+        log.keep_stacks(f"12:0{number}", text)
     kept = tmp_path / "0.stacks.txt"
-    assert stacks_file(log) == kept
     assert kept.read_text() == "Stacks at 12:00\nfirst\n\nStacks at 12:01\nsecond\n\n"
     assert kept.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_file_without_stacks_is_a_reason_and_not_a_place(tmp_path: Path) -> None:
-    log = tmp_path / "0.log"
-    assert kept_stacks(log) == ("", "")
-    keep_stacks(log, "12:00", "No stacks: install py-spy.\n")
-    assert kept_stacks(log) == ("", "install py-spy.")
-    keep_stacks(log, "12:01", "Process 7:\nmain\n")
-    keep_stacks(log, "12:02", "No stacks: it has ended.\n")
-    assert kept_stacks(log) == (str(stacks_file(log)), "")
+    log = LogFile(tmp_path / "0.log")
+    assert (log.stacks, log.no_stacks) == ("", "")
+    log.keep_stacks("12:00", "No stacks: install py-spy.\n")
+    assert (log.stacks, log.no_stacks) == ("", "install py-spy.")
+    log.keep_stacks("12:01", "Process 7:\nmain\n")
+    log.keep_stacks("12:02", "No stacks: it has ended.\n")
+    assert (log.stacks, log.no_stacks) == (str(tmp_path / "0.stacks.txt"), "")
 
 
 def test_a_link_in_the_files_place_is_not_followed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     victim = tmp_path / "victim"
     victim.write_text("mine")
     os.symlink(victim, tmp_path / "0.stacks.txt")
-    keep_stacks(tmp_path / "0.log", "now", "text")
+    log = LogFile(tmp_path / "0.log")
+    log.keep_stacks("now", "text")
     assert victim.read_text() == "mine"
     assert "can't keep stacks" in caplog.text
+    assert log.stacks == ""
