@@ -223,6 +223,7 @@ class UsageMeter:
 
     def _read_now(self, *, containers: bool = True) -> Reading:
         measured = tuple(self._runtime.measure()) if containers else ()
-        self._runtime.peaks.note_all(measured)
+        for one in measured:
+            self._runtime.peaks.note(one.name, one.memory)
         gpus = self._gpus() if self._gpus is not None and measured else {}
         return Reading(self._clock.now(), self._clock.monotonic(), self._machine(), measured, gpus)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
 
 import msgspec
 from cachetools import LRUCache
@@ -48,11 +47,6 @@ class PeakMemory:
             return
         with self._lock:
             self._peaks[name] = max(memory, self._peaks.get(name, 0))
-
-    def note_all(self, measurements: Iterable[Measurement]) -> None:
-        """Record the memory of measured containers."""
-        for one in measurements:
-            self.note(one.name, one.memory)
 
     def of_pod(self, namespace: str, pod: str) -> dict[str, int]:
         """Return the peak memory of each known container of a pod, over all of its attempts."""

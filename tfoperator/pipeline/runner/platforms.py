@@ -30,30 +30,16 @@ from tfoperator.pipeline.local_paths import local_path
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Volumes that are a pod's own, or that are no storage."""
 
-ON_DOCKER: tuple[type[BaseComponentLauncher], ...] = (
-    InProcessComponentLauncher,
-    DockerComponentLauncher,
-    KubernetesPodComponentLauncher,
-    TFJobComponentLauncher,
-    ProcessComponentLauncher,
-)
-"""A container without a config runs on Docker."""
-ON_KUBERNETES: tuple[type[BaseComponentLauncher], ...] = (
-    InProcessComponentLauncher,
-    KubernetesPodComponentLauncher,
-    TFJobComponentLauncher,
-    DockerComponentLauncher,
-    ProcessComponentLauncher,
-)
-"""A container without a config runs as a pod."""
-AS_PROCESSES: tuple[type[BaseComponentLauncher], ...] = (
-    InProcessComponentLauncher,
-    ProcessComponentLauncher,
-    *ON_DOCKER[1:-1],
-)
-"""A container without a config runs as a process of this machine."""
-IN_CLUSTER = ON_KUBERNETES[:3]
+Launchers = tuple[type[BaseComponentLauncher], ...]
+
+IN_CLUSTER: Launchers = (InProcessComponentLauncher, KubernetesPodComponentLauncher, TFJobComponentLauncher)
 """The launchers' own pods have no Docker, and not the programs of the steps."""
+ON_KUBERNETES: Launchers = (*IN_CLUSTER, DockerComponentLauncher, ProcessComponentLauncher)
+"""A container without a config runs as a pod."""
+ON_DOCKER: Launchers = (DockerComponentLauncher, *IN_CLUSTER, ProcessComponentLauncher)
+"""A container without a config runs on Docker."""
+AS_PROCESSES: Launchers = (ProcessComponentLauncher, DockerComponentLauncher, *IN_CLUSTER)
+"""A container without a config runs as a process of this machine."""
 
 
 def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from tfoperator.local.runtime import measurements
-from tfoperator.local.runtime.measurements import ContainerName, Measurement, PeakMemory
+from tfoperator.local.runtime.measurements import ContainerName, PeakMemory
 
 
 def test_the_most_of_all_attempts_is_kept() -> None:
     peaks = PeakMemory()
     a, b = ContainerName("ns", "p", "a"), ContainerName("ns", "p", "b")
-    peaks.note_all([Measurement(a, "1", "u", 0.0, 10), Measurement(b, "1", "u", 0.0, 5)])
+    peaks.note(a, 10)
+    peaks.note(b, 5)
     peaks.note(a, 30)
     peaks.note(a, 20)
     peaks.note(b, 0)

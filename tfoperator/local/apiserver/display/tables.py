@@ -9,8 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from tfoperator.base.durations import human_duration
 from tfoperator.local.apiserver.display.jsonpath import compile_path
 from tfoperator.local.apiserver.members import Json, member_at
@@ -23,19 +21,19 @@ Cell = Callable[[Json, datetime], Any]
 _DEFINED = ("name", "type", "format", "description", "priority")  # of a column, for clients
 
 
-class TableFormat(msgspec.Struct, frozen=True):
-    """The columns of one resource type and the functions for their cells."""
+class TableFormat:
+    """The columns of one resource type, each with the function for its cells."""
 
-    columns: tuple[Column, ...]
-    cells: tuple[Cell, ...]
+    def __init__(self, *columns: tuple[Column, Cell]) -> None:
+        self._columns = columns
 
     def definitions(self) -> list[Json]:
         """Return `columnDefinitions` with all members."""
-        return [{name: getattr(column, name) for name in _DEFINED} for column in self.columns]
+        return [{name: getattr(column, name) for name in _DEFINED} for column, _ in self._columns]
 
     def row(self, obj: Json, now: datetime) -> list[Any]:
         """Return the cells of one object."""
-        return [cell(obj, now) for cell in self.cells]
+        return [cell(obj, now) for _, cell in self._columns]
 
 
 def _ago(text: object, now: datetime) -> str:
@@ -61,10 +59,6 @@ def _name(obj: Json, _now: datetime) -> str:
 
 def _age(obj: Json, now: datetime) -> str:
     return _ago(obj["metadata"].get("creationTimestamp"), now)
-
-
-def _format(*columns: tuple[Column, Cell]) -> TableFormat:
-    return TableFormat(tuple(c for c, _ in columns), tuple(cell for _, cell in columns))
 
 
 _NAME = (Column("Name", format="name", description="Name must be unique within a namespace."), _name)
@@ -104,7 +98,7 @@ def _pod_status(pod: Json, _now: datetime) -> str:
     return str(word)
 
 
-_POD = _format(
+_POD = TableFormat(
     _NAME,
     (Column("Ready", description="Containers that are ready, of all."), _ready),
     (Column("Status", description="The aggregate status of the containers in this pod."), _pod_status),
@@ -130,7 +124,7 @@ def _pairs_at(*path: str) -> Cell:
     return cell
 
 
-_SERVICE = _format(
+_SERVICE = TableFormat(
     _NAME,
     (Column("Type"), _at("spec", "type")),
     (Column("Cluster-IP"), _at("spec", "clusterIP", default="<none>")),
@@ -154,7 +148,7 @@ def _of_containers(member: str) -> Cell:
     return cell
 
 
-_DEPLOYMENT = _format(
+_DEPLOYMENT = TableFormat(
     _NAME,
     (Column("Ready", description="Pods that are ready, of all."), _ready_of_all),
     (Column("Up-to-date"), _at("status", "updatedReplicas", default=0)),
@@ -181,7 +175,7 @@ def _source(event: Json, _now: datetime) -> str:
     return ", ".join(filter(None, (source.get("component"), source.get("host"))))
 
 
-_EVENT = _format(
+_EVENT = TableFormat(
     (Column("Last Seen"), _last_seen),
     (Column("Type"), _at("type")),
     (Column("Reason"), _at("reason")),
@@ -207,31 +201,31 @@ _BUILTIN: Mapping[str, TableFormat] = {
     "Service": _SERVICE,
     "Deployment": _DEPLOYMENT,
     "Event": _EVENT,
-    "Namespace": _format(_NAME, (Column("Status"), _at("status", "phase")), _AGE),
-    "Node": _format(
+    "Namespace": TableFormat(_NAME, (Column("Status"), _at("status", "phase")), _AGE),
+    "Node": TableFormat(
         _NAME,
         (Column("Status"), _node_status),
         (Column("Roles"), lambda _obj, _now: "<none>"),
         _AGE,
         (Column("Version"), _at("status", "nodeInfo", "kubeletVersion")),
     ),
-    "ConfigMap": _format(_NAME, (Column("Data"), lambda obj, _now: len(obj.get("data") or {})), _AGE),
-    "Secret": _format(
+    "ConfigMap": TableFormat(_NAME, (Column("Data"), lambda obj, _now: len(obj.get("data") or {})), _AGE),
+    "Secret": TableFormat(
         _NAME,
         (Column("Type"), _at("type")),
         (Column("Data", type="integer"), lambda obj, _now: len(obj.get("data") or {})),
         _AGE,
     ),
-    "ServiceAccount": _format(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
-    "Lease": _format(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
+    "ServiceAccount": TableFormat(_NAME, (Column("Secrets"), lambda obj, _now: len(obj.get("secrets") or ())), _AGE),
+    "Lease": TableFormat(_NAME, (Column("Holder"), _at("spec", "holderIdentity")), _AGE),
 }
-_PLAIN_FORMAT = _format(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))
+_PLAIN_FORMAT = TableFormat(_NAME, (Column("Created At"), _at("metadata", "creationTimestamp")))
 
 
 def _custom(custom: CustomResource) -> TableFormat:
     columns: list[tuple[Column, Cell]] = [_NAME]
     columns += [(printed, _json_path_cell(printed.json_path, printed.type)) for printed in custom.columns]
-    return _format(*(columns if custom.columns else [_NAME, _AGE]))
+    return TableFormat(*(columns if custom.columns else [_NAME, _AGE]))
 
 
 def _json_path_cell(path: str, kind: str) -> Cell:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 from aiohttp import WSMsgType, web
@@ -61,17 +61,9 @@ class PodStreams:
         for socket in tuple(self._sockets):
             await socket.close()
 
-    async def send_log(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
-        """Send a container's log. Raises StatusError."""
-        return await self._send(request, pod, self.log_reader, "log")
-
-    async def send_stacks(self, request: web.Request, pod: StoredObject) -> web.StreamResponse:
-        """Send the stacks of a container's threads. Raises StatusError."""
-        return await self._send(request, pod, self.stacks_reader, "stacks")
-
-    async def _send(
-        self, request: web.Request, pod: StoredObject, reader: LogReader | None, what: str
-    ) -> web.StreamResponse:
+    async def send(self, request: web.Request, pod: StoredObject, what: Literal["log", "stacks"]) -> web.StreamResponse:
+        """Send a container's log, or the stacks of its threads. Raises StatusError."""
+        reader = self.log_reader if what == "log" else self.stacks_reader
         wanted = log_request(pod, request.query, self._clock.now())
         chunks = await self._logs.open(_served(reader, f"no node agent serves {what}"), wanted)
         response = web.StreamResponse(headers={"Content-Type": "text/plain"})

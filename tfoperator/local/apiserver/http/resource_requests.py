@@ -147,7 +147,7 @@ class ResourceRequests:
         request, resource, path = call
         if (path.subresource, request.method) == ("stacks", "GET") and resource is PODS:
             # Our own addition, not in discovery: Kubernetes' API server has no such subresource.
-            return await self._pod_streams.send_stacks(request, self._registry.get(*call.key))
+            return await self._pod_streams.send(request, self._registry.get(*call.key), "stacks")
         if path.subresource not in resource.subresources:
             raise no_such_path()
         match path.subresource, request.method:
@@ -169,7 +169,7 @@ class ResourceRequests:
         request, _, path = call
         match path.subresource, request.method:
             case "log", "GET":
-                return await self._pod_streams.send_log(request, self._registry.get(*call.key))
+                return await self._pod_streams.send(request, self._registry.get(*call.key), "log")
             case "binding", _:
                 return await self._bind(call)
             case "exec", "GET" | "POST":

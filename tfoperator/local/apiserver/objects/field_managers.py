@@ -101,7 +101,8 @@ def apply(
         name = "kubectl-client-side-apply" if applied_by_client else BEFORE_FIRST_APPLY
         owned[Owner(name)] = fields_of(current, layout)
     mine = owned.pop(owner, frozenset())
-    lost = {other: _contested(current, wanted, theirs & fields) for other, theirs in owned.items()}
+    changed = frozenset(path for path in fields if differs(current, wanted, path))
+    lost = {other: theirs & changed for other, theirs in owned.items()}
     if not force and any(lost.values()):
         raise _conflict(resource, current, lost)
     owned = {other: theirs - lost[other] for other, theirs in owned.items()}
@@ -129,10 +130,6 @@ def after_update(old: Json, new: Json, given: Any, owner: Owner, layout: Layout)
     owned = {other: (theirs & after) - changed for other, theirs in known.items()}
     mine = owned.pop(owner, frozenset()) | changed
     return {**owned, owner: mine} if mine else owned
-
-
-def _contested(current: Json, wanted: Json, shared: FieldSet) -> FieldSet:
-    return frozenset(path for path in shared if differs(current, wanted, path))
 
 
 def _conflict(resource: ResourceType, current: Json, lost: Owned) -> StatusError:

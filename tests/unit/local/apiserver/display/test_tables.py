@@ -46,7 +46,7 @@ def row(resource: ResourceType, obj: dict[str, Any]) -> dict[str, Any]:
     table = table_formats((*BUILTIN, custom.resource), [custom])[resource]
     body = {"metadata": {"name": "x", "creationTimestamp": "2026-01-01T00:00:00Z"}, **obj}
     cells = table.row(body, START + timedelta(seconds=90))
-    return dict(zip((column.name for column in table.columns), cells, strict=True))
+    return dict(zip((column["name"] for column in table.definitions()), cells, strict=True))
 
 
 def container(**state: Any) -> dict[str, Any]:
