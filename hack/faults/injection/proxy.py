@@ -134,7 +134,7 @@ class FaultProxy:
     async def _listen(self) -> None:
         if self._site is None:
             assert self._runner is not None
-            self._listener = ListeningSocket("127.0.0.1", self._port)
+            self._listener = ListeningSocket(self._port)
             self._port = self._listener.getsockname()[1]
             self._site = web.SockSite(self._runner, self._listener)
             await self._site.start()
