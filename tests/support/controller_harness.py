@@ -21,7 +21,6 @@ from tfoperator.controller import (
     PlanOptions,
     TFJobController,
 )
-from tfoperator.controller.collaborators import PodArchive
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -57,7 +56,7 @@ class Harness:
         options: ControllerOptions | None = None,
         metrics: ControllerMetrics | None = None,
         gang: GangScheduler | None = None,
-        archive: PodArchive | None = None,
+        archive: Any = None,
         kueue: bool = False,
     ) -> None:
         self.api = api or FakeApi(clock.now if clock is not None else None)
@@ -109,7 +108,7 @@ class Harness:
         for resource, group in self._caches():
             eventually(lambda r=resource, g=group: self._cached(g) == self._stored(r), what=f"{resource.plural} cached")
         for namespace, name in [(o["metadata"]["namespace"], o["metadata"]["uid"]) for o in self.api.objects(TFJOBS)]:
-            eventually(lambda uid=name: self.expectations.owner_satisfied(uid), what=f"{namespace}: handlers")
+            eventually(lambda uid=name: not self.expectations.outstanding(uid), what=f"{namespace}: handlers")
 
     def settle(self) -> None:
         """Wait until nothing is left to do, and the caches show what was written meanwhile."""
@@ -163,7 +162,7 @@ class Harness:
         """Whether something of this job is expected at each creation from here on, when it is asked for."""
         seen: list[bool] = []
         self.api.react(
-            lambda call: seen.append(not self.expectations.owner_satisfied(uid)) if call.verb == "create" else None
+            lambda call: seen.append(bool(self.expectations.outstanding(uid))) if call.verb == "create" else None
         )
         return seen
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
@@ -16,6 +16,9 @@ from tfoperator.controller.plan.observed import LogLines
 from tfoperator.events import ObjectReference
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
+
+if TYPE_CHECKING:
+    from tfoperator.logs.archive import LogArchive
 
 
 class Recorder(Protocol):
@@ -29,21 +32,6 @@ class Recorder(Protocol):
         message: str,
     ) -> None:
         """Report something about an object; never blocks, never raises."""
-        ...
-
-
-class PodArchive(Protocol):
-    """Keeps the logs of pods: `tfoperator.logs.archive.LogArchive`. Its methods never block."""
-
-    timeout: float
-    """The maximum number of seconds that a deletion waits for logs."""
-
-    def unkept(self, pods: Sequence[Pod]) -> frozenset[str]:
-        """Return the UIDs of the pods whose deletion has to wait until their logs are kept or the timeout is over."""
-        ...
-
-    def keep(self, job: ObjectMeta, pods: Sequence[Pod], done: Callable[[], object]) -> None:
-        """Begin to keep the logs of the pods that have to wait; `done` is called when planning again is worthwhile."""
         ...
 
 
@@ -107,6 +95,6 @@ class Collaborators(msgspec.Struct, frozen=True):
     recorder: Recorder
     clock: Clock = SystemClock()
     metrics: ControllerMetrics = ControllerMetrics()
-    archive: PodArchive | None = None
+    archive: LogArchive | None = None
     witnesses: PodWitnesses = PodWitnesses()
     progress_of: Callable[[TFJob], TrainingProgress | None] | None = None

@@ -163,13 +163,6 @@ class Expectations:
             outstanding.deletions.discard(uid)
             return outstanding.fulfilled
 
-    def owner_satisfied(self, owner_uid: str) -> bool:
-        """Return whether the cache can be trusted for this owner: nothing is outstanding, or it has been for too long.
-
-        O(keys of the owner).
-        """
-        return not self.outstanding(owner_uid)
-
     def outstanding(self, owner_uid: str) -> dict[ExpectationKey, frozenset[str]]:
         """Return the keys of this owner that are not satisfied, each with the UIDs that are still to vanish.
 

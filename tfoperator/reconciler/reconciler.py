@@ -261,7 +261,7 @@ class Reconciler:
         lost.update({kind: len(keys) for kind, keys in certain.items()})
         missed = set().union(*certain.values())
         right = not found
-        waiting = right and not self._expectations.owner_satisfied(uid)
+        waiting = right and bool(self._expectations.outstanding(uid))
         wedged = waiting and before.waiting
         for name in sorted(missed):
             logger.warning("the cache has missed a change of %s", name, extra={"job": key})

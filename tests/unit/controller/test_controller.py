@@ -55,7 +55,7 @@ def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None
     eventually(lambda: len(harness.controller._ledger.memory._entries) == 0, what="the memory is empty")
     eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="the backoff is forgotten")
     harness.controller.sync_tfjob("ns/job")
-    assert harness.expectations.owner_satisfied(job["metadata"]["uid"])
+    assert not harness.expectations.outstanding(job["metadata"]["uid"])
 
 
 def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: Harness) -> None:
@@ -77,7 +77,7 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
     harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
     harness.controller.sync_tfjob("ns/job")
     assert len(harness.controller._ledger.memory._entries) == 0
-    assert harness.expectations.owner_satisfied(uid)
+    assert not harness.expectations.outstanding(uid)
     assert len(harness.expectations._cache) == 0
 
 

@@ -43,7 +43,7 @@ def test_expectations_expire_after_five_minutes(expectations: Expectations, cloc
     assert not satisfied(expectations, WORKERS)
     clock.advance(1.5)
     assert satisfied(expectations, WORKERS)
-    assert expectations.owner_satisfied("uid-1")
+    assert not expectations.outstanding("uid-1")
     assert pending(expectations, WORKERS) is None
 
 

@@ -98,7 +98,7 @@ class ExpectationsModel(RuleBasedStateMachine):
             assert satisfied(self.expectations, key) == (entry is None or entry.fulfilled)
         for owner in ("uid-1", "uid-2"):
             mine = [entry for key, entry in self.entries.items() if key.owner_uid == owner]
-            assert self.expectations.owner_satisfied(owner) == all(entry.fulfilled for entry in mine)
+            assert (not self.expectations.outstanding(owner)) == all(entry.fulfilled for entry in mine)
         assert len(self.expectations._cache) == len(self.entries)
 
 

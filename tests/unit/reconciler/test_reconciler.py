@@ -360,11 +360,11 @@ def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
     uid = world.api.objects(TFJOBS)[0]["metadata"]["uid"]
     world.expectations.expect_creations(expectation_key(uid, "worker", "pods"), 1)
     world.look()
-    assert not world.expectations.owner_satisfied(uid)
+    assert world.expectations.outstanding(uid)
     synced: list[str] = []
     monkeypatch.setattr(world.controller, "enqueue", synced.append)
     world.look()
-    assert world.expectations.owner_satisfied(uid)
+    assert not world.expectations.outstanding(uid)
     assert synced == ["ns/job"], "what it waited for may have to be made"
 
 

@@ -32,7 +32,7 @@ def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Har
     assert harness.queue.num_requeues("ns/job") == 0
     # No event will ever tell of the one that was gone already.
     owner = harness.api.objects(TFJOBS)[0]["metadata"]["uid"]
-    eventually(lambda: harness.expectations.owner_satisfied(owner), what="nothing more is expected")
+    eventually(lambda: not harness.expectations.outstanding(owner), what="nothing more is expected")
 
 
 @pytest.mark.parametrize("error", [TransportError("reset"), api_error(500), api_error(504), api_error(409, "Conflict")])

@@ -64,7 +64,7 @@ def test_for_a_job_whose_deletion_the_watch_lost_nothing_is_made_again(harness: 
     if replaced:
         harness.api.put(TFJOBS, {"metadata": {"name": "job", "namespace": "ns"}, "spec": {}})
     harness.controller.sync_tfjob("ns/job")
-    eventually(lambda: harness.expectations.owner_satisfied(uid), what="what was made is seen")
+    eventually(lambda: not harness.expectations.outstanding(uid), what="what was made is seen")
     for resource, cache in ((PODS, harness.informers.pods), (SERVICES, harness.informers.services)):
         for name in harness.api.names(resource):
             harness.api.remove(resource, "ns", name)

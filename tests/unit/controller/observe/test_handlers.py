@@ -49,13 +49,13 @@ def test_a_new_pod_queues_its_job_and_meets_an_expectation(world: World) -> None
     world.expectations.expect_creations(KEY, 1)
     world.handler.on_add(pod())
     assert world.keys == ["ns/job"]
-    assert world.expectations.owner_satisfied(KEY.owner_uid)
+    assert not world.expectations.outstanding(KEY.owner_uid)
 
 
 def test_a_pod_first_seen_while_it_terminates_counts_as_deleted(world: World) -> None:
     world.expectations.expect_deletions(KEY, ["pod-uid"])
     world.handler.on_add(pod(deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert world.expectations.owner_satisfied(KEY.owner_uid)
+    assert not world.expectations.outstanding(KEY.owner_uid)
 
 
 def test_a_deletion_mark_and_a_deletion_both_meet_an_expectation_once(world: World) -> None:
@@ -107,7 +107,7 @@ def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World)
     world.expectations.expect_deletions(KEY, ["pod-uid"])
     world.expectations.expect_creations(KEY, 1)
     world.handler.on_update(pod(), pod(uid="another", version="9"))
-    assert world.expectations.owner_satisfied(KEY.owner_uid)
+    assert not world.expectations.outstanding(KEY.owner_uid)
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from tfoperator.kube.objects import Pod
 
 
 class Archive:
-    """A `PodArchive` that holds up what the test says."""
+    """A `LogArchive` that holds up what the test says."""
 
     timeout = 30.0
 
