@@ -268,7 +268,6 @@ class Reconciler:
         if wedged:
             logger.warning("an expected event never came, going on without it", extra={"job": key})
             self._metrics.repaired("expectations", 1)
-        if wedged:
             self._expectations.forget_owner(uid)
         elif not missed and (not right or waiting):
             # Missed changes fulfil the expectations when they are listed; forgetting the expectations earlier would

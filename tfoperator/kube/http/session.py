@@ -95,9 +95,9 @@ class Session:
         # Imported here: nothing else needs a WebSocket.
         from tfoperator.kube.http.exec import Executed, execute
 
+        self._wait_for_turn(call)
+        credential = self._credentials.current()
         try:
-            self._wait_for_turn(call)
-            credential = self._credentials.current()
             answer = execute(
                 self._transport,
                 call.target,
@@ -155,7 +155,8 @@ class Session:
             if not self._credentials.refused(authorization):
                 raise failure
             try:
-                return self._sent(call, self._credentials.current())
+                # It skips the rate limiter, as the first attempt has.
+                return self._accept(call, self._timed(call, self._send, self._credentials.current()))
             except ApiError as error:
                 failure = error
         return self._repeated(call, self._send, failure)
@@ -176,28 +177,17 @@ class Session:
                 raise failure
             logger.info("the server asks to come back in %.1f s: %s", wait, failure)
             self._observer.retry(call.method, self._transport.host, str(failure.code))
-            self._pause(wait)
+            self._pause(call, wait)
             retries, failure = retries + 1, None
 
     def _attempt(self, call: Call, send: Callable[[Call, IssuedCredential], R | Response]) -> R:
-        try:
-            if call.limited:
-                self._wait_for_turn(call)
-            credential = self._credentials.current()
-            answer = self._timed(call, send, credential)
-            if answer.status == 401 and self._credentials.refused(credential.authorization):
-                answer = self._timed(call, send, self._credentials.current())
-        except TransportError as error:
-            raise type(error)(f"{call.what}: {error}") from error
+        if call.limited:
+            self._wait_for_turn(call)
+        credential = self._credentials.current()
+        answer = self._timed(call, send, credential)
+        if answer.status == 401 and self._credentials.refused(credential.authorization):
+            answer = self._timed(call, send, self._credentials.current())
         return self._accept(call, answer)  # type: ignore[return-value]  # other than R it is a Response with an error
-
-    def _sent(self, call: Call, credential: IssuedCredential) -> Response:
-        """Return the response to one attempt, which skips the rate limiter."""
-        try:
-            answer = self._timed(call, self._send, credential)
-        except TransportError as error:
-            raise type(error)(f"{call.what}: {error}") from error
-        return self._accept(call, answer)
 
     def _accept(self, call: Call, answer: R | Response) -> R | Response:
         if 200 <= answer.status < 300:
@@ -210,15 +200,15 @@ class Session:
             return
         seconds = self._limiter.reserve()
         if seconds > 0:
-            self._pause(seconds)
+            self._pause(call, seconds)
         if seconds > _LOGGED_WAIT:
             level = logging.INFO if seconds > _INFO_WAIT else logging.DEBUG
             logger.log(level, "waited %.2f s for the client's own rate limiter: %s", seconds, call.what)
         self._observer.rate_limiter_wait(call.method, self._transport.host, seconds)
 
-    def _pause(self, seconds: float) -> None:
+    def _pause(self, call: Call, seconds: float) -> None:
         if self._stop.wait(self._clock, seconds):
-            raise ClientClosed("the client was closed while it waited for its turn")
+            raise ClientClosed(f"{call.what}: the client was closed while it waited for its turn")
 
     def _timed(
         self, call: Call, send: Callable[[Call, IssuedCredential], R | Response], credential: IssuedCredential
@@ -228,6 +218,8 @@ class Session:
             answer = send(call, credential)
             status = answer.status
             return answer
+        except TransportError as error:
+            raise type(error)(f"{call.what}: {error}") from error
         finally:
             self._observe(call, status, time.perf_counter() - began)
 
