@@ -61,8 +61,9 @@ class StatusWriter:
         except KubeError as error:
             if isinstance(error, InvalidError):
                 # The status can't say that the job violates rules that are newer than the job.
-                what = "The API server refuses to record anything about this job until it is mended"
-                self._events.warn_once(job, "StatusRefused", f"{what}: {error.status.message}", about="status")
+                said = error.status.message
+                message = f"The API server refuses to record anything about this job until it is mended: {said}"
+                self._events.warn_once(job, "StatusRefused", message, about="status")
             outcome.errors.append(error)
             return False
         if answer.metadata.resource_version != meta.resource_version:
