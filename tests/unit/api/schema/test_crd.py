@@ -12,7 +12,7 @@ import yaml
 
 from hack import generate
 from hack.fields import GO_OPERATOR, SINCE, field_rows
-from tests.unit.api.samples import FULL_SPEC, PEER_STATUS, tfjob
+from tests.unit.api.samples import FULL_SPEC, tfjob
 from tfoperator.api.schema.crd import crd, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.structs import Table, struct_schema
@@ -71,19 +71,6 @@ def test_the_table_of_fields_has_every_field_of_the_types_once_and_says_since_wh
     assert rows["spec.tfReplicaSpecs[*].replicas"][1:4] == ("integer", "`1`", "v1")
     assert rows["spec.clusterArguments"][1:4] == ("boolean", "`false`", "0.1.0")
     assert rows["spec.checkpoint.mountPath"].default == "required"
-
-
-def test_the_peers_fields_are_those_of_its_samples() -> None:
-    def paths(value: dict[str, Any], path: str) -> Iterator[str]:
-        for name, child in value.items():
-            below = f"{path}[*]" if path in ("spec.tfReplicaSpecs", "status.replicaStatuses") else f"{path}.{name}"
-            yield below
-            for item in child if isinstance(child, list) else [child]:
-                if isinstance(item, dict) and name not in ("template", "labelSelector", "minResources"):
-                    yield from paths(item, f"{below}[*]" if isinstance(child, list) else below)
-
-    written = {*paths(FULL_SPEC, "spec"), *paths(PEER_STATUS, "status")}
-    assert {path for path in written if not path.endswith("[*]")} <= GO_OPERATOR
 
 
 def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.api.samples import job_of, tfjob
-from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
+from tests.unit.api.validation.complaints import CONTAINERS, WORKER, warnings, with_template
 from tfoperator.api import default, errors, validate, validate_manifest
 
 
@@ -37,16 +37,6 @@ def test_what_is_missing_because_its_type_is_wrong_is_said_once() -> None:
         (tfjob({"Worker": {}}, checkpoint={"mountPath": 3, "volume": {"emptyDir": {}}}), "spec.checkpoint.mountPath"),
     ):
         assert [problem.field for problem in errors(validate_manifest(manifest))] == [field]
-
-
-def test_every_wrong_type_is_named_with_its_full_path() -> None:
-    job = tfjob({"Worker": {"replicas": "2"}, "PS": {"restartPolicy": 1}, "Chief": []}, enableDynamicWorker="no")
-    assert complaints(job) == [
-        f'{WORKER}.replicas: must be a whole number, but is the string "2"',
-        "spec.tfReplicaSpecs[PS].restartPolicy: must be a string, but is the number 1",
-        "spec.tfReplicaSpecs[Chief]: must be an object, but is a list",
-        'spec.enableDynamicWorker: must be true or false, but is the string "no"',
-    ]
 
 
 @pytest.mark.parametrize(

@@ -123,15 +123,6 @@ def test_a_job_that_was_wrong_before_is_printed_but_called_wrong(tmp_path: Path,
     assert yaml.safe_load(said.out)["spec"]["tfReplicaSpecs"]["Evaluator"]["replicas"] == -1
 
 
-def test_a_type_that_can_not_be_called_by_its_name_in_v1_is_an_error(tmp_path: Path, run: Run) -> None:
-    path = write(tmp_path, MIDDLE.replace("Eval", "Local").replace("replicas: -1", "replicas: 1"))
-    said = run("convert", path, code=1)
-    assert f"{path}:6: warning: spec.tfReplicaSpecs[Local]: can't become Worker beside Worker" in said.err
-    assert f"{path}:6: error: spec.tfReplicaSpecs[Local]: is not a replica type" in said.err
-    again = write(tmp_path, said.out, "again.yaml")
-    assert "error: spec.tfReplicaSpecs[Local]: is not a replica type" in run("convert", again, code=1).err
-
-
 def test_a_manifest_cannot_talk_to_the_terminal(tmp_path: Path, run: Run) -> None:
     text = MIDDLE.replace("  tfReplicaSpecs", '  "\\e[2J": 1\n  tfReplicaSpecs')
     captured = run("convert", write(tmp_path, text), code=1)

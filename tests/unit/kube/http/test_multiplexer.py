@@ -187,23 +187,6 @@ def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, nev
     assert results[1] == [None]
 
 
-def test_a_server_that_asks_for_patience_gets_it(creating: Creating) -> None:
-    busy = iter([True, False])
-
-    def handler(exchange: Exchange) -> None:
-        if next(busy):
-            exchange.status(429, "TooManyRequests", "later", headers={"Retry_After": "0"})
-        else:
-            created(exchange)
-
-    recorder = Recorder()
-    server, creator = creating(handler, observer=recorder, warmed=True)
-    assert creator.create_chains([chain("a")]) == [[None]]
-    assert [name_of(one) for one in server.requests][4:] == ["a", "a"]
-    assert recorder.retries == [("POST", "429")]
-    assert [code for _, _, code in recorder.requests] == ["201"] * 4 + ["429", "201"]
-
-
 @pytest.mark.parametrize(("code", "expected"), [(429, TooManyRequestsError), (503, ServerError)])
 def test_what_must_not_be_repeated_is_not(code: int, expected: type[KubeError], creating: Creating) -> None:
     """A 429 that does not say when, and a 503, after which nobody knows whether the server has acted."""
@@ -236,9 +219,12 @@ def test_with_newer_credentials_a_server_that_asks_for_patience_gets_it(creating
     def handler(exchange: Exchange) -> None:
         exchange.status(next(answers), "Any", "any", headers={"Retry_After": "0"})
 
-    server, creator = creating(handler, {"credentials": credentials}, warmed=True)
+    recorder = Recorder()
+    server, creator = creating(handler, {"credentials": credentials}, observer=recorder, warmed=True)
     assert creator.create_chains([chain("a")]) == [[None]]
-    assert len(server.requests) == 7
+    assert [name_of(one) for one in server.requests][4:] == ["a"] * 3
+    assert recorder.retries == [("POST", "429")]
+    assert [code for _, _, code in recorder.requests][4:] == ["401", "429", "201"]
 
 
 def test_nobody_waits_for_new_credentials_whose_old_ones_still_hold(creating: Creating) -> None:

@@ -14,7 +14,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread, run_at_once
 from tests.unit.kube.conftest import Certificates, Serve
-from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent, stalls
+from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.errors import (
     AnswerTooLarge,
@@ -301,19 +301,6 @@ def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch
     assert server.connections == 0
 
 
-def test_a_sibling_is_closed_by_itself(serve: Serve, connect) -> None:
-    server = serve(lambda exchange: exchange.respond())
-    transport = connect(server.url)
-    other = transport.sibling()
-    assert other.request("GET", "/a").status == 200
-    assert transport.request("GET", "/b").status == 200
-    other.close()
-    with pytest.raises(ClientClosed):
-        other.request("GET", "/c")
-    assert transport.request("GET", "/d").status == 200
-    assert [exchange.connection for exchange in server.requests] == [1, 2, 2]
-
-
 def test_a_stream_yields_what_comes_and_ends_cleanly(serve: Serve, connect) -> None:
     stream = connect(serve(chunks(b"one", b"two")).url).open_stream("/")
     assert b"".join(iter(lambda: stream.read(5), b"")) == b"onetwo"
@@ -375,14 +362,6 @@ def test_a_gathering_read_returns_what_came_before_nonsense_and_only_then_the_er
     with pytest.raises(MalformedResponse):
         stream.read(5, 1 << 20)
     assert stream.closed()
-
-
-def test_a_stream_that_nobody_reads_is_closed_at_once(serve: Serve, connect) -> None:
-    left = threading.Event()
-    stream = connect(serve(stalls(left=left)).url).open_stream("/")
-    stream.close()
-    assert left.wait(60)
-    assert stream._sock.fileno() == -1
 
 
 def test_a_forked_child_leaves_the_parents_connections_alone(serve: Serve, connect) -> None:

@@ -14,10 +14,10 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.threads import InThread, run_at_once
 from tests.unit.local.apiserver.samples import widgets
-from tfoperator.kube import GoneError, WatchOptions
+from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
-from tfoperator.kube.resources import NAMESPACES, PODS, SECRETS, Resource
+from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
@@ -126,29 +126,6 @@ def test_bookmarks_arrive_at_their_interval(client: Client) -> None:
         assert next(iter(stream)).type is WatchEventType.BOOKMARK
     finally:
         stream.close()
-
-
-def test_history_is_bounded_and_can_be_forgotten(server: EmbeddedApiServer, client: Client) -> None:
-    start = client.list(SECRETS, "default", decode).resource_version
-    for index in range(7):
-        client.create(SECRETS, "default", {"metadata": {"name": f"s{index}"}}, decode)
-
-    def is_too_old(version: str) -> bool:
-        stream = client.watch(SECRETS, "default", decode, WatchOptions(resource_version=version))
-        try:
-            assert next(iter(stream)).type is WatchEventType.ADDED
-        except GoneError:
-            return True
-        finally:
-            stream.close()
-        return False
-
-    recent = str(int(client.list(SECRETS, "default", decode).resource_version) - 1)
-    before = (is_too_old(start), is_too_old(recent))
-    server.compact()
-
-    assert before == (True, False)
-    assert is_too_old(recent)
 
 
 def test_a_later_server_does_not_take_an_earlier_ones_versions_for_its_own() -> None:

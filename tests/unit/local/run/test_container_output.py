@@ -61,13 +61,6 @@ def read(folder: Path, written: bytes, lines: int | None = None) -> list[LogChun
     return chunks
 
 
-def test_every_line_of_much_output_is_read(tmp_path: Path) -> None:
-    numbers = [str(number) for number in range(100_000)]
-    chunks = read(tmp_path, ("\n".join(numbers) + "\n").encode())
-    assert texts(chunks) == numbers
-    assert not any(chunk.skipped for chunk in chunks)
-
-
 def test_of_a_progress_bar_that_has_ended_the_last_state_is_a_line(tmp_path: Path) -> None:
     chunks = read(tmp_path, b"10%\r50%\r100%\nwindows\r\n\xff\n")
     assert texts(chunks) == ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]
