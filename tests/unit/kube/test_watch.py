@@ -66,12 +66,7 @@ def test_an_event_arrives_before_the_next_one_is_sent(serve: Serve, client_for: 
 
 @pytest.mark.parametrize(
     ("annotations", "end"),
-    [
-        ({"k8s.io/initial-events-end": "true"}, True),
-        ({"k8s.io/initial-events-end": "false"}, False),
-        ({}, False),
-        (None, False),
-    ],
+    [({INITIAL_EVENTS_END: "true"}, True), ({INITIAL_EVENTS_END: "false"}, False), ({}, False), (None, False)],
 )
 def test_a_bookmark_carries_the_version_and_whether_the_initial_events_are_over(
     serve: Serve, client_for: MakeClient, annotations: dict[str, str], end: bool
