@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import threading
 from base64 import b64encode
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Awaitable, Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from aiohttp import WSMsgType, web
+from aiohttp.test_utils import TestServer
 
 from tests.support.threads import no_threads_left
 from tests.unit.kube.conftest import MakeClient, Serve
@@ -19,55 +20,32 @@ from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials
 from tfoperator.kube.errors import ForbiddenError, TransportError
+from tfoperator.kube.http.exec import Executed
 
+COMMAND = ("echo", "a b&c")
 GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-@contextmanager
-def served(handler: Handler) -> Iterator[Client]:
-    """A client of a server on loopback that answers every request so."""
-    ready, loop = threading.Event(), asyncio.new_event_loop()
-    port = 0
+def asked(handler: Handler, **options: Any) -> Executed:
+    """What a command has said by a server on loopback that answers every request so."""
 
-    async def start() -> web.AppRunner:
-        nonlocal port
+    async def ask() -> Executed:
         app = web.Application()
         app.router.add_route("*", "/{path:.*}", handler)
-        runner = web.AppRunner(app, shutdown_timeout=0.1)
-        await runner.setup()
-        await web.TCPSite(runner, "127.0.0.1", 0).start()
-        port = runner.addresses[0][1]
-        return runner
+        async with TestServer(app) as server:
+            url = str(server.make_url("/prefix"))
+            with Client(ClusterConfig(server=url, credentials=StaticCredentials("Bearer t"))) as client:
+                return await asyncio.to_thread(client.pod_exec, "ns", "p", "tensorflow", COMMAND, **options)
 
-    runner = None
-
-    def run() -> None:
-        nonlocal runner
-        asyncio.set_event_loop(loop)
-        runner = loop.run_until_complete(start())
-        ready.set()
-        loop.run_forever()
-        loop.run_until_complete(runner.cleanup())
-        loop.close()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    assert ready.wait(30)
-    config = ClusterConfig(server=f"http://127.0.0.1:{port}/prefix", credentials=StaticCredentials("Bearer t"))
-    try:
-        with Client(config) as client:
-            yield client
-    finally:
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join(30)
+    return asyncio.run(ask())
 
 
 def answering(*messages: bytes, close: bool = True, protocol: str = "v5.channel.k8s.io") -> Handler:
     async def handle(request: web.Request) -> web.StreamResponse:
         assert request.path == "/prefix/api/v1/namespaces/ns/pods/p/exec"
         assert request.headers["Authorization"] == "Bearer t"
-        assert request.query.getall("command") == ["echo", "a b&c"]
+        assert request.query.getall("command") == [*COMMAND]
         assert request.query["container"] == "tensorflow"
         socket = web.WebSocketResponse(protocols=(protocol,))
         await socket.prepare(request)
@@ -93,36 +71,28 @@ FAILURE = status(status="Failure", message="exit code 7", details={"causes": [{"
 
 @pytest.mark.parametrize("protocol", ["v5.channel.k8s.io", "v4.channel.k8s.io"])
 def test_a_command_says_what_it_wrote_and_how_it_ended(protocol: str) -> None:
-    handler = answering(b"\x01hel", b"\x01", b"\x02oh", b"\x01lo", SUCCESS, protocol=protocol)
-    with served(handler) as client:
-        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    done = asked(answering(b"\x01hel", b"\x01", b"\x02oh", b"\x01lo", SUCCESS, protocol=protocol))
     assert (done.output, done.errors, done.exit_code) == ("hello", "oh", 0)
 
 
 def test_a_command_that_fails_has_its_exit_code() -> None:
-    with served(answering(FAILURE)) as client:
-        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    done = asked(answering(FAILURE))
     assert (done.errors, done.exit_code) == ("exit code 7", 7)
 
 
 def test_of_a_connection_that_ends_early_nobody_knows_the_exit_code() -> None:
-    with served(answering(b"\x01half", b"\x03not json", b"\x09?")) as client:
-        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"))
+    done = asked(answering(b"\x01half", b"\x03not json", b"\x09?"))
     assert (done.output, done.exit_code) == ("half", None)
 
 
 def test_what_is_too_much_is_dropped() -> None:
-    with served(answering(b"\x01" + b"x" * 1000, b"\x01" + b"y" * 1000, SUCCESS)) as client:
-        done = client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"), max_bytes=1500)
+    done = asked(answering(b"\x01" + b"x" * 1000, b"\x01" + b"y" * 1000, SUCCESS), max_bytes=1500)
     assert done.output == "x" * 1000 + "y" * 500
 
 
 def test_a_command_that_does_not_end_is_given_up() -> None:
-    with (
-        served(answering(b"\x01begun", close=False)) as client,
-        pytest.raises(TransportError, match=r"run a command in pods.*did not end in time"),
-    ):
-        client.pod_exec("ns", "p", "tensorflow", ("echo", "a b&c"), timeout=0.5)
+    with pytest.raises(TransportError, match=r"run a command in pods.*did not end in time"):
+        asked(answering(b"\x01begun", close=False), timeout=0.5)
 
 
 @pytest.mark.parametrize(
@@ -176,13 +146,13 @@ def test_who_may_not_is_told_by_the_servers_own_words() -> None:
         body = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": 'pods "p" is forbidden'}
         return web.json_response(body, status=403)
 
-    with served(refuse) as client, pytest.raises(ForbiddenError, match="is forbidden"):
-        client.pod_exec("ns", "p", "tensorflow", ("echo",))
+    with pytest.raises(ForbiddenError, match="is forbidden"):
+        asked(refuse)
 
 
 def test_it_follows_no_redirect_with_its_credentials() -> None:
     async def elsewhere(_: web.Request) -> web.StreamResponse:
         raise web.HTTPFound("http://127.0.0.1:1/")
 
-    with served(elsewhere) as client, pytest.raises(Exception, match=r"302|run a command"):
-        client.pod_exec("ns", "p", "tensorflow", ("echo",))
+    with pytest.raises(Exception, match=r"302|run a command"):
+        asked(elsewhere)
