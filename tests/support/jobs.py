@@ -102,7 +102,9 @@ class JobWorld:
     def job(self, name: str = "mnist") -> Json:
         return self.client.get(TFJOBS, self.namespace, name, decode)
 
-    def becomes(self, condition: str, name: str = "mnist", *, message: str = "", status: str = "True") -> None:
+    def becomes(
+        self, condition: str, name: str = "mnist", *, message: str = "", status: str = "True", reason: str = ""
+    ) -> None:
         """The condition is now the latest; Succeeded and Failed put an end to Running."""
         moment = now()
         old = [c for c in self.job(name).get("status", {}).get("conditions") or () if c["type"] != condition]
@@ -111,7 +113,7 @@ class JobWorld:
         new = {
             "type": condition,
             "status": status,
-            "reason": f"TFJob{condition}",
+            "reason": reason or f"TFJob{condition}",
             "message": message or f"TFJob {name} is {condition}.",
             "lastUpdateTime": moment,
             "lastTransitionTime": moment,

@@ -12,32 +12,16 @@ from tfoperator.kube.objects import Pod
 RUNS: dict[str, Any] = {"running": {}}
 
 
-def pod(
-    phase: str,
-    program: dict[str, Any] | int | None,
-    *,
-    policy: str = "Never",
-    proxy: bool = True,
-    reason: str = "",
-    stopped: str = "",
-    mode: str = "",
-) -> Pod:
-    """`program` is the state of the container `tensorflow`, or its exit code."""
+def pod(phase: str, program: dict[str, Any] | int | None, *, proxy: bool = True, **more: str) -> Pod:
+    """`program` is the state of the container `tensorflow`, or its exit code; `more`: policy, reason, stopped, mode."""
     state = {"terminated": {"exitCode": program}} if isinstance(program, int) else program
     containers = [{"name": "proxy", "state": RUNS}] if proxy else []
-    marks = {ANNOTATION_STOPPED: stopped, ANNOTATION_RESTART_MODE: mode}
-    return msgspec.convert(
-        {
-            "metadata": {"annotations": {name: value for name, value in marks.items() if value}},
-            "spec": {"restartPolicy": policy},
-            "status": {
-                "phase": phase,
-                "reason": reason,
-                "containerStatuses": [*containers, {"name": "tensorflow", **({"state": state} if state else {})}],
-            },
-        },
-        Pod,
-    )
+    containers.append({"name": "tensorflow", **({"state": state} if state else {})})
+    marks = {ANNOTATION_STOPPED: more.get("stopped"), ANNOTATION_RESTART_MODE: more.get("mode")}
+    metadata = {"annotations": {name: value for name, value in marks.items() if value}}
+    status = {"phase": phase, "reason": more.get("reason", ""), "containerStatuses": containers}
+    spec = {"restartPolicy": more.get("policy", "Never")}
+    return msgspec.convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 
 
 @pytest.mark.parametrize(

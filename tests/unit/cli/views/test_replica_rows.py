@@ -39,9 +39,6 @@ def test_there_are_columns_for_what_is_known_only() -> None:
 
 def test_the_containers_of_a_pod_are_added_up() -> None:
     names = [ContainerName("ns", "p", name) for name in "ab"]
-    containers = (
-        ContainerUsage(names[0], "uid", 0.5, 10),
-        ContainerUsage(names[1], "uid", 0.25, 5, GpuUse(1, 0.5, 7)),
-    )
+    containers = (ContainerUsage(names[0], "uid", 0.5, 10), ContainerUsage(names[1], "uid", 0.25, 5, GpuUse(1, 0.5, 7)))
     usage = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1, containers)
     assert usage_by_pod(usage) == {"uid": PodUsage(0.75, 15, 0.5, 7)}

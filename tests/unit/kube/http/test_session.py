@@ -13,13 +13,7 @@ from tests.unit.kube.server import Exchange, chunks, lists_and_watches
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
-from tfoperator.kube.errors import (
-    ClientClosed,
-    ConnectionRefused,
-    ServerError,
-    TooManyRequestsError,
-    UnauthorizedError,
-)
+from tfoperator.kube.errors import ClientClosed, ConnectionRefused, ServerError, TooManyRequestsError, UnauthorizedError
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.resources import PODS

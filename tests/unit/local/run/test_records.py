@@ -41,8 +41,7 @@ def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so
 
 
 @pytest.mark.parametrize(
-    ("parameters", "found"),
-    [({"rate": 0.1, ("a", 1): [2]}, {"rate": "0.1", "('a', 1)": "[2]"}), ({}, {})],
+    ("parameters", "found"), [({"rate": 0.1, ("a", 1): [2]}, {"rate": "0.1", "('a', 1)": "[2]"}), ({}, {})]
 )
 def test_the_parameters_of_a_function(parameters: dict[Any, Any], found: dict[str, str]) -> None:
     job = ProgramJob(name="a", command=["python"], args=["--no"], parameters=parameters).manifest()

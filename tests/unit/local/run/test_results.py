@@ -47,14 +47,8 @@ def test_every_outcome_has_its_exit_code(outcome: str, code: int) -> None:
 
 def test_what_became_of_each_replica(tmp_path: Path) -> None:
     store = LogStore(tmp_path)
-    chief, worker, other, ps, unborn = (
-        pod(ReplicaType.CHIEF, 0),
-        pod(ReplicaType.WORKER, 0),
-        pod(ReplicaType.WORKER, 1),
-        pod(ReplicaType.PS, 0),
-        pod(ReplicaType.PS, 1),
-    )
-    obedient = pod(ReplicaType.PS, 2)
+    chief, worker, other = (pod(ReplicaType.CHIEF, 0), *(pod(ReplicaType.WORKER, index) for index in range(2)))
+    ps, unborn, obedient = (pod(ReplicaType.PS, index) for index in range(3))
     attempt(store, chief, 0)
     attempt(store, worker, 1, "first")
     log = attempt(store, worker, 1, "\n".join(str(n) for n in range(30)))

@@ -13,20 +13,6 @@ from tfoperator.logs.archive.layout import RECORD, ArchivedContainer, ArchivedPo
 STALLED = "No progress for 600 s. Behind: worker-0."
 
 
-def fail_for_its_stall(world: ServedWorld) -> None:
-    world.submit(Worker=1)
-    moment = "2026-01-01T00:00:00Z"
-    failed = {
-        "type": "Failed",
-        "status": "True",
-        "reason": PROGRESS_DEADLINE_EXCEEDED,
-        "message": STALLED,
-        "lastUpdateTime": moment,
-        "lastTransitionTime": moment,
-    }
-    world.status({"conditions": [failed]})
-
-
 def keep_stacks(world: ServedWorld, root: Path) -> Path:
     """Stacks of a pod of the job that is gone, in an archive; returns their file."""
     uid = world.job()["metadata"]["uid"]
@@ -45,7 +31,8 @@ def keep_stacks(world: ServedWorld, root: Path) -> Path:
 def test_a_job_that_failed_for_its_stall_says_so_once_and_where_its_stacks_are(
     tell: Tell, world: ServedWorld, tmp_path: Path, stacks: bool
 ) -> None:
-    fail_for_its_stall(world)
+    world.submit(Worker=1)
+    world.becomes("Failed", message=STALLED, reason=PROGRESS_DEADLINE_EXCEEDED)
     root = tmp_path / "archive"
     root.mkdir()
     told = ["Stacks of its threads are kept:", f"  worker-0: {keep_stacks(world, root)}", ""] if stacks else []

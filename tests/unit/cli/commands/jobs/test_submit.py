@@ -76,13 +76,7 @@ def test_what_the_job_needs_is_created_too_and_the_rest_is_named(
 
 
 def test_an_older_version_is_submitted_as_v1(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
-    template = {"spec": {"containers": [{"name": "tensorflow", "image": "example.invalid/x:1"}]}}
-    old = {
-        "apiVersion": "kubeflow.org/v1alpha2",
-        "kind": "TFJob",
-        "metadata": {"name": "mnist"},
-        "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3, "template": template}}},
-    }
+    old = tfjob("mnist", Worker=3) | {"apiVersion": "kubeflow.org/v1alpha2"}
     path = tmp_path / "old.yaml"
     path.write_text(yaml.safe_dump(old))
     said = tell("submit", str(path), code=0)

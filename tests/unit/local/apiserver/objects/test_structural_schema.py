@@ -42,12 +42,7 @@ def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed() -> 
 
     WIDGET.default(obj)
 
-    assert obj["spec"] == {
-        "size": 1,
-        "maybe": None,
-        "parts": [{"id": "a", "weight": 5}],
-        "groups": {"g": {"count": 1}},
-    }
+    assert obj["spec"] == {"size": 1, "maybe": None, "parts": [{"id": "a", "weight": 5}], "groups": {"g": {"count": 1}}}
 
 
 def test_a_default_is_not_shared_between_objects() -> None:
@@ -89,8 +84,7 @@ def test_what_the_schema_forbids_is_said_in_the_words_of_kube_apiserver(spec: di
 
 
 @pytest.mark.parametrize(
-    "spec",
-    [{"port": 1}, {"port": "http"}, {"maybe": None}, {"when": "2026-01-01T00:00:00Z"}, {"groups": {"g": {}}}],
+    "spec", [{"port": 1}, {"port": "http"}, {"maybe": None}, {"when": "2026-01-01T00:00:00Z"}, {"groups": {"g": {}}}]
 )
 def test_what_the_schema_allows_passes(spec: dict[str, Any]) -> None:
     assert problems(**spec) == []
