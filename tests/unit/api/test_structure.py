@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.api import structure
 from tfoperator.api.structure import drop_nulls, type_problems, unknown_members
 from tfoperator.api.v1.status import TFJobStatus
-from tfoperator.api.v1.types import TFJob, TFJobSpec
+from tfoperator.api.v1.types import TFJobSpec
 
 
 class Leaf(msgspec.Struct, rename="camel"):
@@ -97,11 +96,3 @@ def test_it_agrees_with_msgspec_about_what_is_right(value: dict[str, Any]) -> No
         assert type_problems(value, TFJobSpec)
     else:
         assert type_problems(value, TFJobSpec) == []
-
-
-def test_a_type_is_inspected_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    # It takes milliseconds: too long for every status that a Go program wrote a null into.
-    value = {"status": {"conditions": None}}
-    expected = drop_nulls(value, TFJob), type_problems(value, TFJob), unknown_members(value, TFJob)
-    monkeypatch.setattr(structure.inspect, "type_info", None)
-    assert (drop_nulls(value, TFJob), type_problems(value, TFJob), unknown_members(value, TFJob)) == expected

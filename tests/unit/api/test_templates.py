@@ -10,19 +10,6 @@ def raw(text: str) -> msgspec.Raw:
     return msgspec.Raw(text.encode())
 
 
-def test_the_view_holds_what_is_read() -> None:
-    template = decode_template(
-        raw(
-            '{"metadata":{"labels":{"a":"b"},"creationTimestamp":null},"spec":{"schedulerName":"s","containers":'
-            '[{"name":"tensorflow","image":"i","env":[],"ports":[{"name":"tfjob-port","containerPort":99}]}]}}'
-        )
-    )
-    assert template.metadata.labels == {"a": "b"}
-    assert template.spec.scheduler_name == "s"
-    assert (template.spec.containers[0].name, template.spec.containers[0].image) == ("tensorflow", "i")
-    assert [(port.name, port.container_port) for port in template.spec.containers[0].ports] == [("tfjob-port", 99)]
-
-
 @pytest.mark.parametrize("text", ["", "null"])
 def test_an_absent_template_is_empty(text: str) -> None:
     assert is_absent(raw(text))

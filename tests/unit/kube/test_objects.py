@@ -77,25 +77,6 @@ def test_a_compact_pod_says_the_same_as_a_plain_one_but_for_annotations_of_other
     assert compact == msgspec.structs.replace(plain, metadata=metadata, spec=spec)
 
 
-def test_pods_of_a_job_share_what_they_have_in_common() -> None:
-    one, two = (decode_pod(encode(running_pod(number, node=1))) for number in (0, 1))
-    assert one.metadata.owner_references is two.metadata.owner_references
-    assert one.status.conditions is two.status.conditions
-    assert one.status.container_statuses is two.status.container_statuses
-    assert one.spec is two.spec
-    assert one.metadata.name != two.metadata.name
-
-
-def test_what_an_object_does_not_say_is_empty_and_takes_no_room_in_the_table() -> None:
-    from tfoperator.kube import objects
-
-    pod = decode_pod(encode({"metadata": {"annotations": {"else": "where"}}, "status": {}}))
-    assert (pod.metadata.owner_references, pod.metadata.finalizers) == ((), ())
-    assert (pod.status.conditions, pod.status.container_statuses, pod.status.init_container_statuses) == ((), (), ())
-    assert pod.metadata.annotations is decode_pod(b"{}").metadata.annotations
-    assert () not in objects._shared
-
-
 def test_sharing_never_mixes_different_values_and_is_bounded() -> None:
     for number in range(0, 40_000, 7):
         pod = running_pod(0)

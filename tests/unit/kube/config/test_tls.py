@@ -14,11 +14,6 @@ from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.http.transport import Transport
 
 
-def test_a_context_is_built_once_while_nothing_changes(certificates: Certificates) -> None:
-    contexts = TlsContexts(TlsOptions(ca=str(certificates.ca)))
-    assert contexts.context() is contexts.context()
-
-
 def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
     certificates: Certificates, tmp_path: Path
 ) -> None:

@@ -60,14 +60,6 @@ def test_whatever_stood_there_becomes_ours_by_one_patch(target: Target, conversi
     assert after["spec"]["versions"] == before["spec"]["versions"]
 
 
-def test_new_authorities_are_put_in() -> None:
-    before = installed()
-    after = apply_merge_patch(before, registration_patch(view(before), SERVICE, BUNDLE) or {})
-    patch = registration_patch(view(after), SERVICE, BUNDLE + BUNDLE)
-    assert patch is not None
-    assert trusted_by(view(apply_merge_patch(after, patch))) == BUNDLE + BUNDLE
-
-
 def test_a_crd_of_v1_alone_is_left_as_it_is() -> None:
     assert not needs_conversion(view(crd()))
     assert registration_patch(view(crd()), SERVICE, BUNDLE) is None
