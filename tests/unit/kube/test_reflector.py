@@ -199,9 +199,8 @@ def test_watches_that_break_at_once_are_an_outage_that_goes_on() -> None:
 
 
 def test_a_wish_for_hours_of_pause_is_not_granted() -> None:
-    down = api_error(
-        503, "down for maintenance", retry_after=7200
-    )  # by a load balancer, say, that tells nobody when it is over
+    # By a load balancer, say, that tells nobody when it is over.
+    down = api_error(503, "down for maintenance", retry_after=7200)
     run = Run(lists=[down, page(version=5)], watches=[[added(pod("a", 6))]])
     assert run.waits == [60]
 
@@ -349,12 +348,8 @@ def test_what_comes_together_is_counted_by_type_and_is_yielded_together(batch_si
 
 
 def test_who_wants_the_newest_state_gets_it_by_a_list_each_time() -> None:
-    run = Run(
-        lists=[page(version=5), page(version=6)],
-        watches=[[api_error(500)], [bookmark(7)]],
-        newest=True,
-        use_watch_list=True,
-    )
+    watches = [[api_error(500)], [bookmark(7)]]
+    run = Run(lists=[page(version=5), page(version=6)], watches=watches, newest=True, use_watch_list=True)
     assert run.script.listed_versions == ["", ""]
     assert [call.send_initial_events for call in run.script.watch_calls] == [None, None]
 
@@ -386,19 +381,8 @@ def test_initial_events_are_the_whole_state_and_the_same_watch_goes_on() -> None
 
 
 def test_changes_among_the_initial_events_are_part_of_the_state() -> None:
-    run = Run(
-        watches=[
-            [
-                added(pod("a", 1)),
-                added(pod("b", 2)),
-                modified(pod("a", 3)),
-                deleted(pod("b", 4)),
-                synced(5),
-                bookmark(6),
-            ]
-        ],
-        use_watch_list=True,
-    )
+    initial = [added(pod("a", 1)), added(pod("b", 2)), modified(pod("a", 3)), deleted(pod("b", 4)), synced(5)]
+    run = Run(watches=[[*initial, bookmark(6)]], use_watch_list=True)
     assert run.reader.calls == [("replace", ["a"])]
     assert run.reader.state["ns/a"].metadata.resource_version == "3"
 

@@ -99,11 +99,8 @@ def test_what_no_decoder_can_read_is_refused_with_the_declared_error(data: bytes
 
 def shown(status: dict[str, Any], name: str = "mnist", *, html: bool = True) -> str:
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "i"}]}}
-    obj = {
-        "metadata": {"name": name, "namespace": "ml"},
-        "spec": {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}},
-        "status": status,
-    }
+    spec = {"tfReplicaSpecs": {"Worker": {"replicas": 2, "template": template}}}
+    obj = {"metadata": {"name": name, "namespace": "ml"}, "spec": spec, "status": status}
     job = decode_tfjob(json.dumps(obj).encode())
     return job._repr_html_() if html else repr(job)
 
@@ -115,15 +112,8 @@ def test_a_job_is_one_line_in_python() -> None:
 
 def test_a_job_is_shown_with_its_replicas_and_conditions() -> None:
     running = {"type": "Running", "status": "True", "reason": "TFJobRunning", "message": "it runs"}
-    text = shown(
-        {
-            "phase": "Running",
-            "ready": "1/2",
-            "restarts": 1,
-            "replicaStatuses": {"Worker": {"active": 2}},
-            "conditions": [running],
-        }
-    )
+    status = {"phase": "Running", "ready": "1/2", "restarts": 1, "replicaStatuses": {"Worker": {"active": 2}}}
+    text = shown({**status, "conditions": [running]})
     assert "<b>TFJob ml/mnist</b> Running, 1/2 ready, 1 restart" in text
     for word in ("Worker", "it runs", "TFJobRunning"):
         assert word in text

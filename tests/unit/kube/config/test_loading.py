@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -40,32 +41,23 @@ def test_the_given_file_goes_before_everything(tmp_path: Path, service_account: 
 
 
 def test_several_files_are_merged_and_the_first_that_says_something_wins(tmp_path: Path) -> None:
-    one = write(
-        tmp_path / "one",
-        {
-            "current-context": "from-two",
-            "clusters": [{"name": "shared", "cluster": {"server": "https://one.test"}}],
-            "contexts": [{"name": "from-one", "context": {"cluster": "shared", "namespace": "first"}}],
+    def content(current: str, server: str, **contexts: dict[str, str]) -> dict[str, Any]:
+        return {
+            "current-context": current,
+            "clusters": [{"name": "shared", "cluster": {"server": server}}],
+            "contexts": [{"name": name, "context": {"cluster": "shared", **one}} for name, one in contexts.items()],
             "users": None,
-        },
-    )
-    two = write(
-        tmp_path / "two",
-        {
-            "current-context": "from-one",
-            "clusters": [{"name": "shared", "cluster": {"server": "https://two.test"}}],
-            "contexts": [
-                {"name": "from-one", "context": {"cluster": "shared", "namespace": "second"}},
-                {"name": "from-two", "context": {"cluster": "shared", "user": "u", "namespace": "third"}},
-            ],
-            "users": [{"name": "u", "user": {"token": "t"}}],
-        },
-    )
+        }
+
+    one = write(tmp_path / "one", content("b", "https://one.test", a={"namespace": "first"}))
+    others = {"a": {"namespace": "second"}, "b": {"user": "u", "namespace": "third"}}
+    users = {"users": [{"name": "u", "user": {"token": "t"}}]}
+    two = write(tmp_path / "two", content("a", "https://two.test", **others) | users)
     environ = {"KUBECONFIG": f"{one}:{tmp_path}/missing::{two}"}
     current = load_config(environ=environ)
     assert (current.server, current.namespace) == ("https://one.test", "third")
     assert current.credentials.current().authorization == "Bearer t"
-    assert load_config(context="from-one", environ=environ).namespace == "first"
+    assert load_config(context="a", environ=environ).namespace == "first"
 
 
 def test_paths_are_relative_to_the_file_they_are_written_in(tmp_path: Path, certificates: Certificates) -> None:

@@ -407,11 +407,8 @@ def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: 
     bench.start()
     bench.until("Failed")
     terminated = bench.state()["state"]["terminated"]
-    assert (terminated["exitCode"], terminated["reason"], terminated["message"]) == (
-        127,
-        "StartError",
-        "no such program",
-    )
+    told = terminated["exitCode"], terminated["reason"], terminated["message"]
+    assert told == (127, "StartError", "no such program")
     assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"tfoperator: no such program\n"
 
 

@@ -41,10 +41,8 @@ def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came() -> None
 
 
 def test_what_is_answered_is_the_report_as_it_was_understood() -> None:
-    sent = {
-        "progressPercentage": 43,
-        "metrics": [{"name": "loss", "value": "1"}, {"name": "current_step", "value": "5"}],
-    }
+    metrics = [{"name": "loss", "value": "1"}, {"name": "current_step", "value": "5"}]
+    sent = {"progressPercentage": 43, "metrics": metrics}
     answered = json.loads(encode_report(parsed(sent)))["trainerStatus"]
     assert answered.pop("lastUpdatedTime") == "2026-05-01T12:00:07Z"
     assert answered == sent

@@ -104,19 +104,12 @@ def test_wide_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
 
 def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld) -> None:
     world.submit()
-    long_ago, held = (
-        "2026-01-01T00:05:00Z",
-        {"inUse": 0, "requestedSeconds": 2**31 * 3600, "trainedSeconds": 2**30 * 3600},
-    )
+    long_ago = "2026-01-01T00:05:00Z"
     world.status({"usage": {"since": long_ago, "source": "Pods"}})
     assert "Time:" not in tell("describe", "mnist").out, "none was spent"
-    usage = {
-        "since": long_ago,
-        "seconds": {"training": 240, "lost": 60},
-        "source": "Reports",
-        "resources": {"memory": held},
-    }
-    world.status({"usage": {**usage, "resourcesSince": long_ago}})
+    usage = {"since": long_ago, "seconds": {"training": 240, "lost": 60}, "source": "Reports"}
+    held = {"inUse": 0, "requestedSeconds": 2**31 * 3600, "trainedSeconds": 2**30 * 3600}
+    world.status({"usage": {**usage, "resources": {"memory": held}, "resourcesSince": long_ago}})
     described = tell("describe", "mnist").out
     assert re.search(r"Time: +80% trained: training 4m, lost 60s, as reports tell", described)
     assert re.search(r"Resources: +memory 2 GiB h \(1 trained\)", described)

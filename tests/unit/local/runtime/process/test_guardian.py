@@ -38,13 +38,14 @@ def test_registered_groups_end_with_it_and_discarded_ones_do_not(tmp_path: Path)
 
 def test_containers_die_when_their_agent_is_killed(tmp_path: Path) -> None:
     # An agent with one stubborn container, which has started a process of its own.
-    child = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']);"
-    child += (
-        "daemon = subprocess.Popen(['sleep', '60'], start_new_session=True, env={'TFOPERATOR_CONTAINER': 'mark.0'});"
-    )
-    child += (
-        "import signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(daemon.pid, flush=True); time.sleep(60)"
-    )
+    child = textwrap.dedent("""
+        import signal, subprocess, time
+        subprocess.Popen(["sleep", "60"])
+        daemon = subprocess.Popen(["sleep", "60"], start_new_session=True, env={"TFOPERATOR_CONTAINER": "mark.0"})
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        print(daemon.pid, flush=True)
+        time.sleep(60)
+    """)
     link = tmp_path / "mnt"
     agent = textwrap.dedent(f"""
         import subprocess, sys, time
