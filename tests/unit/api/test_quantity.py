@@ -39,19 +39,8 @@ def test_a_quantity_is_the_number_that_kubernetes_takes_it_for(text: object, num
 @pytest.mark.parametrize(
     "text",
     [
-        "",
-        "much",
-        "1 Gi",
-        "1GiB",
-        "1e",
-        "1e999999999",
-        "-1",
-        "\N{ARABIC-INDIC DIGIT ONE}",
-        "1" * 65,
-        None,
-        True,
-        1.5,
-        {},
+        *("", "much", "1 Gi", "1GiB", "1e", "1e999999999", "-1", "\N{ARABIC-INDIC DIGIT ONE}", "1" * 65),
+        *(None, True, 1.5, {}),
     ],
 )
 def test_what_is_no_quantity_is_refused(text: object) -> None:

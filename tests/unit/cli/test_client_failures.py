@@ -13,14 +13,9 @@ from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 COMMANDS = (
+    *([command, "mnist"] for command in ("describe", "logs", "events", "wait", "suspend", "delete")),
     ["get"],
-    ["describe", "mnist"],
-    ["logs", "mnist"],
-    ["events", "mnist"],
-    ["wait", "mnist"],
-    ["suspend", "mnist"],
     ["scale", "mnist", "--workers", "1"],
-    ["delete", "mnist"],
 )
 
 

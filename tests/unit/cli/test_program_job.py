@@ -78,16 +78,8 @@ def test_a_job_is_named_by_its_program(file: str, name: str) -> None:
 def test_whatever_is_asked_for_is_a_valid_job(
     stem: str, workers: int, ps: int, chief: bool, evaluator: bool, gpus: int
 ) -> None:
-    name = job_name(stem.replace("/", "") + ".py")
-    asked = ProgramJob(
-        name=name,
-        command=["python", "x.py"],
-        workers=workers or None,
-        ps=ps,
-        chief=chief,
-        evaluator=evaluator,
-        gpus=gpus,
-    )
+    options = {"workers": workers or None, "ps": ps, "chief": chief, "evaluator": evaluator, "gpus": gpus}
+    asked = ProgramJob(name=job_name(stem.replace("/", "") + ".py"), command=["python", "x.py"], **options)
     assert [problem for problem in check(asked.manifest())[1] if problem.severity == "error"] == []
 
 

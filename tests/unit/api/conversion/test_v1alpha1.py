@@ -242,18 +242,10 @@ def test_everything_else_is_left_alone(obj: dict[str, Any]) -> None:
     assert to_v1(obj).notes == ()
 
 
+names = ["spec", "containers", "name", "ports", "containerPort", "restartPolicy", "schedulerName", "chief", "x"]
 junk: st.SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-1, 3) | st.sampled_from(["", "MASTER", "PS", "OnFailure", "tensorflow"]),
-    lambda children: (
-        st.lists(children, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(
-                ["spec", "containers", "name", "ports", "containerPort", "restartPolicy", "schedulerName", "chief", "x"]
-            ),
-            children,
-            max_size=3,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(names), inner, max_size=3),
     max_leaves=8,
 )
 members = ["replicas", "template", "tfPort", "tfReplicaType", "isDefaultPS", "odd"]

@@ -105,29 +105,10 @@ def test_metadata_that_only_servers_write_is_known() -> None:
     assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
 
 
+members = ["spec", "metadata", "tfReplicaSpecs", "Worker", "template", "containers", "name", "runPolicy", "labels", "x"]
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda children: (
-        st.lists(children, max_size=2)
-        | st.dictionaries(
-            st.sampled_from(
-                [
-                    "spec",
-                    "metadata",
-                    "tfReplicaSpecs",
-                    "Worker",
-                    "template",
-                    "containers",
-                    "name",
-                    "runPolicy",
-                    "labels",
-                    "x",
-                ]
-            ),
-            children,
-            max_size=3,
-        )
-    ),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(members), inner, max_size=3),
 )
 
 

@@ -60,21 +60,9 @@ def test_a_cluster_description_is_rewritten_consistently(network: LoopbackNetwor
 @pytest.mark.parametrize(
     "text",
     [
-        "step:100",
-        "localhost:8080",
-        "127.0.0.1:2222",
-        "job-ps-0",
-        "job-ps-0:99999999",
-        "job-ps-0:0",
-        "xjob-ps-0:2222",
-        "my.job-ps-0:2222",
-        "my.job.ns:2222",
-        "job-worker-0.job.other:2222",
-        "a.job-worker-0.job.ns.svc:2222",
-        "job.svc.cluster.local:2222",
-        "12:30:45",
-        "http://example.com:80/",
-        "db:5432",
+        *("step:100", "12:30:45", "localhost:8080", "127.0.0.1:2222", "http://example.com:80/", "db:5432"),
+        *("job-ps-0", "job-ps-0:99999999", "job-ps-0:0", "xjob-ps-0:2222", "my.job-ps-0:2222", "my.job.ns:2222"),
+        *("job-worker-0.job.other:2222", "a.job-worker-0.job.ns.svc:2222", "job.svc.cluster.local:2222"),
     ],
 )
 def test_what_is_no_service_address_is_left_alone(network: LoopbackNetwork, text: str) -> None:

@@ -47,14 +47,8 @@ class JobThatGoesWhileItIsWritten(FakeApi):
 
 def test_of_a_job_that_goes_while_it_is_written_nothing_is_remembered() -> None:
     world = JobThatGoesWhileItIsWritten()
-    world.put(
-        TFJOBS,
-        {
-            "metadata": {"namespace": "ns", "name": "mnist", "uid": "1"},
-            "spec": {},
-            "status": {"usage": {"source": "Pods"}},
-        },
-    )
+    metadata = {"namespace": "ns", "name": "mnist", "uid": "1"}
+    world.put(TFJOBS, {"metadata": metadata, "spec": {}, "status": {"usage": {"source": "Pods"}}})
     world.jobs.add_handler(Callbacks(gone=world.gone), resync_period=0, name="progress")
     world.factory.start()
     world.factory.wait_for_sync(10.0)

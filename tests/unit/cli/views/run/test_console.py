@@ -95,17 +95,9 @@ def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
 
 
 def event(message: str, *, kind: str = "Normal", about: str = "digits-worker-0", count: int = 1) -> Event:
-    return msgspec.convert(
-        {
-            "metadata": {"name": "e"},
-            "type": kind,
-            "reason": "Why",
-            "message": message,
-            "count": count,
-            "involvedObject": {"kind": "Pod", "namespace": "ns", "name": about},
-        },
-        Event,
-    )
+    told = {"type": kind, "reason": "Why", "message": message, "count": count}
+    pod = {"kind": "Pod", "namespace": "ns", "name": about}
+    return msgspec.convert({"metadata": {"name": "e"}, "involvedObject": pod, **told}, Event)
 
 
 def line(text: str, name: str = "worker-0", container: str = "tensorflow", **fields: Any) -> LogChunk:

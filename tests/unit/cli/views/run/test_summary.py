@@ -6,22 +6,14 @@ from tfoperator.report.facts import FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.report import make_report
 
 
+def facts_of(one: ReplicaResult) -> ReplicaFacts:
+    runs = (RunFacts(exit_code=one.exit_code, tail=one.last_lines, log=one.logs[-1]),)
+    return ReplicaFacts(name=one.name, state=one.state, restarts=one.restarts, runs=runs)
+
+
 def result(outcome: RunOutcome, condition: str = "", message: str = "", *replicas: ReplicaResult) -> str:
-    facts = JobFacts(
-        namespace="ns",
-        name="digits",
-        outcome=condition or str(outcome),
-        message=message,
-        replicas=tuple(
-            ReplicaFacts(
-                name=one.name,
-                state=one.state,
-                restarts=one.restarts,
-                runs=(RunFacts(exit_code=one.exit_code, tail=one.last_lines, log=one.logs[-1]),),
-            )
-            for one in replicas
-        ),
-    )
+    about = {"namespace": "ns", "name": "digits", "outcome": condition or str(outcome), "message": message}
+    facts = JobFacts(**about, replicas=tuple(map(facts_of, replicas)))
     job = JobResult("ns", "digits", condition, "R", message, replicas, report=make_report(facts))
     return "\n".join(summary(RunResult(outcome, 12.34, "runs/x", (job,))))
 
