@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
@@ -11,7 +11,7 @@ from tests.support.clock import FakeClock
 from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
-from tests.support.fake_api import Call, api_error
+from tests.support.fake_api import Call, FakeApi, api_error
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import GangScheduler, gang_scheduler
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
@@ -27,9 +27,14 @@ OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
 
-    def __init__(self, gang: GangScheduler | None = None, namespaces: tuple[str, ...] = ("",)) -> None:
+    def __init__(
+        self,
+        gang: GangScheduler | None = None,
+        namespaces: tuple[str, ...] = ("",),
+        api: Callable[[Callable[[], datetime]], FakeApi] = FakeApi,
+    ) -> None:
         self.clock = FakeClock()
-        super().__init__(clock=self.clock, gang=gang)
+        super().__init__(api=api(self.clock.now), clock=self.clock, gang=gang)
         self.reconciler = self.make_reconciler(namespaces)
 
     def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Reconciler:

@@ -6,37 +6,21 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.clock import FakeClock
-from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
 from tests.support.manifests import pod_status
 from tests.support.restorable_api import RestorableApi
+from tests.unit.reconciler.test_reconciler import World
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS
-from tfoperator.reconciler import Reconciler
 
 
-class World(Harness):
+class Restorable(World):
     """A controller that works on a server with a backup, and a reconciler that a test drives."""
 
     def __init__(self) -> None:
-        self.clock = FakeClock()
-        self.server = RestorableApi(self.clock.now)
-        super().__init__(api=self.server, clock=self.clock)
-        self.reconciler = Reconciler(
-            self.server, self.informers, self.controller, expectations=self.expectations, clock=self.clock
-        )
-
-    def run_job(self) -> None:
-        """Submit a job with two workers and bring it to Running, with the reconciler knowing of it."""
-        self.controller.start()
-        self.submit(Worker=2, restart_policy="OnFailure")
-        eventually(lambda: len(self.server.names(PODS)) == 2, what="pods")
-        for pod in self.server.names(PODS):
-            self.server.edit(PODS, "ns", pod, {"status": pod_status("Running")})
-        eventually(lambda: self.condition("Ready").get("status") == "True", what="the job is ready")
-        eventually(lambda: len(self.reconciler._schedule._jobs) == 2, what="the reconciler knows it")
-        self.settle()
+        super().__init__(api=RestorableApi)
+        assert isinstance(self.api, RestorableApi)
+        self.server = self.api
 
     def live_on(self) -> None:
         """Write much after the backup, of the job and of its pods, too."""
@@ -48,25 +32,20 @@ class World(Harness):
             self.server.edit(PODS, "ns", pod, {"metadata": {"annotations": {"note": "2"}}})
         self.settle()
 
-    def look(self) -> None:
-        """Let the time pass after which a job is looked at, and compare."""
-        self.clock.advance(15)
-        self.reconciler.reconcile()
-
     def uid(self, pod: str) -> str:
         """The UID of a pod on the server; empty if there is none."""
         return next((one["metadata"]["uid"] for one in self.server.objects(PODS) if one["metadata"]["name"] == pod), "")
 
 
 @pytest.fixture
-def world() -> Iterator[World]:
-    with World() as world:
-        world.run_job()
+def world() -> Iterator[Restorable]:
+    with Restorable() as world:
+        world.run_job(Worker=2, restart_policy="OnFailure")
         yield world
 
 
 @pytest.mark.parametrize("passed", [False, True])
-def test_what_happens_after_a_restored_backup_is_acted_on(world: World, passed: bool) -> None:
+def test_what_happens_after_a_restored_backup_is_acted_on(world: Restorable, passed: bool) -> None:
     """Also if so much has been written since that the versions look as if nothing had happened (`passed`)."""
     backup = world.server.backup()
     world.live_on()
@@ -85,7 +64,7 @@ def test_what_happens_after_a_restored_backup_is_acted_on(world: World, passed: 
     assert world.condition("Suspended")["status"] == "True"
 
 
-def test_one_list_that_is_older_than_the_caches_is_enough(world: World) -> None:
+def test_one_list_that_is_older_than_the_caches_is_enough(world: Restorable) -> None:
     backup = world.server.backup()
     world.live_on()
     world.server.restore(backup)
@@ -98,7 +77,7 @@ def test_one_list_that_is_older_than_the_caches_is_enough(world: World) -> None:
     assert world.calls() == [("list", "tfjobs"), ("list", "pods"), ("list", "services")], "all is well"
 
 
-def test_a_spec_of_the_lost_history_is_not_taken_for_one_of_the_same_generation(world: World) -> None:
+def test_a_spec_of_the_lost_history_is_not_taken_for_one_of_the_same_generation(world: Restorable) -> None:
     def scale(workers: int) -> None:
         world.server.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": workers}}}})
 
