@@ -14,18 +14,6 @@ from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptio
 from tfoperator.kube.resources import PODS, SERVICES
 
 
-def test_a_job_goes_from_created_over_running_to_succeeded(harness: Harness) -> None:
-    harness.submit_and_sync(PS=1, Worker=2)
-    assert harness.api.names(PODS) == ["job-ps-0", "job-worker-0", "job-worker-1"] == harness.api.names(SERVICES)
-    assert harness.condition("Created")["status"] == "True"
-    harness.run_all()
-    assert harness.condition("Running")["status"] == "True"
-    for pod in ("job-worker-0", "job-worker-1"):
-        harness.play_kubelet(pod, "Succeeded", exit_code=0)
-    harness.sync()
-    assert harness.condition("Succeeded")["status"] == "True"
-
-
 def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan(harness: Harness) -> None:
     harness.submit(PS=1, Worker=2)
     harness.forget_calls()
@@ -175,15 +163,6 @@ def test_the_time_of_a_comparison_rides_on_another_status_write(clocked: Harness
     clocked.sync()
     assert clocked.calls() == [("patch", "tfjobs")]
     assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
-
-
-def test_the_time_of_a_comparison_is_written_by_itself_once_when_asked_for(clocked: Harness, clock: FakeClock) -> None:
-    job = clocked.submit_and_sync(Worker=1)
-    clocked.controller.note_comparison(job["metadata"]["uid"], Comparison(time=clock.now(), write=True))
-    clocked.forget_calls()
-    clocked.sync()
-    clocked.sync()
-    assert clocked.calls() == [("patch", "tfjobs")]
 
 
 def test_the_time_of_a_comparison_survives_a_conflict(clocked: Harness, clock: FakeClock) -> None:

@@ -66,26 +66,6 @@ def test_a_write_that_fails_does_not_begin_to_wait_anew(harness: Harness, clock:
     assert harness.status()["ready"] == "3/6"
 
 
-def test_after_a_write_the_next_change_waits_for_its_own_time(harness: Harness, clock: FakeClock) -> None:
-    comes_up(harness, 1)
-    clock.advance(1)
-    harness.sync()
-    comes_up(harness, 2)
-    clock.advance(0.9)
-    harness.sync()
-    assert harness.status()["ready"] == "2/6"
-    clock.advance(0.1)
-    harness.sync()
-    assert harness.status()["ready"] == "3/6"
-
-
-def test_a_new_leader_writes_what_waited(harness: Harness, clock: FakeClock) -> None:
-    comes_up(harness, 1)
-    with Harness(api=harness.api, clock=clock, options=OPTIONS) as successor:
-        successor.sync()
-        assert successor.status()["ready"] == "2/6"
-
-
 def test_a_cache_that_lags_behind_a_write_takes_nothing_back(harness: Harness, clock: FakeClock) -> None:
     comes_up(harness, 1)
     comes_up(harness, 2)

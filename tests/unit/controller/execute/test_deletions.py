@@ -68,23 +68,14 @@ def test_a_job_that_was_given_more_time_meanwhile_is_not_deleted(clocked: Harnes
     assert clocked.queue.num_requeues("ns/job") == 1, "the cache will show it"
 
 
-def test_a_conflict_that_leaves_a_pod_alive_is_tried_again(harness: Harness) -> None:
+@pytest.mark.parametrize("error", [api_error(409, "Conflict"), api_error(500, message="etcd is slow")])
+def test_a_deletion_that_fails_is_told_and_repeated(harness: Harness, error: Exception) -> None:
     harness.submit_and_sync(Worker=1)
-    harness.api.fail("delete", "pods", api_error(409, "Conflict"))
+    harness.api.fail("delete", "pods", error)
     harness.suspend()
     harness.sync()
     assert harness.queue.num_requeues("ns/job") == 1
-    harness.sync()
-    assert harness.api.names(PODS) == []
-
-
-def test_a_delete_that_fails_is_reported_and_repeated(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1)
-    harness.api.fail("delete", "pods", api_error(500, message="etcd is slow"))
-    harness.suspend()
-    harness.sync()
     assert "FailedDeletePod" in harness.recorder.reasons
-    assert harness.queue.num_requeues("ns/job") == 1
     harness.sync()
     assert harness.api.names(PODS) == []
 

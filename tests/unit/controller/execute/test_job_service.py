@@ -9,7 +9,7 @@ import pytest
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
 from tfoperator.api.v1.types import TFJOBS, Network
-from tfoperator.controller import ControllerOptions, PlanOptions
+from tfoperator.controller import PlanOptions
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -40,16 +40,6 @@ def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harn
     assert harness.calls_of_sync() == []
 
 
-def test_pods_wait_for_the_service(harness: Harness) -> None:
-    harness.submit(spec=PER_JOB, Worker=2)
-    harness.api.fail("create", "services", api_error(500))
-    harness.sync()
-    assert harness.api.names(PODS) == []
-    harness.sync()
-    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
-    assert harness.api.names(SERVICES) == ["job"]
-
-
 @pytest.mark.parametrize("board", [{}, {"tensorBoard": BOARD}])
 def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_pods(
     harness: Harness, board: dict[str, Any]
@@ -74,14 +64,6 @@ def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_po
     assert harness.queue.num_requeues("ns/job") == 0
 
 
-def test_a_service_that_lost_its_owner_is_adopted(harness: Harness) -> None:
-    uid = submit_and_sync(harness, Worker=1)["metadata"]["uid"]
-    harness.api.edit(SERVICES, "ns", "job", {"metadata": {"ownerReferences": None}})
-    harness.sync()
-    [service] = harness.api.objects(SERVICES)
-    assert service["metadata"]["ownerReferences"][0]["uid"] == uid
-
-
 def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harness) -> None:
     harness.submit(spec=PER_JOB, Worker=1)
     cause = StatusCause(field="spec.ports", message="no such thing")
@@ -104,11 +86,3 @@ def test_a_new_operator_with_another_default_takes_the_job_as_it_is(harness: Har
     harness.sync(times=2)
     assert ("create", "services") not in harness.calls("create")
     assert {pod["spec"]["subdomain"] for pod in harness.api.objects(PODS)} == {"job"}
-
-
-def test_the_default_is_for_jobs_that_say_nothing() -> None:
-    with Harness(options=ControllerOptions(plan=PlanOptions(network=Network.PER_JOB))) as harness:
-        harness.submit_and_sync(Worker=2)
-        assert harness.api.names(SERVICES) == ["job"]
-        harness.submit_and_sync("other", spec={"network": "PerReplica"}, Worker=1)
-        assert harness.api.names(SERVICES) == ["job", "other-worker-0"]

@@ -14,7 +14,7 @@ from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_N
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerMetrics, gang_scheduler
 from tfoperator.controller.kinds import OwnedKind
-from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS, VOLCANO_POD_GROUPS
+from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
@@ -72,15 +72,6 @@ def test_a_gang_of_kubernetes_is_made_before_its_pods_and_costs_no_watch_of_prio
         assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in world.api.objects(PODS)} == {"job"}
         assert world.calls_of_sync() == []
         assert world.informers.priority_classes is None
-
-
-def test_volcano_lets_a_gang_in_before_it_has_pods() -> None:
-    with harness("volcano") as world:
-        world.submit_and_sync(Worker=2)
-        assert world.calls_of_sync() == []
-        world.api.edit(VOLCANO_POD_GROUPS, "ns", "job", {"status": {"phase": "Inqueue"}})
-        world.sync()
-        assert world.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
 def test_a_change_is_one_patch_of_what_differs_with_the_uid_as_precondition(world: Harness) -> None:
@@ -148,15 +139,6 @@ def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness
     world.sync()
     assert group(world.api)["metadata"]["labels"][LABEL_JOB_NAME] == "job"
     assert world.api.names(PODS) == ["job-worker-0"]
-
-
-def test_an_orphan_with_our_labels_is_adopted(world: Harness) -> None:
-    job = world.submit(Worker=1)
-    labels = {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
-    orphan = {"metadata": {"name": "job", "labels": labels}, "spec": {"minMember": 1}}
-    world.api.put(COSCHEDULING_POD_GROUPS, namespaced(orphan))
-    world.sync()
-    assert group(world.api)["metadata"]["ownerReferences"][0]["uid"] == job["metadata"]["uid"]
 
 
 @pytest.mark.parametrize("owned", [True, False])

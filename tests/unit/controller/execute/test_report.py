@@ -21,13 +21,6 @@ def test_one_event_tells_all_that_was_created(pods: list[str], services: list[st
     assert (event.type, event.reason, event.message) == ("Normal", reason, message)
 
 
-def test_one_event_tells_all_that_was_deleted() -> None:
-    (event,) = completion_events("Delete", {"pods": ["a"], "services": ["a", "b"]})
-    assert (event.reason, event.message) == ("SuccessfulDeletePod", "Deleted pod: a and 2 services")
-    (event,) = completion_events("Delete", {"services": ["a"]})
-    assert (event.reason, event.message) == ("SuccessfulDeleteService", "Deleted service: a")
-
-
 def test_nothing_done_is_no_event() -> None:
     assert completion_events("Create", {}) == completion_events("Delete", {}) == ()
 

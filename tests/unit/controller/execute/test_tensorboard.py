@@ -29,13 +29,6 @@ def test_it_is_made_once_and_shown_in_the_status(harness: Harness) -> None:
     assert harness.recorder.reasons.count("TensorBoardCreated") == 1
 
 
-def test_it_is_ready_when_the_deployment_says_so(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1, spec=BOARD)
-    harness.api.edit(DEPLOYMENTS, "ns", NAME, {"status": {"availableReplicas": 1}})
-    harness.sync()
-    assert harness.status()["tensorBoard"]["ready"] is True
-
-
 def test_its_creation_is_expected_before_it_is_asked_for(harness: Harness) -> None:
     uid = harness.submit_and_sync(Worker=1, spec=BOARD)["metadata"]["uid"]
     harness.api.remove(DEPLOYMENTS, "ns", NAME)

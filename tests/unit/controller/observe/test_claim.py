@@ -28,14 +28,6 @@ def owner(uid: str, kind: str = "TFJob", name: str = "job") -> dict[str, Any]:
     return {"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid, "controller": True}
 
 
-def test_a_matching_orphan_is_adopted_and_counts_at_once(harness: Harness) -> None:
-    harness.api.put(PODS, pod())
-    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
-    assert owners(harness) == [uid]
-    assert harness.api.names(PODS) == ["job-worker-0"]
-    assert harness.condition("Running")["status"] == "True"
-
-
 def test_what_another_namespace_says_of_its_owner_is_nothing_to_the_job(harness: Harness) -> None:
     uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
     finished = pod(namespace="elsewhere", ownerReferences=[owner(uid)]) | {"status": {"phase": "Succeeded"}}

@@ -21,7 +21,6 @@ from tests.unit.controller.builders import (
     waiting,
     with_status,
 )
-from tfoperator.api.job_conditions import PROGRESS_DEADLINE_EXCEEDED
 from tfoperator.api.names import ANNOTATION_STOPPED
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType
@@ -166,11 +165,6 @@ def test_parameter_servers_serve_as_long_as_anybody_runs(others: tuple[Pod, ...]
     assert ("PS-0" in result.stopped_pods) is stopped
 
 
-def test_a_stopped_pod_is_not_planned_for_again_when_it_has_ended() -> None:
-    pods = (make_pod("Chief-0", "Failed", reason="DeadlineExceeded", deadline=1), make_pod("PS-0", deadline=1))
-    assert not ended("Failed", *pods).acts
-
-
 @pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
 @pytest.mark.parametrize("policy", ["All", "Running", "None"])
 def test_an_administrator_chooses_what_unset_means(kind: str, policy: str) -> None:
@@ -206,10 +200,3 @@ def test_a_limit_ends_programs_whatever_is_cleaned_up(limit: str | None, policy:
     for one in (result, planned(with_status(job, result.status), *pods)):
         assert sorted(one.stopped_pods) == stops
         assert sorted(one.deleted_pods) == deletes
-
-
-def test_a_job_without_progress_for_too_long_ends_its_programs_too() -> None:
-    failed = JobCondition("Failed", "True", PROGRESS_DEADLINE_EXCEEDED, "", NOW, NOW)
-    status = TFJobStatus(conditions=(failed,), start_time=after(-60), completion_time=NOW)
-    job = make_job({"Worker": 1}, status=status, runPolicy={"cleanPodPolicy": "None"})
-    assert planned(job, make_pod("Worker-0")).stopped_pods == ["Worker-0"]

@@ -49,20 +49,12 @@ def test_they_are_written_if_the_last_write_was_long_ago(age: float) -> None:
     assert plan.requeue_after is None
 
 
-def test_without_a_period_nothing_waits() -> None:
-    assert decided(options=PlanOptions()).write_status
-
-
 def finished(*changes: Callable[[Draft], object], comparison: Comparison | None = None) -> Plan:
     """The plan of a draft that says that one more worker runs, and what else is drafted."""
     draft = Draft(Observed(RUNNING, status_age=0.0, comparison=comparison), NOW, OPTIONS)
     for change in changes:
         change(draft)
     return draft.finish(decided(options=PlanOptions()).status)
-
-
-def test_what_is_due_sooner_stays_so() -> None:
-    assert finished(lambda draft: draft.requeue_in(0.5)).requeue_after == 0.5
 
 
 @pytest.mark.parametrize(

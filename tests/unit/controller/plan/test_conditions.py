@@ -5,7 +5,7 @@ import pytest
 from tests.unit.controller.builders import NOW, after
 from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.controller.plan.conditions import Conditions, is_finished
+from tfoperator.controller.plan.conditions import Conditions
 
 C = ConditionType
 
@@ -36,14 +36,6 @@ def test_the_last_one_is_true_and_known_to_the_go_operator(steps: list[tuple[C, 
     assert kinds(build(*steps))[-1] == last
 
 
-def test_setting_the_same_again_changes_nothing() -> None:
-    before = build((C.CREATED, "True"), (C.RUNNING, "True")).result()
-    later = Conditions(before, after(60))
-    assert not later.set(C.RUNNING, "True", "R", "m")
-    assert later.result() is before
-    assert later.became_true() == frozenset()
-
-
 def test_a_new_message_moves_the_update_time_only() -> None:
     later = Conditions(build((C.RUNNING, "True")).result(), after(60))
     assert later.set(C.RUNNING, "True", "R", "other")
@@ -52,25 +44,9 @@ def test_a_new_message_moves_the_update_time_only() -> None:
     assert later.became_true() == frozenset()
 
 
-def test_a_new_status_moves_both_times() -> None:
-    later = Conditions(build((C.RUNNING, "False")).result(), after(60.7))
-    later.set(C.RUNNING, "True", "R", "m")
-    (running,) = later.result()
-    assert (running.last_update_time, running.last_transition_time) == (after(60), after(60))
-    assert later.became_true() == {C.RUNNING}
-
-
 def test_unknown_conditions_of_others_are_kept() -> None:
     odd = JobCondition("Queued", "True")
     conditions = Conditions((odd,), NOW)
     conditions.set(C.CREATED, "True", "R", "m")
     assert odd in conditions.result()
     assert conditions.became_true() == {C.CREATED}
-
-
-@pytest.mark.parametrize(
-    ("kind", "status", "finished"),
-    [("Succeeded", "True", True), ("Failed", "True", True), ("Failed", "False", False), ("Running", "True", False)],
-)
-def test_when_a_job_is_finished(kind: str, status: str, finished: bool) -> None:
-    assert is_finished((JobCondition("Created", "True"), JobCondition(kind, status))) is finished

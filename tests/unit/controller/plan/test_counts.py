@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import make_job, make_pod, planned, waiting, with_status
+from tests.unit.controller.builders import make_job, make_pod, planned, waiting
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.status import only_counts_rise
@@ -74,16 +74,3 @@ def test_everything_else_is_more_than_that(why: str, new: TFJobStatus) -> None:
 def test_no_other_field_may_differ(change: dict[str, Any]) -> None:
     new = msgspec.structs.replace(status(2), **change)
     assert not only_counts(status(1), new)
-
-
-def test_an_index_that_has_started_must_be_recorded() -> None:
-    pods = [make_pod("PS-0"), make_pod("Worker-0"), make_pod("Worker-1")]
-    old = planned(JOB, *pods[:2]).status
-    new = planned(with_status(JOB, old), *pods).status
-    assert (old.ready, new.ready) == ("2/5", "3/5")
-    assert not only_counts(old, new)
-
-
-def test_progress_and_the_last_comparison_don_t_matter() -> None:
-    changed = msgspec.structs.replace(status(2), last_reconcile_time=status(2).start_time)
-    assert only_counts(status(1), changed)

@@ -7,7 +7,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
-from tests.unit.controller.builders import NOW, make_job, make_pod, plan_for, services_of, started
+from tests.unit.controller.builders import NOW, make_job, plan_for, services_of
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import ControllerOptions, PlanOptions
@@ -31,16 +31,6 @@ def test_that_a_job_is_created_may_wait_for_a_while() -> None:
     assert waiting.transitions == frozenset()
     assert waiting.requeue_after == 0.5
     assert decided(job, known_for=1.0).write_status
-
-
-def test_what_follows_the_first_status_may_not() -> None:
-    job = started(make_job({"Worker": 1}))
-    assert decided(job, make_pod("Worker-0")).write_status
-
-
-def test_that_it_runs_may_not_wait_even_if_it_is_the_first_to_be_said() -> None:
-    job = make_job({"Worker": 1})
-    assert decided(job, make_pod("Worker-0")).write_status
 
 
 def finished(change: Callable[[Draft], object]) -> Plan:
@@ -79,14 +69,6 @@ def harness(clock: FakeClock) -> Iterator[Harness]:
     options = ControllerOptions(batch_period=0, plan=WAITING)
     with Harness(clock=clock, options=options) as one:
         yield one
-
-
-def test_a_job_whose_pods_start_at_once_costs_one_status_write(harness: Harness) -> None:
-    harness.submit_and_sync(PS=1, Worker=2)
-    assert harness.status() == {}
-    harness.run_all()
-    assert harness.condition("Created")["status"] == harness.condition("Running")["status"] == "True"
-    assert harness.calls("patch") == [("patch", "tfjobs")]
 
 
 def test_a_job_whose_pods_do_not_start_is_called_created_in_time(harness: Harness, clock: FakeClock) -> None:

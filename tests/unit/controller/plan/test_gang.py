@@ -129,11 +129,6 @@ def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
 # What a PodGroup asks for.
 
 
-def test_a_volcano_pod_group_asks_for_all_replicas_and_what_the_policy_says() -> None:
-    job = gang_job({"PS": replicas(1, "500m"), "Worker": replicas(2)}, queue="q", priorityClass="high")
-    assert made(job) == {"minMember": 3, "minResources": {"cpu": "2500m"}, "queue": "q", "priorityClassName": "high"}
-
-
 def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
     job = gang_job({"Worker": replicas(2)}, queue="q", priorityClass="high", scheduleTimeoutSeconds=7)
     assert made(job, COSCHEDULING) == {"minMember": 2, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
@@ -206,10 +201,6 @@ def test_it_has_those_annotations_of_the_job_that_administrators_allow(
     assert body_of_group(decide(job, gang=gang, rules=rules))["metadata"]["annotations"] == wanted
     current = PodGroup(metadata=msgspec.structs.replace(pod_group(job).metadata, annotations={"others": "y"}))
     assert gang.change(job, current, current.spec, rules.annotations_of(job))["metadata"]["annotations"] == wanted
-
-
-def test_given_resources_win() -> None:
-    assert made(gang_job({"Worker": replicas(2)}, minResources={"memory": "1Gi"}))["minResources"] == {"memory": "1Gi"}
 
 
 def test_priorities_are_those_of_the_classes_and_the_global_default_is_for_the_rest() -> None:
@@ -327,23 +318,12 @@ def test_another_scheduler_is_kept_with_one_warning() -> None:
     assert result.reasons.count("SetPodTemplateSchedulerName") == 1
 
 
-def test_without_a_gang_scheduler_nothing_of_this_happens() -> None:
-    result = planned(gang_job({"Worker": replicas(2)}, minAvailable=1))
-    assert creation_of_group(result) is None
-    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
-
-
 def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
     job = started(make_job({"Worker": replicas(2)}))
     result = decide(job, make_pod("Worker-0"))
     assert creation_of_group(result) is None
     assert result.created_pods == ["Worker-1"]
     assert "schedulerName" not in result.creations("pods")[0].body["spec"]
-
-
-def test_a_group_that_somebody_deleted_is_made_anew() -> None:
-    job = started(make_job({"Worker": replicas(1)}))
-    assert creation_of_group(decide(job, member("Worker-0", "Running", node="n"))) is not None
 
 
 @pytest.mark.parametrize("annotated", [True, False])
@@ -355,23 +335,6 @@ def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> Non
 
 
 # How it changes.
-
-
-def test_a_queue_that_volcano_chose_is_left_alone() -> None:
-    job = make_job({"Worker": replicas(2)})
-    assert patch_of_group(decide(job, group=pod_group(job, queue="default"))) is None
-
-
-def test_what_differs_is_patched_and_nothing_else() -> None:
-    job = make_job({"Worker": replicas(2)})
-    group = pod_group(job)
-    lowered = gang_job({"Worker": replicas(2)}, minAvailable=1, priorityClass="high")
-    result = decide(lowered, group=group)
-    assert patch_of_group(result) is not None
-    assert patch_of_group(result).uid == "group-uid"
-    assert patch_of_group(result).body == {
-        "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
-    }
 
 
 def test_of_a_group_of_kubernetes_only_the_size_is_patched() -> None:
@@ -555,13 +518,6 @@ def test_a_job_that_asks_for_what_it_may_not_have_gets_no_pod_group(
     assert [(event.type, event.reason) for event in result.events] == [("Warning", "TFJobInvalid")]
 
 
-def test_everything_that_it_may_not_have_is_said() -> None:
-    failed = decide(gang_job({"Worker": 1}, priorityClass="low", queue="fast"), rules=RULES)
-    message_ = failed.condition(ConditionType.FAILED).message
-    assert f"{POLICY}.priorityClass:" in message_
-    assert f"{POLICY}.queue:" in message_
-
-
 @pytest.mark.parametrize(
     ("rules", "policy"),
     [
@@ -586,11 +542,6 @@ def test_a_group_of_kubernetes_may_have_the_class_of_its_pods_and_others_that_ar
     assert "allowed: high" in refused.condition(ConditionType.FAILED).message
 
 
-def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:
-    result = decide(gang_job({"Worker": 1}, priorityClass="system-x"), gang=COSCHEDULING, rules=RULES)
-    assert "priorityClassName" not in body_of_group(result)["spec"]
-
-
 def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:
     job = gang_job({"Worker": 2}, priorityClass="old", queue="fast")
     group = pod_group(job, "Running")
@@ -603,17 +554,6 @@ def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:
     result = decide(running, *pods, rules=RULES)
     assert list(result.actions) == []
     assert result.condition(ConditionType.RUNNING).reason == "TFJobInvalid"
-
-
-def test_a_job_that_runs_is_left_alone_while_it_asks_for_a_class_that_it_may_not_have() -> None:
-    group = pod_group(gang_job({"Worker": 1}, priorityClass="high"), "Running")
-    edited = started(gang_job({"Worker": 1}, priorityClass="high"))
-    edited = with_status(gang_job({"Worker": 1}, priorityClass="system-x"), edited.status)
-    result = decide(edited, member("Worker-0", "Running", node="n"), group=group, rules=RULES)
-    assert list(result.actions) == []
-    frozen = result.condition(ConditionType.RUNNING)
-    assert (frozen.status, frozen.reason) == ("Unknown", "TFJobInvalid")
-    assert "allowed: high" in frozen.message
 
 
 def test_a_job_that_is_resumed_in_the_grace_period_of_its_old_pods_gets_a_gang() -> None:

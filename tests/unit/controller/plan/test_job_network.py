@@ -12,16 +12,13 @@ from tests.unit.controller.builders import (
     NOW,
     TEMPLATE,
     ReadablePlan,
-    after,
     job_service,
     make_job,
     make_pod,
-    make_service,
     plan_for,
     planned,
     with_status,
 )
-from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, Network, TFJob
 from tfoperator.controller import UNIQUE_NAMES, PlanOptions
 from tfoperator.controller.plan.actions import DeleteReason, PhaseName
@@ -118,18 +115,6 @@ def test_nothing_of_it_is_to_be_seen_in_other_jobs(network: str | None) -> None:
     assert len(plain.creations("services")) == 4
 
 
-def test_all_replicas_restart_within_the_service_that_there_is() -> None:
-    policy = {"restartScope": "Job", "backoffLimit": 3}
-    job = begun(per_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy=policy))
-    failed = pods_of("Worker-0", phase="Failed", exit_code=137, start=after(-600))
-    result = planned(job, *failed, *pods_of("Worker-1"), services=SERVICE)
-    assert sorted(result.deleted_pods) == ["Worker-0", "Worker-1"]
-    assert not result.deletions("services")
-    again = planned(with_status(job, result.status), services=SERVICE)
-    assert again.created_pods == ["Worker-0", "Worker-1"]
-    assert not again.creations("services")
-
-
 def test_a_service_that_was_deleted_is_made_again_and_alone() -> None:
     job = begun(per_job())
     result = planned(job, *pods_of(*REPLICAS), services=())
@@ -137,12 +122,6 @@ def test_a_service_that_was_deleted_is_made_again_and_alone() -> None:
     assert not result.creations("pods")
     going = planned(job, *pods_of(*REPLICAS), services=(job_service(deleted=NOW),))
     assert not going.creations("services"), "its name is taken until it is gone"
-
-
-def test_services_of_single_replicas_go() -> None:
-    job = begun(per_job({"Worker": 1}))
-    result = planned(job, *pods_of("Worker-0"), services=(*SERVICE, make_service("Worker-0")))
-    assert [one.name for one in result.deletions("services")] == ["mnist-worker-0"]
 
 
 def test_suspension_takes_the_service_and_resumption_makes_it_again() -> None:
@@ -157,13 +136,6 @@ def test_suspension_takes_the_service_and_resumption_makes_it_again() -> None:
     resumed = planned(with_status(job, result.status), services=())
     assert [one.name for one in resumed.creations("services")] == ["mnist"]
     assert len(resumed.created_pods) == 4
-
-
-def test_a_job_that_waits_in_a_queue_has_no_network_yet() -> None:
-    queued = planned(make_job(SHAPE, runPolicy={"suspend": True}), services=(), options=BY_DEFAULT).status
-    assert queued.network == ""
-    admitted = planned(make_job(SHAPE, status=queued), services=(), options=BY_DEFAULT)
-    assert admitted.status.network == "PerJob"
 
 
 def test_a_job_that_is_suspended_before_its_first_status_keeps_what_its_objects_show() -> None:
@@ -203,14 +175,6 @@ def test_a_job_keeps_what_it_was_started_with_when_the_default_changes(suspended
     assert [s.name for s in result.creations("services")] == [f"mnist-{one.lower()}" for one in REPLICAS]
 
 
-def test_an_edit_of_the_field_changes_nothing_that_runs() -> None:
-    """API servers refuse it, unless they have another CRD."""
-    switched = planned(make_job(SHAPE, status=begun(per_job()).status, network="PerReplica"), services=SERVICE)
-    assert {spec["subdomain"] for spec in specs(switched).values()} == {"mnist"}
-    other = planned(with_status(per_job(), begun(make_job(SHAPE)).status), services=())
-    assert len(other.creations("services")) == 4
-
-
 def test_what_an_older_crd_drops_is_not_written_again_and_again() -> None:
     job = begun(per_job())
     at_rest = planned(job, *pods_of(*REPLICAS), services=SERVICE).status
@@ -236,14 +200,6 @@ def test_clean_up_deletes_the_service_with_the_last_pod(policy: str, left: list[
     pods = [*pods_of(*left, phase="Succeeded"), *pods_of("Chief-0", phase="Running")]
     result = planned(with_status(job, ended), *pods, services=SERVICE)
     assert bool(result.deletions("services")) is service_goes
-
-
-def test_no_service_for_a_job_whose_replicas_have_all_ended() -> None:
-    job = begun(per_job({"Worker": 2}, successPolicy="AllWorkers", maxFailedWorkers=1))
-    result = planned(job, *pods_of("Worker-0", phase="Succeeded"), *pods_of("Worker-1"), services=())
-    assert len(result.creations("services")) == 1
-    over = planned(per_job({"Worker": 0, "PS": 0}), services=())
-    assert not over.creations("services")
 
 
 def test_pods_wait_for_a_service_that_is_not_seen_yet() -> None:
@@ -283,8 +239,3 @@ def test_the_longest_names_fit() -> None:
         make_job({"Worker": 1}, name="m" * 47, network="PerJob"), services=(), options=PlanOptions(naming=UNIQUE_NAMES)
     )
     assert "is too long" in unique.condition(ConditionType.FAILED).message
-
-
-def test_an_invalid_job_keeps_its_record() -> None:
-    status = TFJobStatus(start_time=NOW, network="PerJob")
-    assert planned(make_job(SHAPE, status=status), problems=("spec: is bad",)).status.network == "PerJob"

@@ -87,15 +87,6 @@ def test_a_pod_that_was_taken_is_not_waited_for(policy: str, gone: tuple[Pod, ..
     assert seen.absent == (() if gone else ("mnist-worker-1",)), "unless the cache is merely stale"
 
 
-def test_several_that_are_lost_together_count_once() -> None:
-    job = running()
-    seen = planned(job, *(make_pod(name, "Failed", exit_code=1) for name in WORKERS))
-    assert counted(seen) == (1, 1, {})
-    later = planned(next_one(job, seen), *(make_pod(name, "Failed", exit_code=1) for name in WORKERS), now=after(1))
-    assert counted(later) == (1, 1, {})
-    assert later.deleted_pods == list(WORKERS)
-
-
 def test_what_old_pods_do_counts_for_nothing() -> None:
     job = running("ExitCode")
     job = next_one(job, planned(job, make_pod("Worker-0"), evicted("Worker-1")))
@@ -125,40 +116,6 @@ def test_who_failed_before_the_others_were_lost_ends_the_job() -> None:
     assert not planned(running("ExitCode"), first, together, now=after(3)).is_true(C.FAILED)
 
 
-@pytest.mark.parametrize(("limit", "ends"), [(0, True), (1, False)])
-def test_the_backoff_limit_counts_a_restart_of_all_once(limit: int, ends: bool) -> None:
-    result = planned(running(runPolicy={"backoffLimit": limit}), make_pod("Worker-0"), evicted("Worker-1"))
-    assert result.is_true(C.FAILED) is ends
-    assert counted(result) == ((0, 0, {}) if ends else (1, 1, {}))
-
-
-def test_the_delay_grows_with_the_restarts_of_all() -> None:
-    job = started(running(), job_restarts=3)
-    waits = planned(job, *(make_pod(name, "Failed", exit_code=137, job_restarts=3) for name in WORKERS))
-    assert counted(waits)[1] == 4
-    assert waits.requeue_after == 8.0
-
-
-def test_a_completed_worker_starts_again_with_the_others() -> None:
-    job = running(successPolicy="AllWorkers")
-    job = next_one(job, planned(job, make_pod("Worker-0", "Succeeded"), make_pod("Worker-1")))
-    assert job.status.replica_statuses["Worker"].completed_indexes == "0"
-    seen = planned(job, make_pod("Worker-0", "Succeeded"), evicted("Worker-1"), now=after(60))
-    assert seen.status.replica_statuses["Worker"].completed_indexes == ""
-    assert seen.deleted_pods == list(WORKERS)
-    assert planned(next_one(job, seen), now=after(61)).created_pods == list(WORKERS)
-
-
-def test_a_worker_that_failed_for_good_stays_as_it_is() -> None:
-    job = running("ExitCode", replicas=3, maxFailedWorkers=1)
-    pods = [make_pod("Worker-0"), make_pod("Worker-1"), make_pod("Worker-2", "Failed", exit_code=1)]
-    job = next_one(job, planned(job, *pods))
-    seen = planned(job, pods[0], evicted("Worker-1"), pods[2], now=after(60))
-    assert seen.deleted_pods == list(WORKERS)
-    assert seen.status.replica_statuses["Worker"].failed_indexes == "2"
-    assert planned(next_one(job, seen), pods[2], now=after(61)).created_pods == list(WORKERS)
-
-
 def test_a_status_that_is_behind_the_pods_neither_counts_nor_restarts() -> None:
     behind = running()
     result = planned(behind, make_pod("Worker-0", "Pending", job_restarts=1))
@@ -166,11 +123,6 @@ def test_a_status_that_is_behind_the_pods_neither_counts_nor_restarts() -> None:
     assert result.created_pods == ["Worker-1"]
     assert not result.deletions("pods")
     assert not result.absent
-
-
-def test_suspending_a_job_is_no_restart() -> None:
-    job = running(runPolicy={"suspend": True})
-    assert counted(planned(job, make_pod("Worker-0"), evicted("Worker-1"))) == (0, 0, {})
 
 
 def test_the_scope_may_change_while_the_job_runs() -> None:

@@ -12,7 +12,6 @@ from tests.unit.controller.builders import (
     after,
     make_job,
     make_pod,
-    make_service,
     plan_for,
     planned,
     services_of,
@@ -280,11 +279,6 @@ def test_the_deadline_fires_by_itself(elapsed: float, ends: bool, requeue: float
         assert result.status.completion_time == after(int(elapsed))
 
 
-def test_the_first_sync_knows_of_the_deadline() -> None:
-    result = planned(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 600}), services=(), now=after(0.25))
-    assert result.requeue_after == 599.75
-
-
 @pytest.mark.parametrize("seconds", [10**9, 10**25])
 def test_far_moments_are_approached_in_steps(seconds: int) -> None:
     job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": seconds}))
@@ -337,19 +331,6 @@ def test_what_is_left_of_a_finished_job(kind: str, policy: str, phase: str, rema
     assert result.requeue_after is None
 
 
-@pytest.mark.parametrize("policy", ["All", "Running"])
-def test_services_are_cleaned_up_though_their_pods_are_gone(policy: str) -> None:
-    result = planned(finished_job("Succeeded", policy))
-    assert len(result.deletions("services")) == 6
-
-
-def test_what_terminates_already_is_not_deleted_again() -> None:
-    job = finished_job("Succeeded", "All")
-    pods = (make_pod("Worker-0", deleted=NOW),)
-    result = planned(job, *pods, services=(make_service("Worker-0", deleted=NOW),))
-    assert not result.acts
-
-
 def test_the_sync_that_ends_a_job_also_cleans_it_up() -> None:
     job = started(make_job({"Worker": 1, "PS": 1}, runPolicy={"cleanPodPolicy": "Running"}))
     result = planned(job, make_pod("Worker-0", "Succeeded"), make_pod("PS-0"))
@@ -391,15 +372,6 @@ def test_multikueue_deletes_the_job_that_it_has_brought_here_and_reads_its_end_b
     result = planned(job, *all_pods("Succeeded"), now=after(9999))
     assert not result.deletes_job
     assert result.requeue_after is None
-
-
-def test_a_spec_change_is_acknowledged() -> None:
-    result = planned(started(make_job({"Worker": 1}, generation=7)), make_pod("Worker-0"))
-    assert result.status.observed_generation == 7
-    newer = make_job({"Worker": 1}, generation=8, status=result.status)
-    again = planned(newer, make_pod("Worker-0"))
-    assert again.write_status
-    assert again.status.observed_generation == 8
 
 
 def test_what_only_rides_along_is_no_reason_to_write() -> None:

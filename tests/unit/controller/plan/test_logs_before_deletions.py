@@ -108,9 +108,3 @@ def test_a_job_stays_until_the_logs_of_its_pods_are_kept(harness: Harness, archi
     archive.held = set()
     harness.controller.sync_tfjob("ns/job")
     assert not harness.api.objects(TFJOBS)
-
-
-def test_a_job_whose_pods_all_stay_asks_for_nothing(harness: Harness, archive: Archive) -> None:
-    harness.submit_and_sync(Worker=2)
-    harness.run_all()
-    assert archive.asked == []

@@ -91,19 +91,6 @@ def test_what_is_left_of_a_pod_is_stopped_once_and_its_end_changes_nothing() -> 
     assert lost.status.replica_statuses["Worker"].completed_indexes == "0"
 
 
-@pytest.mark.parametrize("policy", ["None", "Running", None])
-@pytest.mark.parametrize("code", [0, 3])
-def test_the_rest_of_a_pod_is_stopped_at_the_jobs_end_and_keeps_its_log(policy: str | None, code: int) -> None:
-    run_policy = {} if policy is None else {"cleanPodPolicy": policy}
-    job = started(make_job({"Worker": {"replicas": 1, "restartPolicy": "Never"}}, runPolicy=run_policy))
-    result = planned(job, pod("Worker-0", "Never", PROXY, terminated(code)))
-    assert result.is_true(ConditionType.FAILED if code else ConditionType.SUCCEEDED)
-    assert (result.stopped_pods, result.deleted_pods) == (["Worker-0"], [])
-    assert not result.deletions("services")
-    again = planned(with_status(job, result.status), pod("Worker-0", "Never", PROXY, terminated(code)))
-    assert again.stopped_pods == ["Worker-0"]
-
-
 def test_a_program_that_its_kubelet_may_start_again_by_rules_of_its_own_has_not_ended() -> None:
     [main] = TEMPLATE["spec"]["containers"]
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
@@ -133,15 +120,6 @@ def test_a_sidecar_that_fails_is_no_failure_of_the_training(
     assert (worker.active, worker.succeeded, worker.failed) == counts
 
 
-@pytest.mark.parametrize("init", [False, True])
-def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> None:
-    failed = terminated(2, container="fetch")
-    containers = {"init_containers": (failed,)} if init else {}
-    one = pod("Worker-0", "Never", *(() if init else (failed, TRAINS)), phase="Failed", **containers)
-    message = beside(job_of("Never"), one).condition(ConditionType.FAILED).message
-    assert "Worker-0: container fetch exited with code 2" in message
-
-
 @pytest.mark.parametrize(("finished", "completed"), [(-300, "0"), (-1, "")])
 def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finished: int, completed: str) -> None:
     """That its sidecar ended by the deletion says nothing."""
@@ -150,10 +128,3 @@ def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finishe
     job = with_status(job, beside(job, make_pod("Worker-0")).status)
     result = beside(job, pod("Worker-0", "ExitCode", *rest, phase="Failed", deleted=after(-2)))
     assert result.status.replica_statuses["Worker"].completed_indexes == completed
-
-
-def test_what_all_replicas_restart_takes_the_rest_of_a_pod_with_it() -> None:
-    job = job_of("ExitCode", runPolicy={"restartScope": "Job"})
-    done = pod("Worker-0", "ExitCode", PROXY, terminated(0))
-    result = planned(job, done, make_pod("Worker-1", "Failed", exit_code=137, start=after(-600)))
-    assert (result.stopped_pods, result.deleted_pods) == ([], ["Worker-0", "Worker-1"])

@@ -33,11 +33,6 @@ def test_a_report_alone_is_no_reason_for_the_controller_to_write() -> None:
     assert result.status.progress == NOW  # for whatever else is to be written
 
 
-def test_without_a_server_what_is_said_stays() -> None:
-    job = started(make_job({"Worker": 1}), progress=BEFORE)
-    assert plan_for(observed(job, "Succeeded", None)).status.progress == BEFORE
-
-
 def test_an_ended_job_has_no_time_left() -> None:
     left = TrainingProgress(percentage=25, completion="25%", eta="9s", estimated_remaining_seconds=9)
     job = started(make_job({"Worker": 1}), progress=left)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, plan_for, planned, started, with_status
+from tests.unit.controller.builders import ReadablePlan, make_job, plan_for, with_status
 from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import TFJob
@@ -39,11 +39,6 @@ def test_what_no_quota_counts_is_told_when_the_job_is_made_and_when_it_is_admitt
     assert told(plan_for(msgspec.structs.replace(observed, job=runs))) == []
 
 
-def test_it_is_told_only_of_jobs_in_a_queue() -> None:
-    assert told(plan_for(Observed(make_job({"Worker": 1}), uncounted_types=("worker",)))) == []
-    assert told(plan_for(Observed(queued()))) == []
-
-
 def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -> None:
     objects = Objects()
     runs = queued(suspend=False, tensorBoard=BOARD)
@@ -58,11 +53,3 @@ def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -
     assert not again.status.tensor_board.ready
     objects.carry_out_all(objects.plan(runs).tensorboard_actions)
     assert (set(objects.deployments), set(objects.services)) == ({NAME}, {NAME})
-
-
-def test_after_the_jobs_end_its_tensorboard_stays() -> None:
-    objects = Objects()
-    runs = queued(suspend=False, tensorBoard=BOARD)
-    objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
-    ended = planned(started(runs), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
-    assert objects.plan(with_status(queued(tensorBoard=BOARD), ended)).tensorboard_actions == ()

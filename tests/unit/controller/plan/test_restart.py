@@ -71,11 +71,6 @@ def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str
     assert str(ending) == reason
 
 
-def test_a_reason_that_no_kubelet_has_given_before_is_a_refusal_by_its_words() -> None:
-    refused = make_pod("Worker-0", "Failed", reason="NewInKubernetes2", message="Pod was rejected: not here")
-    assert ending_of(refused).infrastructure
-
-
 @pytest.mark.parametrize(
     "pod",
     [
@@ -205,12 +200,6 @@ def test_the_annotation_is_read_tolerantly(annotation: str, count: int) -> None:
     pod = make_pod("Worker-0")
     meta = msgspec.structs.replace(pod.metadata, annotations={ANNOTATION_RESTARTS: annotation})
     assert restarts_before(Pod(metadata=meta)) == count
-
-
-def test_restarts_in_place_are_those_of_all_containers() -> None:
-    containers = (ContainerStatus(name="a", restart_count=2), ContainerStatus(name="b", restart_count=-7))
-    pod = make_pod("Worker-0", containers=containers, init_containers=(ContainerStatus(name="i", restart_count=1),))
-    assert restarts_in_place(pod) == 3
 
 
 def test_no_container_counts_for_more_than_the_most() -> None:

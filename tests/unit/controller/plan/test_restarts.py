@@ -133,29 +133,10 @@ def test_a_service_that_is_missing_comes_before_the_successor() -> None:
     assert not result.created_pods
 
 
-@RETRYING
-def test_restarts_in_place_and_by_recreation_add_up(policy: str) -> None:
-    running = make_pod("Worker-0", restarts_before=2, in_place=3)
-    result = planned(job_of(policy, counts={"0": 2}), running, make_pod("Worker-1"))
-    assert counts(result) == {"0": 5}
-    failed = make_pod("Worker-0", "Failed", exit_code=137, restarts_before=2)
-    assert counts(planned(job_of(policy, counts={"0": 2}), failed, make_pod("Worker-1"))) == {"0": 3}
-
-
 def test_a_count_never_goes_back() -> None:
     result = planned(job_of("OnFailure", counts={"0": 7, "9": 2}), make_pod("Worker-0"), make_pod("Worker-1"))
     assert counts(result) == {"0": 7, "9": 2}
     assert result.status.restarts == 9
-
-
-@pytest.mark.parametrize("policy", ["Never", "ExitCode"])
-def test_a_permanent_failure_ends_the_job_and_stops_the_others(policy: str) -> None:
-    result = planned(job_of(policy), make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
-    assert result.is_true(C.FAILED)
-    assert result.stopped_pods == ["Worker-0"]
-    assert not result.deletions("pods"), "all are kept for their logs"
-    assert result.write_status_first
-    assert not result.creations("pods")
 
 
 @EVERY_POLICY
@@ -204,13 +185,6 @@ def test_a_pod_that_is_being_deleted_is_restarting_not_failed(policy: str, leavi
     assert counts(gone) == {"1": 1}
 
 
-def test_a_pod_that_had_finished_before_its_deletion_keeps_its_result() -> None:
-    done = make_pod("Worker-0", "Succeeded", exit_code=0, finished=after(-60), deleted=NOW)
-    assert planned(job_of("OnFailure"), done, make_pod("Worker-1")).is_true(C.SUCCEEDED)
-    failed = make_pod("Worker-0", "Failed", exit_code=1, finished=after(-60), deleted=NOW)
-    assert planned(job_of("ExitCode"), failed, make_pod("Worker-1")).is_true(C.FAILED)
-
-
 @EVERY_POLICY
 def test_a_vanished_pod_is_made_again_and_counted_once_its_successor_is_seen(policy: str) -> None:
     job = job_of(policy, counts={"1": 4})
@@ -243,25 +217,6 @@ def test_a_completed_replica_is_never_run_again() -> None:
     assert last.is_true(C.SUCCEEDED)
 
 
-@RETRYING
-@pytest.mark.parametrize(
-    ("limit", "restarts", "ends"),
-    [(None, 99, False), (0, 0, False), (0, 1, True), (1, 1, False), (4, 4, False), (4, 5, True), (4, 9, True)],
-)
-def test_the_backoff_limit_is_compared_with_the_counts_in_the_status(
-    policy: str, limit: int | None, restarts: int, ends: bool
-) -> None:
-    run_policy = {} if limit is None else {"backoffLimit": limit}
-    job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, runPolicy=run_policy))
-    job = started(job, replica_statuses={"Worker": ReplicaStatus(restart_counts={"0": restarts})})
-    result = planned(job, make_pod("Worker-0", restarts_before=restarts), make_pod("Worker-1"))
-    assert result.is_true(C.FAILED) is ends
-    if ends:
-        failed = result.condition(C.FAILED)
-        assert failed.message == "Job mnist has failed because it has reached the specified backoff limit"
-        assert result.stopped_pods == ["Worker-0", "Worker-1"]
-
-
 def test_the_limit_is_of_all_replicas_together() -> None:
     job = started(make_job({"Worker": {"replicas": 4, "restartPolicy": "OnFailure"}}, runPolicy={"backoffLimit": 3}))
     three = [make_pod(f"Worker-{i}", in_place=1) for i in range(3)]
@@ -276,17 +231,6 @@ def test_a_vanished_pod_counts_against_the_limit(policy: str) -> None:
     result = planned(with_status(limited, job.status), make_pod("Worker-0", restarts_before=1))
     assert result.is_true(C.FAILED)
     assert not result.creations("pods")
-
-
-def test_the_failure_that_ends_the_job_is_no_restart() -> None:
-    job = with_status(
-        make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}, runPolicy={"backoffLimit": 1}),
-        job_of("OnFailure", counts={"0": 1}).status,
-    )
-    result = planned(job, make_pod("Worker-0", "Failed", exit_code=1, restarts_before=1), make_pod("Worker-1"))
-    assert result.is_true(C.FAILED)
-    assert (counts(result), result.status.restarts) == ({"0": 1}, 1)
-    assert result.reasons == ["ExitedWithCode", "TFJobFailed"]
 
 
 @pytest.mark.parametrize(
@@ -308,17 +252,6 @@ def test_a_pod_stuck_on_a_lost_node_is_deleted_by_force(
         assert result.deletions("pods")[0].grace_period_seconds == 0
         assert result.deletions("pods")[0].reason is DeleteReason.NODE_LOST
     assert result.requeue_after == requeue
-
-
-def test_restarting_stays_until_running_takes_its_place() -> None:
-    job = job_of("OnFailure", replicas=1, knows="0")
-    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
-    gone = planned(with_status(job, failed.status))
-    pending = planned(with_status(job, gone.status), make_pod("Worker-0", "Pending", restarts_before=1))
-    assert pending.is_true(C.RESTARTING)
-    assert pending.status.phase == "Pending"
-    running = planned(with_status(job, pending.status), make_pod("Worker-0", restarts_before=1))
-    assert [c.type for c in running.status.conditions if c.status == "True"] == [C.CREATED, C.READY, C.RUNNING]
 
 
 def test_a_restart_beyond_what_is_counted_is_told_once() -> None:

@@ -10,8 +10,6 @@ import pytest
 from tests.unit.controller.builders import (
     NOW,
     after,
-    job_service,
-    label,
     make_job,
     make_pod,
     make_service,
@@ -27,25 +25,6 @@ from tfoperator.controller.plan.actions import DeleteReason
 from tfoperator.kube.objects import Pod
 
 C = ConditionType
-
-
-def test_a_new_job_gets_a_service_and_a_pod_per_replica() -> None:
-    result = planned(make_job({"Worker": 4, "PS": 2}), services=())
-    expected = ["PS-0", "PS-1", "Worker-0", "Worker-1", "Worker-2", "Worker-3"]
-    assert result.created_pods == expected
-    assert [label(s.replica) for s in result.creations("services")] == expected
-    assert result.status.start_time == NOW
-    assert result.write_status
-    assert not result.write_status_first
-    assert result.transitions == {C.CREATED}
-    assert [c.type for c in result.status.conditions] == [C.CREATED]
-
-
-def test_pending_pods_are_not_made_again_and_cost_no_status_write() -> None:
-    job = started(make_job({"Worker": 2}))
-    result = planned(job, make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending"))
-    assert not result.acts
-    assert result.status.replica_statuses["Worker"].started_indexes == "0-1", "it rides along with the next write"
 
 
 def test_missing_services_are_made_except_for_finished_replicas() -> None:
@@ -164,13 +143,6 @@ def test_a_service_that_somebody_else_has_made_with_a_pods_labels_is_left_alone(
     suspended = started(make_job({"Worker": 2}, runPolicy={"suspend": True}))
     let_go = planned(suspended, *pods, services=(exposed, *services_of(job)))
     assert {one.name for one in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
-
-
-def test_beside_the_one_service_of_a_job_a_service_of_somebody_else_is_left_alone() -> None:
-    job = started(make_job({"Worker": 1}, network="PerJob"))
-    exposed = make_service("Worker-0", name="tb")
-    for services in ((job_service(), exposed), (exposed, job_service())):
-        assert not planned(job, make_pod("Worker-0", subdomain="mnist"), services=services).changes_objects
 
 
 def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:

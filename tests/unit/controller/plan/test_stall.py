@@ -97,28 +97,10 @@ def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind
     assert not again.acts
 
 
-def test_progress_that_only_memory_knows_counts_too() -> None:
-    newer = TrainingProgress(last_updated_time=after(100))
-    plan = seen(reporting(job(), 10), 110, progress=newer)
-    assert not plan.has_condition(C.STALLED)
-    assert plan.requeue_after == 50
-
-
-def test_a_new_report_ends_the_stall() -> None:
-    stalled = seen(reporting(job(), 50), 110)
-    resumed = seen(reporting(with_status(job(), stalled.status), 115), 116)
-    assert resumed.condition(C.STALLED).status == "False"
-    assert resumed.reasons == ["ProgressResumed"]
-
-
 def test_among_replicas_of_the_same_step_those_are_behind_that_fell_silent_first() -> None:
     behind = [ReplicaProgress(f"worker-{n}", 8, after(at)) for n, at in enumerate((50, 20, 49))]
     plan = seen(reporting(job(), 50, *behind, step=8), 110)
     assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
-
-
-def test_the_state_in_a_job_with_a_stall_is_still_the_go_operators() -> None:
-    assert seen(reporting(job(), 50), 110).status.conditions[-1].type == C.RUNNING
 
 
 # What does not count as time without progress.
@@ -143,22 +125,9 @@ def test_after_a_suspension_the_clock_starts_anew() -> None:
     assert seen(running, 1060).is_true(C.STALLED)
 
 
-def test_a_suspension_ends_a_stall() -> None:
-    stalled = seen(reporting(job(), 50), 110)
-    asleep = make_job({"Worker": 2}, runPolicy={"suspend": True, "progressDeadlineSeconds": 60})
-    assert seen(with_status(asleep, stalled.status), 120).condition(C.STALLED).status == "False"
-
-
 def test_without_its_deadline_a_job_has_no_stall_any_more() -> None:
     stalled = seen(reporting(job(), 50), 110)
     assert not seen(with_status(job(None), stalled.status), 120).has_condition(C.STALLED)
-
-
-def test_the_end_of_a_job_ends_its_stall() -> None:
-    stalled = with_status(job(), seen(reporting(job(), 50), 110).status)
-    ended = seen(stalled, 120, make_pod("Worker-0", "Succeeded", exit_code=0), make_pod("Worker-1"))
-    assert ended.is_true(C.SUCCEEDED)
-    assert ended.condition(C.STALLED).status == "False"
 
 
 # By logs.
@@ -178,12 +147,6 @@ def test_logs_are_looked_at_after_half_of_the_deadline_and_at_its_end() -> None:
     stalled = seen(of, 61, log_lines=lines(60, worker_0=-5, worker_1=-5))
     assert stalled.is_true(C.STALLED)
     assert "the last line of a log was written at 2026-01-01T11:59:55Z" in stalled.condition(C.STALLED).message
-
-
-def test_a_new_line_moves_the_deadline() -> None:
-    plan = seen(job(), 61, log_lines=lines(60, worker_0=55))
-    assert not plan.has_condition(C.STALLED)
-    assert plan.requeue_after == 24
 
 
 def test_who_fell_silent_first_is_behind() -> None:
@@ -327,14 +290,6 @@ def test_without_anybody_behind_all_that_train_start_again() -> None:
     assert seen(told(of, 110, *pods), 110, *pods).deleted_pods == ["Worker-0", "Worker-1"]
 
 
-def test_by_the_scope_job_all_start_again_and_it_counts_once() -> None:
-    of = reporting(job(onStall="Restart", restartScope="Job"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8)
-    plan = seen(told(of, 110), 110)
-    assert plan.deleted_pods == ["Worker-0", "Worker-1"]
-    assert (plan.status.job_restarts, plan.status.restarts) == (1, 1)
-    assert "worker-1" in plan.condition(C.RESTARTING).message.lower()
-
-
 @pytest.mark.parametrize("scope", ["Replica", "Job"])
 def test_restarts_of_stalls_are_bounded_by_the_backoff_limit(scope: str) -> None:
     of = reporting(job(onStall="Restart", restartScope=scope, backoffLimit=0), 50)
@@ -343,14 +298,6 @@ def test_restarts_of_stalls_are_bounded_by_the_backoff_limit(scope: str) -> None
     failed = plan.condition(C.FAILED)
     assert failed.reason == "ProgressDeadlineExceeded"
     assert "it has reached the specified backoff limit. TFJob ns/mnist has made no progress for 1m" in failed.message
-
-
-def test_fail_ends_the_job_with_a_reason() -> None:
-    plan = seen(told(reporting(job(onStall="Fail"), 50), 110), 110)
-    failed = plan.condition(C.FAILED)
-    assert (failed.status, failed.reason) == ("True", "ProgressDeadlineExceeded")
-    assert "no progress" in failed.message
-    assert plan.stopped_pods == ["Worker-0", "Worker-1"]
 
 
 @pytest.mark.parametrize("on_stall", ["Restart", "Fail"])
@@ -396,23 +343,11 @@ def test_a_job_whose_time_is_over_ends_when_its_stacks_are_taken() -> None:
         assert taken_of(ended) == []
 
 
-def test_stacks_of_before_the_deadline_are_not_those_of_the_end() -> None:
-    assert taken_of(seen(job(None, activeDeadlineSeconds=100), 101, stacks_taken=after(50)))
-
-
 def test_nobody_waits_for_stacks_of_a_job_that_does_not_run() -> None:
     waiting = make_pod("Worker-0", "Pending"), make_pod("Worker-1", "Pending")
     plan = seen(job(None, activeDeadlineSeconds=100), 101, *waiting, stacks_taken=NEVER)
     assert plan.is_true(C.FAILED)
     assert taken_of(plan) == []
-
-
-def test_another_end_is_not_put_off() -> None:
-    failed = make_pod("Worker-0", "Failed", exit_code=1), make_pod("Worker-1")
-    of = job(None, activeDeadlineSeconds=100, backoffLimit=0)
-    plan = seen(of, 101, *failed, stacks_taken=NEVER)
-    assert plan.is_true(C.FAILED)
-    assert "backoff limit" in plan.condition(C.FAILED).message
 
 
 def test_times_without_a_zone_do_no_harm() -> None:

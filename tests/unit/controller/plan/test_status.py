@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import make_job, make_pod, planned, pods_by_letter, started, with_status
+from tests.unit.controller.builders import make_job, make_pod, planned, pods_by_letter, started
 from tfoperator.api.v1.types import ConditionType
 
 C = ConditionType
@@ -50,15 +50,6 @@ def test_the_state_of_a_job(pods: dict[str, str], policy: str, expected: Conditi
     result = planned(job, *pods_by_letter(**pods))
     assert state(result) == expected
     assert not (result.is_true(C.SUCCEEDED) and result.is_true(C.FAILED))
-
-
-def test_two_workers_done_and_two_running_is_success_by_worker_0_or_not_by_policy() -> None:
-    pods = pods_by_letter(Worker="SSRR", PS="RR")
-    for policy, expected in (("", C.SUCCEEDED), ("AllWorkers", C.RUNNING)):
-        job = started(make_job({"Worker": 4, "PS": 2}, successPolicy=policy))
-        assert state(planned(job, *pods)) == expected
-    other = [make_pod(f"Worker-{i}", "Succeeded" if i > 1 else "Running") for i in range(4)]
-    assert state(planned(started(make_job({"Worker": 4})), *other)) == C.RUNNING
 
 
 @pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
@@ -111,17 +102,6 @@ def test_the_wording_is_the_go_operators() -> None:
     assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
 
 
-def test_a_jobs_failure_is_told_as_a_warning_and_its_success_is_not() -> None:
-    job = started(make_job({"Worker": 1}))
-    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
-    assert [(event.reason, event.type) for event in failed.events] == [
-        ("ExitedWithCode", "Normal"),
-        ("TFJobFailed", "Warning"),
-    ]
-    done = planned(job, make_pod("Worker-0", "Succeeded"))
-    assert [(event.reason, event.type) for event in done.events] == [("TFJobSucceeded", "Normal")]
-
-
 def test_running_says_how_many_are_ready_and_what_the_rest_wait_for() -> None:
     job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
     result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2", "Pending"))
@@ -142,37 +122,8 @@ def test_ready_is_true_when_every_replica_does_its_work() -> None:
     assert planned(again, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded")).is_true(C.READY)
 
 
-def test_an_end_makes_everything_else_false() -> None:
-    running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
-    job = started(make_job({"Worker": 1}), conditions=running.status.conditions)
-    for phase, end in (("Succeeded", C.SUCCEEDED), ("Failed", C.FAILED)):
-        result = planned(job, make_pod("Worker-0", phase))
-        assert [c.type for c in result.status.conditions if c.status == "True"] == [C.CREATED, end]
-        assert result.transitions == {end}
-        assert result.status.completion_time is not None
-
-
 def test_at_most_a_few_causes_and_exits_are_told() -> None:
     job = started(make_job({"Worker": 9}))
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
     assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")
     assert result.reasons == ["ExitedWithCode"] * 6 + ["TFJobFailed"]
-
-
-def test_dynamic_workers_may_fail_while_others_go_on() -> None:
-    job = started(make_job({"Worker": 3, "PS": 1}, enableDynamicWorker=True))
-    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1), make_pod("Worker-2"), make_pod("PS-0"))
-    result = planned(job, *pods)
-    assert state(result) == C.RUNNING
-    assert not result.deletions("pods")
-    assert result.status.replica_statuses["Worker"].failed == 1
-    assert not planned(with_status(job, result.status), *pods).events
-    server_failed = (*pods[:3], make_pod("PS-0", "Failed", exit_code=1))
-    assert state(planned(job, *server_failed)) == C.FAILED
-
-
-def test_a_job_whose_dynamic_workers_have_all_failed_is_over_unless_a_chief_decides() -> None:
-    pods = [make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(2)]
-    assert state(planned(started(make_job({"Worker": 2}, enableDynamicWorker=True)), *pods)) == C.FAILED
-    led = started(make_job({"Worker": 2, "Chief": 1}, enableDynamicWorker=True))
-    assert state(planned(led, *pods, make_pod("Chief-0"))) == C.RUNNING

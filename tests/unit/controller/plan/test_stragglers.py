@@ -101,10 +101,6 @@ def test_it_is_over_when_nobody_is_slow_and_when_the_job_has_ended() -> None:
     assert end.condition(C.STRAGGLING).status == "False"
 
 
-def test_it_is_never_the_last_condition() -> None:
-    assert told(reporting(job(), 60, worker_1="2.1"), 60).status.conditions[-1].type == C.RUNNING
-
-
 def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() -> None:
     of = told(reporting(job(), 60, worker_1="2.1"), 60)
     restart = seen(of, 62)
@@ -126,14 +122,6 @@ def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() ->
     assert not seen(slow_again, 122, *same).deleted_pods
 
 
-@pytest.mark.parametrize("scope", ["Replica", "Job"])
-def test_by_the_scope_of_restarts(scope: str) -> None:
-    of = told(reporting(job(restartScope=scope), 60, worker_1="2.1"), 60)
-    plan = seen(of, 62)
-    assert plan.deleted_pods == (["Worker-1"] if scope == "Replica" else ["Worker-0", "Worker-1", "Worker-2"])
-    assert plan.status.restarts == 1
-
-
 def test_three_failures_in_a_row_on_one_node_move_a_replica_and_each_counts_once() -> None:
     of = job(restart_policy="ExitCode")
     for before in range(3):
@@ -144,13 +132,6 @@ def test_three_failures_in_a_row_on_one_node_move_a_replica_and_each_counts_once
         assert of.status.node_failures == {"worker-1/b": before + 1}
     assert "NodeAvoided" in first.reasons
     assert avoided(seen(of, 2000, *replaced(ended(137, "b", 2)))) == ["b"]
-
-
-def test_failures_elsewhere_in_between_are_not_in_a_row() -> None:
-    of = job(restart_policy="ExitCode")
-    for before, node in enumerate(["b", "b", "c", "b", "b"]):
-        of = with_status(of, seen(of, 10, *replaced(ended(137, node, before))).status)
-    assert of.status.node_failures == {"worker-1/b": 2}
 
 
 @pytest.mark.parametrize(("code", "count"), [(201, 3), (202, 3), (203, 1)])
@@ -180,24 +161,7 @@ def test_an_eviction_and_a_loss_are_no_failures_of_a_node() -> None:
     assert not seen(job(), 10, *replaced(leaving)).status.node_failures
 
 
-def test_a_job_that_does_not_ask_for_it_remembers_nothing() -> None:
-    of = job("Ignore", restart_policy="ExitCode")
-    plan = seen(of, 10, *replaced(ended(201, "b", 0)))
-    assert not plan.status.node_failures
-    assert avoided(seen(with_status(of, plan.status), 2000, *replaced(ended(201, "b", 0)))) == []
-
-
 def test_the_memory_has_a_bound() -> None:
     of = make_job({"Worker": {"replicas": 40, "restartPolicy": "ExitCode"}}, runPolicy={"onStraggler": "Restart"})
     pods = [make_pod(f"Worker-{i}", "Failed", exit_code=201, node=f"n{i}") for i in range(40)]
     assert len(planned(of, *pods).status.node_failures) == 16
-
-
-def test_a_suspended_job_restarts_nobody_but_remembers() -> None:
-    of = with_status(job(), seen(told(reporting(job(), 60, worker_1="2.1"), 60), 62).status)
-    held = make_job(
-        {"Worker": {"replicas": 3}}, status=of.status, runPolicy={"onStraggler": "Restart", "suspend": True}
-    )
-    plan = seen(held, 70)
-    assert plan.status.node_failures == of.status.node_failures != {}
-    assert plan.condition(C.STRAGGLING).status == "False"

@@ -95,13 +95,6 @@ def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
     return [(type(action).__name__, action.kind) for action in actions]
 
 
-def test_a_service_and_a_deployment_are_made_with_the_first_pods() -> None:
-    result = planned(job(), services=())
-    assert len(result.creations("pods")) == 1
-    assert kinds(result.tensorboard_actions) == [("Create", "services"), ("Create", "deployments")]
-    assert {action.name for action in result.tensorboard_actions} == {NAME}
-
-
 def test_its_service_is_reached_at_port_80_and_belongs_to_the_job() -> None:
     body = there().bodies["services"]
     assert body["spec"] == {
@@ -171,14 +164,6 @@ def test_its_pods_have_no_label_by_which_a_jobs_replicas_are_found() -> None:
     labels = spec["template"]["metadata"]["labels"]
     assert spec["selector"]["matchLabels"] == labels == {names.LABEL_TENSORBOARD: "mnist"}
     assert not set(labels) & {names.LABEL_OPERATOR_NAME, names.LABEL_JOB_NAME, names.LABEL_REPLICA_TYPE}
-
-
-def test_the_operators_image_is_used_where_the_job_names_none() -> None:
-    objects = Objects()
-    objects.carry_out_all(
-        objects.plan(job(BOARD | {"image": ""}), PlanOptions(default_tensorboard_image="ours:1")).tensorboard_actions
-    )
-    assert objects.bodies["deployments"]["spec"]["template"]["spec"]["containers"][0]["image"] == "ours:1"
 
 
 @pytest.mark.parametrize("available", [0, 1])
@@ -267,22 +252,6 @@ def test_after_the_jobs_end_it_can_still_be_changed_and_removed() -> None:
     for board, expected in ((BOARD | {"image": "boards:2"}, "Patch"), (None, "Delete")):
         result = there().plan(msgspec.structs.replace(job(board), status=ended))
         assert {kind for kind, _ in kinds(result.tensorboard_actions)} == {expected}
-
-
-def test_a_suspended_job_keeps_what_it_has_and_gets_nothing_new() -> None:
-    suspended = job(runPolicy={"suspend": True})
-    assert Objects().plan(suspended).tensorboard_actions == ()
-    result = there().plan(suspended)
-    assert result.tensorboard_actions == ()
-    assert {service.name for service in result.deletions("services")} == {"mnist-worker-0"}
-    assert result.status.tensor_board is not None
-
-
-def test_an_invalid_job_leaves_it_alone() -> None:
-    broken = started(job())
-    result = there().plan(msgspec.structs.replace(broken, spec=job(None).spec), problems=("spec: is odd",))
-    assert result.tensorboard_actions == ()
-    assert result.status.tensor_board == broken.status.tensor_board
 
 
 def test_what_terminates_keeps_its_name_until_it_is_gone() -> None:

@@ -12,7 +12,6 @@ from tests.unit.controller.builders import (
     ReadablePlan,
     make_job,
     make_pod,
-    make_service,
     planned,
     pods_by_letter,
     started,
@@ -137,35 +136,6 @@ def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
     assert remembered(another) == "1-2"
 
 
-def test_a_worker_that_failed_for_good_needs_no_service_any_more() -> None:
-    job = job_with("RFR", maxFailedWorkers=1)
-    services = (make_service("Worker-0"), make_service("Worker-2"))
-    assert not planned(job, *pods_by_letter("RFR"), services=services).creations("services")
-
-
-def test_a_worker_whose_pod_is_taken_away_is_started_again_and_tolerated_by_nobody() -> None:
-    job = job_with("RRR", maxFailedWorkers=0)
-    runs = planned(job, *pods_by_letter("RRR"))
-    gone = planned(with_status(job, runs.status), *pods_by_letter("R-R"))
-    assert (verdict(gone), remembered(gone)) == ("", "")
-    assert gone.created_pods == ["Worker-1"]
-
-
-@pytest.mark.parametrize("policy", ["OnFailure", "Always", "ExitCode"])
-def test_what_is_started_again_has_not_failed(policy: str) -> None:
-    job = job_with("RRR", policy, maxFailedWorkers=1)
-    pods = [*pods_by_letter("RR"), make_pod("Worker-2", "Failed", exit_code=137)]
-    result = planned(job, *pods)
-    assert remembered(result) == ""
-    assert result.is_true(C.RESTARTING)
-
-
-def test_the_back_off_limit_holds_whatever_may_fail() -> None:
-    job = job_with("RRR", "ExitCode", maxFailedWorkers="100%", runPolicy={"backoffLimit": 0})
-    result = planned(job, *pods_by_letter("RR"), make_pod("Worker-2", "Failed", exit_code=137))
-    assert "backoff limit" in result.condition(C.FAILED).message
-
-
 def scaled(job: TFJob, result: ReadablePlan, replicas: int) -> TFJob:
     spec = job.spec.tf_replica_specs["Worker"]
     assert spec is not None
@@ -186,23 +156,6 @@ def test_scaling_a_failed_worker_away_and_back_gives_it_another_try() -> None:
     assert not waiting.creations("pods")
     assert remembered(waiting) == ""
     assert planned(scaled(job, waiting, 3), *pods_by_letter("RR")).created_pods == ["Worker-2"]
-
-
-def test_scaling_leaves_the_failed_that_stay_failed_and_the_completed_completed() -> None:
-    job = job_with("RFSR", enableDynamicWorker=True)
-    first = planned(job, *pods_by_letter("RFSR"))
-    assert remembered(first) == "1"
-    down = planned(scaled(job, first, 2), *pods_by_letter("RFSR"))
-    assert remembered(down) == "1"
-    up = planned(scaled(job, down, 4), *pods_by_letter("RF"))
-    assert up.created_pods == ["Worker-3"], "worker 2 has done its work"
-
-
-def test_a_share_is_of_the_workers_that_there_are_now() -> None:
-    job = job_with("RFFRRR", maxFailedWorkers="34%")
-    first = planned(job, *pods_by_letter("RFFRRR"))
-    assert verdict(first) == ""
-    assert verdict(planned(scaled(job, first, 3), *pods_by_letter("RFFRRR"))) == "Failed"
 
 
 def test_failures_outlive_a_suspension() -> None:

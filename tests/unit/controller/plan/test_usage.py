@@ -113,15 +113,6 @@ def test_without_reports_the_lives_of_pods_tell(forgets: bool) -> None:
 
 
 @eyes
-def test_a_program_that_is_restarted_in_place_is_lost_while_it_does_not_run(forgets: bool) -> None:
-    life = Life(forgets=forgets)
-    life.sync(0)
-    life.sync(50, *both(bound=10, began=20))
-    life.sync(95, worker(0, bound=10, began=20), worker(1, bound=10, began=90, last=70))
-    assert life.seconds(100) == {"scheduling": 10, "starting": 10, "training": 60, "lost": 20}
-
-
-@eyes
 def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) -> None:
     life = Life(forgets=forgets)
     life.sync(0)
@@ -148,21 +139,6 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     life.report(210, step=60)
     life.sync(211, *again)
     assert life.seconds(220)["lost"] == 52 + 60
-
-
-@eyes
-def test_others_that_train_on_while_one_is_lost_are_not_lost(forgets: bool) -> None:
-    life = Life(forgets=forgets)
-    life.sync(0)
-    life.report(20, step=1)
-    life.sync(20, *both(bound=5, began=8))
-    life.report(99, step=80)
-    away = (worker(0, bound=5, began=8), worker(1, bound=5, began=8, ended=100))
-    life.sync(100, *away)
-    life.report(115, step=95)
-    for at in (115, 117, 400):
-        life.sync(at, worker(0, bound=5, began=8), worker(1, bound=None, restarts_before=1))
-    assert life.seconds(500) == {"scheduling": 5, "starting": 15, "training": 465, "lost": 15}
 
 
 def test_percent_tell_where_no_steps_do() -> None:

@@ -54,21 +54,6 @@ def test_what_a_kubelet_would_replace_is_not_abbreviated() -> None:
     assert abbreviations.variables == {}
 
 
-def test_what_is_long_becomes_short() -> None:
-    abbreviations = Abbreviations()
-    said = abbreviations.join(HOSTS, ",")
-    assert said.startswith("mnist-worker-0$(_)1$(_)2$(_)")
-    assert said.endswith("$(_)999.mnist.ns.svc:2222")
-    assert len(said) < 7000
-    assert abbreviations.variables == {"_": ".mnist.ns.svc:2222,mnist-worker-"}
-
-
-def test_what_is_short_stays_as_it_is() -> None:
-    abbreviations = Abbreviations()
-    assert abbreviations.join(HOSTS[:60], ",") == ",".join(HOSTS[:60])
-    assert abbreviations.variables == {}
-
-
 @pytest.mark.parametrize(("taken", "names"), [((), ["_", "__"]), (("_", "___", "A"), ["__", "____"])])
 def test_what_differs_has_a_name_of_its_own_that_nobody_else_has(taken: Collection[str], names: Sequence[str]) -> None:
     abbreviations = Abbreviations(taken)

@@ -94,12 +94,6 @@ def test_what_the_template_says_itself_stays() -> None:
     assert spec["containers"][0]["env"] == env
 
 
-def test_the_templates_variables_may_refer_to_the_accelerators() -> None:
-    env = [{"name": "P", "value": "$(LD_LIBRARY_PATH)"}]
-    made = pod(container(limits={GPU: 1}, env=env))["containers"][0]["env"]
-    assert made == [PATH, *env]
-
-
 def test_two_accelerators_share_a_volume_of_the_same_name() -> None:
     spec = pod(container(limits={GPU: 1, "example.com/rdma": 1}))
     assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "rdma"]

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned, started
-from tfoperator.api.v1.status import ReplicaStatus
+from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
 from tfoperator.controller.pods.bodies import away_from
 
 
@@ -126,18 +125,6 @@ def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, netw
     assert made[0] == {"name": name, "value": "1"}
 
 
-def test_the_rest_of_the_template_arrives_untouched() -> None:
-    spec = TEMPLATE["spec"] | {
-        "nodeSelector": {"gpu": "yes"},
-        "volumes": [{"name": "d", "emptyDir": {}}],
-        "somethingNew": {"deep": [1, None]},
-    }
-    made = worker({"spec": copy.deepcopy(spec)})["spec"]
-    assert {key: made[key] for key in ("nodeSelector", "volumes", "somethingNew")} == {
-        key: spec[key] for key in ("nodeSelector", "volumes", "somethingNew")
-    }
-
-
 def test_a_service_is_headless_and_selects_its_pod() -> None:
     result = plan_new({"Worker": 1, "Chief": 1})
     for service, pod in zip(result.creations("services"), result.creations("pods"), strict=True):
@@ -166,16 +153,6 @@ def test_a_service_has_every_port_once_and_named() -> None:
         {"name": "port-80", "port": 80},
         {"name": "dns", "port": 53, "protocol": "UDP"},
     ]
-
-
-def test_a_pod_knows_the_restarts_before_it() -> None:
-    job = make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}})
-    first = planned(job)
-    assert "annotations" not in first.creations("pods")[0].body["metadata"]
-    counted = ReplicaStatus(restarts=3, restart_counts={"1": 3})
-    result = planned(started(job, replica_statuses={"Worker": counted}))
-    assert result.created_pods == ["Worker-0", "Worker-1"]
-    assert result.creations("pods")[1].body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "3"}
 
 
 @pytest.mark.parametrize(

@@ -47,11 +47,6 @@ def test_it_joins_what_the_template_has_and_leaves_other_containers_alone() -> N
     assert container["env"] == [env[0], {"name": "TFOPERATOR_CHECKPOINT_DIR", "value": "/checkpoint"}]
 
 
-def test_a_name_in_the_volume_gives_way_to_the_operators() -> None:
-    result = plan_new({"Worker": 1}, volume=CLAIM | {"name": "mine"})
-    assert result.creations("pods")[0].body["spec"]["volumes"] == [CLAIM | {"name": "tfoperator-checkpoint"}]
-
-
 @pytest.mark.parametrize(
     ("worker", "checkpoint", "message"),
     [

@@ -55,11 +55,6 @@ def test_chief_and_evaluator_have_hosts_as_in_tf_config(in_cluster: bool, types:
     assert found["Evaluator-0"] == [*expected, "--job_name=evaluator", "--task_index=0"]
 
 
-def test_evaluators_that_the_job_keeps_out_of_the_cluster_are_kept_out_of_the_arguments() -> None:
-    found = arguments(plan_new({"Worker": 1, "Evaluator": 1}, evaluatorInCluster=False))
-    assert (found["Evaluator-0"] or [""])[:-2] == ["--worker_hosts=mnist-worker-0.ns.svc:2222"]
-
-
 def test_they_follow_the_arguments_of_the_container_that_trains() -> None:
     containers = [
         {"name": "sidecar", "image": "s", "args": ["--quiet"]},
@@ -70,15 +65,6 @@ def test_they_follow_the_arguments_of_the_container_that_trains() -> None:
     assert sidecar["args"] == ["--quiet"]
     assert trainer["args"][:2] == ["--steps=3", "--job_name=mine"]
     assert trainer["args"][-2:] == ["--job_name=worker", "--task_index=0"]
-
-
-def test_dynamic_workers_are_told_of_the_workers_that_there_are() -> None:
-    found = arguments(plan_new({"Worker": 2}, enableDynamicWorker=True))
-    assert found["Worker-1"] == [
-        "--worker_hosts=mnist-worker-0.ns.svc:2222,mnist-worker-1.ns.svc:2222",
-        "--job_name=worker",
-        "--task_index=1",
-    ]
 
 
 def test_arguments_that_are_no_list_make_the_job_invalid() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned
+from tests.unit.controller.builders import ReadablePlan, make_job, planned
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.observed import PlanOptions
 
@@ -38,10 +38,3 @@ def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() 
     assert "--default-ps-image" in failed.message
     assert not result.creations("pods")
     assert not result.creations("services")
-
-
-def test_a_job_that_runs_goes_on_when_the_operator_has_no_image_any_more() -> None:
-    job = make_job({"PS": {"template": None}, "Worker": 1})
-    pods = (make_pod("PS-0"), make_pod("Worker-0", "Succeeded", exit_code=0))
-    result = planned(job, *pods)
-    assert result.condition(ConditionType.SUCCEEDED).status == "True"

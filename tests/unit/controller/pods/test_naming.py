@@ -13,7 +13,6 @@ from tests.unit.controller.builders import (
     make_service,
     planned,
     services_of,
-    started,
     terminated,
 )
 from tfoperator.api.v1.types import ConditionType, TFJob
@@ -66,20 +65,6 @@ def test_a_job_keeps_its_names_when_the_option_changes(options: PlanOptions, ser
     result = planned(job, *pods, services=services(job), options=options)
     assert [create.name for create in result.creations("pods")] == [f"mnist-worker-1{suffix}"]
     assert hosts(result) == {f"mnist-{one}{suffix}" for one in ("ps-0", "worker-0", "worker-1")}
-
-
-def test_pods_alone_show_the_naming_too() -> None:
-    job = job_of({"Worker": 2})
-    stranger = make_pod("Worker-0", name="odd", labels={"training.kubeflow.org/replica-type": "nobody"})
-    result = planned(job, stranger, make_pod("Worker-0", name=f"mnist-worker-0-{PIECE}"), services=(), options=PEER)
-    assert [create.name for create in result.creations("services")] == [f"mnist-worker-{i}-{PIECE}" for i in (0, 1)]
-
-
-def test_a_job_that_has_nothing_takes_the_option() -> None:
-    job = started(job_of({"Worker": 2}))
-    suspended = msgspec.structs.replace(job.status, start_time=None, replica_statuses={})
-    result = planned(msgspec.structs.replace(job, status=suspended), services=(), options=UNIQUE)
-    assert {create.name for create in result.creations("pods")} == {f"mnist-worker-{i}-{PIECE}" for i in (0, 1)}
 
 
 def test_pods_that_vanished_with_all_else_are_looked_up_under_both_names() -> None:

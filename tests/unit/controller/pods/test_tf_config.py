@@ -7,9 +7,7 @@ import pytest
 
 from hack.pod_environment import variables
 from tests.unit.controller.builders import label, make_job, planned
-from tfoperator.api.v1.types import ReplicaType
 from tfoperator.controller.plan.observed import PlanOptions
-from tfoperator.controller.pods.cluster import TFConfig
 
 
 def tf_configs(replicas: dict[str, Any], options: PlanOptions | None = None, **spec: Any) -> dict[str, str | None]:
@@ -47,43 +45,6 @@ def test_it_reads_like_the_go_operators(replicas: dict[str, Any], domain: str, e
     assert tf_configs(replicas, PlanOptions(cluster_domain=domain))["Worker-0"] == expected
 
 
-@pytest.mark.parametrize(
-    ("replicas", "distributed"),
-    [
-        ({"Worker": 1}, False),
-        ({"PS": 1}, False),
-        ({"Worker": 1, "PS": 0}, False),
-        ({"Worker": 1, "PS": 1}, True),
-        ({"Chief": 1, "Worker": 1}, True),
-        ({"Worker": 2}, True),
-    ],
-)
-def test_a_single_replica_has_nobody_to_find(replicas: dict[str, Any], distributed: bool) -> None:
-    assert {value is not None for value in tf_configs(replicas).values()} == {distributed}
-
-
-def test_the_port_is_each_types_own() -> None:
-    template = {
-        "spec": {
-            "containers": [
-                {"name": "sidecar", "image": "s", "ports": [{"name": "tfjob-port", "containerPort": 1}]},
-                {"name": "tensorflow", "image": "i", "ports": [{"name": "tfjob-port", "containerPort": 5000}]},
-            ]
-        }
-    }
-    result = planned(make_job({"PS": {"template": template}, "Worker": 1}), services=())
-    (worker,) = [c for c in result.creations("pods") if c.replica is not None and c.replica[0] is ReplicaType.WORKER]
-    config = json.loads(worker.body["spec"]["containers"][0]["env"][0]["value"])
-    assert config["cluster"] == {"ps": ["mnist-ps-0.ns.svc:5000"], "worker": ["mnist-worker-0.ns.svc:2222"]}
-
-
-def test_evaluators_can_be_kept_out_of_the_cluster() -> None:
-    found = tf_configs({"Chief": 1, "Evaluator": 1}, PlanOptions(evaluator_in_cluster=False))
-    evaluator = json.loads(found["Evaluator-0"] or "")
-    assert list(evaluator["cluster"]) == ["chief"]
-    assert evaluator["task"] == {"type": "evaluator", "index": 0}
-
-
 @pytest.mark.parametrize("operators", [True, False])
 @pytest.mark.parametrize("jobs", [True, False])
 def test_a_job_says_for_itself_whether_its_evaluators_are_in_the_cluster(jobs: bool, operators: bool) -> None:
@@ -105,19 +66,6 @@ def test_dynamic_workers_know_themselves_the_servers_and_the_chief() -> None:
     assert configs["Chief-0"]["cluster"] == {"worker": {}, "ps": servers, "chief": chief}
     assert configs["PS-1"]["cluster"] == {"worker": {}, "ps": servers[1:]}
     assert configs["Evaluator-0"]["cluster"] == {"worker": {}, "ps": [], "chief": chief}
-
-
-def test_the_sparse_shape_is_the_go_operators_where_there_is_no_chief() -> None:
-    found = tf_configs({"PS": 1, "Worker": 2}, enableDynamicWorker=True)
-    assert found["Worker-0"] == (
-        '{"cluster":{"worker":{"0":"mnist-worker-0.ns.svc:2222"},"ps":["mnist-ps-0.ns.svc:2222"]},'
-        '"task":{"type":"worker","index":0}}'
-    )
-
-
-def test_what_it_renders_is_json_whatever_the_hosts() -> None:
-    config = TFConfig({ReplicaType.PS: ['a"b\\:1']}, sparse=False)
-    assert json.loads(config.render(ReplicaType.PS, 0))["cluster"] == {"ps": ['a"b\\:1']}
 
 
 LONG = "a-name-as-long-as-teams-give-them-who-say-all-in-it"
@@ -156,20 +104,3 @@ def test_programs_read_the_whole_cluster_however_a_pod_says_it(
         kind, _, index = replica.rpartition("-")
         task = {"type": kind.lower(), "index": int(index)}
         assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
-
-
-def test_no_variable_of_the_users_is_taken_for_that() -> None:
-    own = [{"name": "_", "value": "mine"}, {"name": "__", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": own}]}}
-    pods = new_pods({"PS": 140, "Worker": {"replicas": 130, "template": template}}, network="PerJob")
-    worker = pods["Worker-0"]["spec"]["containers"][0]["env"]
-    assert worker[:2] == own
-    assert [one["name"] for one in worker[2:]] == ["___", "____", "TF_CONFIG"]
-    assert [one["name"] for one in pods["PS-0"]["spec"]["containers"][0]["env"]] == ["___", "____", "TF_CONFIG"]
-    assert told(pods["Worker-0"])["cluster"] == told(pods["PS-0"])["cluster"]
-    assert len(told(pods["PS-0"])["cluster"]["worker"]) == 130
-
-
-def test_dynamic_workers_are_told_of_too_few_to_be_said_in_short() -> None:
-    env = new_pods({"Worker": 200}, network="PerJob", enableDynamicWorker=True)["Worker-5"]
-    assert [one["name"] for one in env["spec"]["containers"][0]["env"]] == ["TF_CONFIG"]
