@@ -201,14 +201,6 @@ def test_stopping_ends_the_pause_between_tries_and_drops_the_rest(
     assert recorder.dropped == 3
 
 
-def test_stopping_writes_what_is_queued(recorder: EventRecorder, api: FakeApi) -> None:
-    for number in range(50):
-        seen(recorder, str(number))
-    write(recorder)
-    assert len(api.names(EVENTS)) == 50
-    assert recorder.dropped == 0
-
-
 def test_flushing_ends_at_the_timeout(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
     gate = Gate(api)
     begin(recorder, "One", "Two", "Three")

@@ -534,15 +534,3 @@ def test_what_an_informer_does_can_be_measured(make: Make, server: Server, clock
         ("events", "pods", "DELETED", 1),
         ("watch finished", "pods", 3),
     ]
-
-
-def test_threads_are_named_after_the_informer_and_end_with_it(make: Make, server: Server) -> None:
-    informer = make()
-    informer.add_handler(View(), name="view")
-    informer.start()
-    assert informer.wait_for_sync(5)
-    ours = sorted(thread.name for thread in threading.enumerate() if thread.name.startswith("informer pods"))
-    assert ours == ["informer pods: cache", "informer pods: reflector", "informer pods: view"]
-    assert informer.stop(60)
-    assert server.open_watches == 0
-    assert [thread for thread in threading.enumerate() if thread.name.startswith("informer pods")] == []

@@ -111,13 +111,6 @@ def world() -> Iterator[World]:
         yield world
 
 
-def test_nothing_is_asked_of_the_server_while_no_job_is_due(world: World) -> None:
-    world.run_job(Worker=2)
-    world.forget_calls()
-    assert world.look(after=10) == 0
-    assert world.calls() == []
-
-
 def test_one_look_serves_every_job(world: World) -> None:
     for number in range(5):
         world.run_job(f"job-{number}", Worker=2)
@@ -345,17 +338,6 @@ def test_a_difference_that_the_watch_makes_good_by_itself_causes_no_new_list(wor
         world.look(after=300)
         world.catch_up()
     assert [call for call in world.api.calls if call.verb == "watch"] == []
-
-
-def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> None:
-    world.run_job(Worker=1)
-    for _ in range(6):
-        world.look(after=300)
-    assert world.look(after=15) == 0
-    with world.unwatched("pods"):
-        world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"lost": "yes"}}})
-    assert world.look(after=300) == 1
-    assert world.look(after=15) == 1
 
 
 def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(

@@ -32,19 +32,6 @@ def test_a_quiet_job_is_compared_after_15_30_60_seconds_and_so_on_up_to_every_fi
     assert looks(schedule, 1400) == [15, 45, 105, 225, 465, 765, 1065, 1365]
 
 
-def test_its_records_come_with_the_first_comparison_and_with_those_before_they_are_five_minutes_old() -> None:
-    schedule = Schedule()
-    schedule.track("a", 0)
-    recorded = []
-    for now in range(0, 1400, 15):
-        if schedule.take(now).records:
-            recorded.append(now)
-            schedule.recorded("a", now)
-        if schedule.is_due("a", now):
-            schedule.compared("a", now, matched=True)
-    assert recorded == [15, 225, 465, 765, 1065, 1365]
-
-
 def test_a_change_or_a_difference_restarts_the_backoff() -> None:
     schedule = Schedule()
     schedule.track("a", 0)
