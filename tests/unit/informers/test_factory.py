@@ -102,18 +102,6 @@ def test_namespaces_that_make_no_sense_are_refused(client: Client, namespaces: t
         SharedInformerFactory(client, namespaces=namespaces)  # type: ignore[arg-type]
 
 
-def test_stop_ends_every_watch_and_thread(factory: SharedInformerFactory, client: Client) -> None:
-    view = View()
-    factory.informer(PODS, DECODE_POD).add_handler(view)
-    factory.informer(SERVICES, DECODE_SERVICE)
-    factory.start()
-    assert factory.wait_for_sync(5)
-    client.servers[("pods", "", "", "")].put("a")
-    eventually(lambda: view.calls)
-    assert factory.stop(60)
-    assert [server.open_watches for server in client.servers.values()] == [0, 0]
-
-
 def test_a_failed_informer_shows_in_the_factory(factory: SharedInformerFactory, client: Client) -> None:
     factory.informer(PODS, DECODE_POD, indexers={"broken": lambda obj: [obj.metadata.labels["absent"]]})
     factory.start()

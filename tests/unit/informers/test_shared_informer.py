@@ -372,18 +372,6 @@ def test_an_object_made_anew_during_a_gap_comes_as_one_update_with_another_uid(
     assert uids == [("uid-1", "uid-2")]
 
 
-def test_a_relist_that_brings_nothing_new_tells_nobody(make: Make, server: Server, clock: FakeClock) -> None:
-    server.put("a")
-    informer, view = watched(make)
-    caught_up(informer, server, view)
-    server.send_error(500)
-    clock.pass_time(10)
-    eventually(lambda: server.watches == 2)
-    server.put("b")
-    caught_up(informer, server, view)
-    assert view.calls == [("add", "a"), ("add", "b")]
-
-
 def test_a_relist_does_for_a_resync_that_is_due(make: Make, server: Server, clock: FakeClock) -> None:
     server.put("a")
     informer, view, other = make(), View(), View()

@@ -100,34 +100,32 @@ def test_a_failed_pod_and_its_successor_are_one_chain() -> None:
     assert result.write_status_first
 
 
-@pytest.mark.parametrize("phase", ["Failed", "Unknown"])
-def test_a_pod_that_may_stay_for_a_while_has_no_successor_yet(phase: str) -> None:
-    pod = make_pod("Worker-1", phase, exit_code=137)
-    meta = msgspec.structs.replace(pod.metadata, finalizers=("example.org/keep",) if phase == "Failed" else ())
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), msgspec.structs.replace(pod, metadata=meta), now=LATER)
-    assert result.deleted_pods == ["Worker-1"]
-    assert not result.created_pods
+def changed(pod: Pod, **meta: Any) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **meta))
 
 
-def test_a_failed_pod_beside_another_of_its_replica_has_no_successor_yet() -> None:
-    failed, twin = make_pod("Worker-1", "Failed", exit_code=137), make_pod("Worker-1", "Failed", exit_code=1)
-    twin = msgspec.structs.replace(twin, metadata=msgspec.structs.replace(twin.metadata, name="twin", uid="twin"))
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, twin, now=LATER)
-    assert not result.created_pods
+FAILED = make_pod("Worker-1", "Failed", exit_code=137)
 
 
-def test_a_failed_pod_that_was_adopted_under_another_name_has_no_successor_yet() -> None:
-    failed = make_pod("Worker-1", "Failed", exit_code=137)
-    failed = msgspec.structs.replace(failed, metadata=msgspec.structs.replace(failed.metadata, name="another"))
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, now=LATER)
-    assert result.deleted_pods == ["Worker-1"]
+@pytest.mark.parametrize(
+    "pods",
+    [
+        (changed(FAILED, finalizers=("example.org/keep",)),),
+        (make_pod("Worker-1", "Unknown", exit_code=137),),
+        (changed(FAILED, name="another"),),
+        (FAILED, changed(FAILED, name="twin", uid="twin")),
+    ],
+    ids=["it may stay", "its node is lost", "adopted under another name", "beside another"],
+)
+def test_a_failed_pod_whose_name_may_not_get_free_at_once_has_no_successor_yet(pods: tuple[Pod, ...]) -> None:
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), *pods, now=LATER)
+    assert set(result.deleted_pods) == {"Worker-1"}
     assert not result.created_pods
 
 
 def test_a_service_that_is_missing_comes_before_the_successor() -> None:
-    failed = make_pod("Worker-1", "Failed", exit_code=137)
     services = (make_service("Worker-0"),)
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), failed, services=services, now=LATER)
+    result = planned(job_of("OnFailure"), make_pod("Worker-0"), FAILED, services=services, now=LATER)
     assert result.deleted_pods == ["Worker-1"]
     assert [one.name for one in result.creations("services")] == ["mnist-worker-1"]
     assert not result.created_pods
