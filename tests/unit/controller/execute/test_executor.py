@@ -3,6 +3,8 @@ from __future__ import annotations
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
+from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.resources import PODS
 
 
 def test_events_of_a_status_wait_for_its_write(harness: Harness) -> None:
@@ -28,3 +30,12 @@ def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails
     assert ("Warning", "FailedDeleteJob") in [(kind, reason) for kind, reason, _ in clocked.recorder.events]
     clocked.controller.sync_tfjob("ns/job")
     assert ("Normal", "SuccessfulDeleteJob", "Deleted job: job") in clocked.recorder.events
+
+
+def test_what_went_wrong_on_our_side_is_not_told_to_the_jobs_owner(harness: Harness) -> None:
+    # A credential plugin's complaint may hold anything.
+    harness.api.fail("create", "services", ConfigError("exec plugin failed: token hunter2 has expired"))
+    harness.submit_and_sync(Worker=1)
+    assert harness.api.names(PODS) == []
+    assert harness.queue.num_requeues("ns/job") == 1
+    assert not any("hunter2" in message for _, _, message in harness.recorder.events)
