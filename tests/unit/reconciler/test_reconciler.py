@@ -340,6 +340,17 @@ def test_a_difference_that_the_watch_makes_good_by_itself_causes_no_new_list(wor
     assert [call for call in world.api.calls if call.verb == "watch"] == []
 
 
+def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> None:
+    world.run_job(Worker=1)
+    for _ in range(6):
+        world.look(after=300)
+    assert world.look(after=15) == 0
+    with world.unwatched("pods"):
+        world.api.edit(PODS, "ns", "job-worker-0", {"metadata": {"annotations": {"lost": "yes"}}})
+    assert world.look(after=300) == 1
+    assert world.look(after=15) == 1
+
+
 def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

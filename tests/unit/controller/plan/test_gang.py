@@ -337,6 +337,18 @@ def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> Non
 # How it changes.
 
 
+def test_what_differs_is_patched_and_nothing_else() -> None:
+    job = make_job({"Worker": replicas(2)})
+    group = pod_group(job)
+    lowered = gang_job({"Worker": replicas(2)}, minAvailable=1, priorityClass="high")
+    result = decide(lowered, group=group)
+    assert patch_of_group(result) is not None
+    assert patch_of_group(result).uid == "group-uid"
+    assert patch_of_group(result).body == {
+        "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
+    }
+
+
 def test_of_a_group_of_kubernetes_only_the_size_is_patched() -> None:
     job = make_job({"Worker": replicas(2)})
     policy = {"schedulingPolicy": {"minAvailable": 1, "priorityClass": "high", "minResources": {"cpu": "9"}}}
@@ -540,6 +552,11 @@ def test_a_group_of_kubernetes_may_have_the_class_of_its_pods_and_others_that_ar
     assert made(gang_job({"Worker": URGENT}, queue="any"), KUBERNETES, rules=RULES)["priorityClassName"] == "urgent"
     refused = decide(gang_job({"Worker": URGENT}, priorityClass="low"), gang=KUBERNETES, rules=RULES)
     assert "allowed: high" in refused.condition(ConditionType.FAILED).message
+
+
+def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:
+    result = decide(gang_job({"Worker": 1}, priorityClass="system-x"), gang=COSCHEDULING, rules=RULES)
+    assert "priorityClassName" not in body_of_group(result)["spec"]
 
 
 def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:

@@ -116,6 +116,16 @@ def test_who_failed_before_the_others_were_lost_ends_the_job() -> None:
     assert not planned(running("ExitCode"), first, together, now=after(3)).is_true(C.FAILED)
 
 
+def test_a_worker_that_failed_for_good_stays_as_it_is() -> None:
+    job = running("ExitCode", replicas=3, maxFailedWorkers=1)
+    pods = [make_pod("Worker-0"), make_pod("Worker-1"), make_pod("Worker-2", "Failed", exit_code=1)]
+    job = next_one(job, planned(job, *pods))
+    seen = planned(job, pods[0], evicted("Worker-1"), pods[2], now=after(60))
+    assert seen.deleted_pods == list(WORKERS)
+    assert seen.status.replica_statuses["Worker"].failed_indexes == "2"
+    assert planned(next_one(job, seen), pods[2], now=after(61)).created_pods == list(WORKERS)
+
+
 def test_a_status_that_is_behind_the_pods_neither_counts_nor_restarts() -> None:
     behind = running()
     result = planned(behind, make_pod("Worker-0", "Pending", job_restarts=1))

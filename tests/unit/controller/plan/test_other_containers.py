@@ -120,6 +120,15 @@ def test_a_sidecar_that_fails_is_no_failure_of_the_training(
     assert (worker.active, worker.succeeded, worker.failed) == counts
 
 
+@pytest.mark.parametrize("init", [False, True])
+def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> None:
+    failed = terminated(2, container="fetch")
+    containers = {"init_containers": (failed,)} if init else {}
+    one = pod("Worker-0", "Never", *(() if init else (failed, TRAINS)), phase="Failed", **containers)
+    message = beside(job_of("Never"), one).condition(ConditionType.FAILED).message
+    assert "Worker-0: container fetch exited with code 2" in message
+
+
 @pytest.mark.parametrize(("finished", "completed"), [(-300, "0"), (-1, "")])
 def test_a_program_that_had_ended_before_its_pods_deletion_has_succeeded(finished: int, completed: str) -> None:
     """That its sidecar ended by the deletion says nothing."""

@@ -252,6 +252,17 @@ def test_a_pod_stuck_on_a_lost_node_is_deleted_by_force(
     assert result.requeue_after == requeue
 
 
+def test_restarting_stays_until_running_takes_its_place() -> None:
+    job = job_of("OnFailure", replicas=1, knows="0")
+    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
+    gone = planned(with_status(job, failed.status))
+    pending = planned(with_status(job, gone.status), make_pod("Worker-0", "Pending", restarts_before=1))
+    assert pending.is_true(C.RESTARTING)
+    assert pending.status.phase == "Pending"
+    running = planned(with_status(job, pending.status), make_pod("Worker-0", restarts_before=1))
+    assert [c.type for c in running.status.conditions if c.status == "True"] == [C.CREATED, C.READY, C.RUNNING]
+
+
 def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
     job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
     jester = msgspec.structs.replace(terminated(1), restart_count=10**12)

@@ -102,6 +102,17 @@ def test_the_wording_is_the_go_operators() -> None:
     assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
 
 
+def test_a_jobs_failure_is_told_as_a_warning_and_its_success_is_not() -> None:
+    job = started(make_job({"Worker": 1}))
+    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
+    assert [(event.reason, event.type) for event in failed.events] == [
+        ("ExitedWithCode", "Normal"),
+        ("TFJobFailed", "Warning"),
+    ]
+    done = planned(job, make_pod("Worker-0", "Succeeded"))
+    assert [(event.reason, event.type) for event in done.events] == [("TFJobSucceeded", "Normal")]
+
+
 def test_running_says_how_many_are_ready_and_what_the_rest_wait_for() -> None:
     job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
     result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2", "Pending"))

@@ -56,6 +56,10 @@ def test_overhead_is_added() -> None:
     assert requests(cpu("2"), overhead={"cpu": "250m"}) == {"cpu": "2250m"}
 
 
+def test_what_is_asked_for_none_of_is_left_out() -> None:
+    assert requests({}, cpu("0")) == {}
+
+
 @pytest.mark.parametrize(
     ("resources", "words"),
     [
