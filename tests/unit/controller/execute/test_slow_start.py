@@ -23,6 +23,11 @@ def named(*names: str) -> list[tuple[Action, ...]]:
     return [chain(name) for name in names]
 
 
+def test_a_type_of_which_one_has_failed_comes_after_the_others() -> None:
+    failed = failures_after({}, named("PS-0", "PS-1", "Worker-0"), named("PS-0"))
+    assert in_turn(named("PS-0", "PS-1", "Worker-0"), failed) == named("Worker-0", "PS-1", "PS-0")
+
+
 def test_each_that_fails_lets_all_others_go_first() -> None:
     """However many fail for ever, in whatever order, whatever can be made is tried."""
     chains = named("Chief-0", "Evaluator-0", "Worker-0", "Worker-1", "Worker-2")
