@@ -48,10 +48,7 @@ def test_a_field_knows_its_line_however_its_path_is_written() -> None:
 @pytest.mark.parametrize(
     ("scalar", "value"),
     [
-        ("2024-01-31", "2024-01-31"),
-        ("12:30:45", "12:30:45"),
-        ("=", "="),
-        ("y", "y"),
+        *((text, text) for text in ("2024-01-31", "12:30:45", "=", "y")),
         ("yes", True),
         ("Off", False),
         ("0x1F", 31),
@@ -62,8 +59,7 @@ def test_a_field_knows_its_line_however_its_path_is_written() -> None:
         ("1e3", 1000.0),
         (".5", 0.5),
         ("1.", 1.0),
-        ("~", None),
-        ("", None),
+        *((text, None) for text in ("~", "")),
         ("089", 89.0),
         ("'yes'", "yes"),
         ("!!str 1", "1"),

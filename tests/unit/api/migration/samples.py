@@ -27,16 +27,9 @@ def job(*, policy: dict[str, Any] | None = None, restart: str = "OnFailure", **s
     """A job of one worker, by default one that nothing changes for but what `policy` says."""
     container = {"name": "tensorflow", "image": "example.com/train:1"}
     worker = {"replicas": 1, "restartPolicy": restart, "template": {"spec": {"containers": [container]}}}
-    return {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "mnist", "namespace": "team", "uid": "uid-1"},
-        "spec": {
-            "tfReplicaSpecs": {"Worker": worker},
-            "runPolicy": {"cleanPodPolicy": "Running", **(policy or {})},
-            **spec,
-        },
-    }
+    spec = {"tfReplicaSpecs": {"Worker": worker}, "runPolicy": {"cleanPodPolicy": "Running", **(policy or {})}, **spec}
+    metadata = {"name": "mnist", "namespace": "team", "uid": "uid-1"}
+    return {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": metadata, "spec": spec}
 
 
 def standing(obj: dict[str, Any], condition: str, **since: float) -> dict[str, Any]:

@@ -121,16 +121,10 @@ def test_a_job_that_misnames_itself_is_not_skipped(identity: dict[str, Any], tmp
 def test_json_output_is_for_programs(bad: str, good: str, run: Run) -> None:
     report = json.loads(run("validate", "-o", "json", good, bad, "/no/such.yaml", code=2).out)
     assert report["valid"] is False
-    assert [(item["source"], item["name"], item["valid"]) for item in report["objects"]] == [
-        (good, "mnist", True),
-        (bad, "mnist", False),
-    ]
-    assert report["objects"][1]["problems"][0] == {
-        "severity": "error",
-        "field": "spec.tfReplicaSpecs[Worker].replicas",
-        "message": "must be 0 or more, but is -1",
-        "line": 9,
-    }
+    judged = [(item["source"], item["name"], item["valid"]) for item in report["objects"]]
+    assert judged == [(good, "mnist", True), (bad, "mnist", False)]
+    problem = {"field": "spec.tfReplicaSpecs[Worker].replicas", "message": "must be 0 or more, but is -1"}
+    assert report["objects"][1]["problems"][0] == {**problem, "severity": "error", "line": 9}
     assert report["errors"] == [{"source": "/no/such.yaml", "line": None, "column": None, "message": "no such file"}]
 
 

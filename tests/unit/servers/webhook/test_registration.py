@@ -32,20 +32,16 @@ def installed(**conversion: Any) -> dict[str, Any]:
     return obj
 
 
+CONFIGS: list[dict[str, Any]] = [
+    {"url": "https://old.example.com/x", "caBundle": "AAAA"},
+    {"url": URL.url, "caBundle": "not base64"},
+    {"service": {"name": "other", "namespace": "other"}, "caBundle": "AAAA"},
+]
+WEBHOOKS = [{"strategy": "Webhook", "webhook": {"clientConfig": config}} for config in CONFIGS]
+
+
 @pytest.mark.parametrize("target", [SERVICE, URL])
-@pytest.mark.parametrize(
-    "conversion",
-    [
-        {},
-        {"strategy": "None"},
-        {"strategy": "Webhook", "webhook": {"clientConfig": {"url": "https://old.example.com/x", "caBundle": "AAAA"}}},
-        {"strategy": "Webhook", "webhook": {"clientConfig": {"url": URL.url, "caBundle": "not base64"}}},
-        {
-            "strategy": "Webhook",
-            "webhook": {"clientConfig": {"service": {"name": "other", "namespace": "other"}, "caBundle": "AAAA"}},
-        },
-    ],
-)
+@pytest.mark.parametrize("conversion", [{}, {"strategy": "None"}, *WEBHOOKS])
 def test_whatever_stood_there_becomes_ours_by_one_patch(target: Target, conversion: dict[str, Any]) -> None:
     before = installed(**conversion)
     patch = registration_patch(view(before), target, BUNDLE)

@@ -15,16 +15,9 @@ def problems(**spec: Any) -> list[str]:
 
 
 def test_unknown_fields_are_dropped_wherever_they_are() -> None:
-    obj = {
-        "metadata": {"anything": "goes"},
-        "spec": {
-            "typo": 1,
-            "open": {"any": {"thing": 1}},
-            "parts": [{"id": "a", "extra": 1}],
-            "groups": {"g": {"count": 1, "extra": 2}},
-        },
-        "other": {},
-    }
+    parts, groups = [{"id": "a", "extra": 1}], {"g": {"count": 1, "extra": 2}}
+    spec = {"typo": 1, "open": {"any": {"thing": 1}}, "parts": parts, "groups": groups}
+    obj = {"metadata": {"anything": "goes"}, "spec": spec, "other": {}}
 
     dropped = WIDGET.prune(obj)
 

@@ -16,13 +16,9 @@ OWN = ("GPU-aa", "GPU-bb")
         (OWN, "0", "GPU-aa"),
         (OWN, " 1, 0 ", "GPU-bb,GPU-aa"),
         (OWN, "GPU-b", "GPU-bb"),
-        (OWN, "GPU-", "-1"),
-        (OWN, "GPU-cc", "-1"),
+        *((OWN, asked, "-1") for asked in ("GPU-", "GPU-cc", "", "-1", "all")),
         (OWN, "0,2,1", "GPU-aa"),
         (OWN, "1,1", "GPU-bb"),
-        (OWN, "", "-1"),
-        (OWN, "-1", "-1"),
-        (OWN, "all", "-1"),
     ],
 )
 def test_only_own_devices_are_ever_seen(own: tuple[str, ...], asked: str | None, value: str) -> None:
