@@ -54,12 +54,8 @@ def test_what_a_pod_uses_as_metrics_server_says_it(world: World) -> None:
     world.uses("a", 1.0, 1 << 30, gpu=GpuUse(2, 1.5, 4 << 30))
     [answer] = world.get("/namespaces/default/pods").body["items"]
     assert answer == world.get("/namespaces/default/pods/a").body
-    assert answer["metadata"] == {
-        "name": "a",
-        "namespace": "default",
-        "labels": {"app": "x"},
-        "creationTimestamp": "2026-01-01T12:00:00Z",
-    }
+    named = {"name": "a", "namespace": "default", "labels": {"app": "x"}}
+    assert answer["metadata"] == {**named, "creationTimestamp": "2026-01-01T12:00:00Z"}
     assert (answer["timestamp"], answer["window"]) == ("2026-01-01T12:00:00Z", "2.500s")
     gpus = {"nvidia.com/gpu": "1500m", "nvidia.com/gpu-memory": "4194304Ki"}
     assert answer["containers"] == [

@@ -35,14 +35,13 @@ CONTAINERS = st.lists(
     unique_by=lambda container: container["name"],
 )
 LABELS = st.dictionaries(NAMES, NAMES, max_size=2)
-PODS_OF_ALL_KINDS = st.builds(
-    lambda labels, containers: {
-        "metadata": {"name": "p", **({"labels": labels} if labels else {})},
-        "spec": {"containers": containers},
-    },
-    LABELS,
-    CONTAINERS,
-)
+
+
+def pod_of(labels: dict[str, str], containers: list[Any]) -> dict[str, Any]:
+    return {"metadata": {"name": "p", **({"labels": labels} if labels else {})}, "spec": {"containers": containers}}
+
+
+PODS_OF_ALL_KINDS = st.builds(pod_of, LABELS, CONTAINERS)
 ONE, TWO = Owner("one", "Apply"), Owner("two", "Apply")
 
 
