@@ -27,7 +27,7 @@ from tfoperator.kube.config import load_config
 from tfoperator.kube.resources import PODS
 from tfoperator.local.node.node_api import NODES
 from tfoperator.logs.archive import archived_pods
-from tfoperator.ui.jobs import archived
+from tfoperator.ui.jobs.texts import archived_log, archived_runs
 
 __all__ = ["s3", "s3_variables"]
 
@@ -303,9 +303,9 @@ def test_in_object_storage_a_log_outlives_its_pod_and_its_node(
     report = cli.run("report", job.name, "--namespace", cluster.namespace, code=0).stdout
     assert f"{url}/{cluster.namespace}/far-" in report
     assert "ValueError: no data" in report
-    [kept] = archived.runs(url, cluster.namespace, job.name, job.uid)  # as the page lists them
+    [kept] = archived_runs(url, cluster.namespace, job.name, job.uid)  # as the page lists them
     wanted = {"pod": kept["podUid"], "log": kept["log"], "uid": job.uid}
-    assert archived.log(url, cluster.namespace, job.name, wanted, 1) == {"text": "ValueError: no data\n"}
+    assert archived_log(url, cluster.namespace, job.name, wanted, 1) == {"text": "ValueError: no data\n"}
     job.delete()
     eventually(job.is_gone, what="the job is gone")
     logs_say(cli, "ValueError: no data\n", job.name, "-n", cluster.namespace, "--tail", "1", source="from the archive")

@@ -6,13 +6,11 @@ may send more. `lastUpdatedTime` is ignored, as clocks of pods differ; the time 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from tfoperator.api.structure import type_problems
 from tfoperator.api.v1.status import Metric
 
 MAX_BODY = 64 << 10
@@ -30,15 +28,6 @@ class MalformedReport(ValueError):
 
 class InvalidReport(ValueError):
     """A report with a wrong value. The message is `field: what it must be`."""
-
-
-class _TrainerStatus(msgspec.Struct, rename="camel"):
-    """The types of what is read of a report."""
-
-    progress_percentage: float | None = None
-    estimated_remaining_seconds: float | None = None
-    last_updated_time: datetime | None = None
-    metrics: tuple[Metric, ...] | None = None
 
 
 class Pace(msgspec.Struct, frozen=True, gc=False):
@@ -81,14 +70,15 @@ def parse_report(body: bytes, replica: str, now: datetime, pod: str = "") -> Pro
     status = decoded.get("trainerStatus") if isinstance(decoded, dict) else None
     if not isinstance(status, dict):
         raise MalformedReport('the body must be {"trainerStatus": {...}}')
-    if problems := type_problems(status, _TrainerStatus, "trainerStatus"):
-        raise InvalidReport(str(problems[0]))
-    metrics = _checked_metrics(status.get("metrics") or ())
+    metrics = _metrics(status.get("metrics"))
+    _check_time(status.get("lastUpdatedTime"))
     return ProgressReport(
         replica=replica,
         time=now.replace(microsecond=0),
-        percentage=_whole_number(status, "progressPercentage", 100),
-        estimated_remaining_seconds=_whole_number(status, "estimatedRemainingSeconds", _INT64_MAX),
+        percentage=_whole_number("progressPercentage", status.get("progressPercentage"), 100),
+        estimated_remaining_seconds=_whole_number(
+            "estimatedRemainingSeconds", status.get("estimatedRemainingSeconds"), _INT64_MAX
+        ),
         step=_count(metrics.pop(_STEP, None)),
         total_steps=_count(metrics.pop(_TOTAL_STEPS, None)),
         metrics=tuple(Metric(name, value) for name, value in metrics.items()),
@@ -109,24 +99,49 @@ def encode_report(report: ProgressReport) -> bytes:
     return msgspec.json.encode({"trainerStatus": status})
 
 
-def _checked_metrics(items: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """Return values by name; of two with one name the last. Raises InvalidReport."""
+def _whole_number(field: str, value: Any, maximum: int) -> int | None:
+    if value is None:
+        return None
+    # A number with a fraction is rounded down: 99.7 % is not complete. JSON has neither NaN nor infinity, and integers
+    # beyond the range of floats.
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not 0 <= value <= maximum:
+        raise InvalidReport(f"trainerStatus.{field}: must be a number from 0 to {maximum}")
+    return int(value)
+
+
+def _metrics(value: Any) -> dict[str, str]:
+    """Return values by name; of two with one name the last."""
     field = "trainerStatus.metrics"
-    if len(items) > MAX_METRICS:
-        raise InvalidReport(f"{field}: must have at most {MAX_METRICS} items, but has {len(items)}")
-    for position, item in enumerate(items):
-        for name in ("name", "value"):
-            if not 1 <= len(item[name]) <= MAX_TEXT:
-                raise InvalidReport(f"{field}[{position}].{name}: must be a string of 1 to {MAX_TEXT} characters")
-    return {item["name"]: item["value"] for item in items}
+    if value is None:
+        return {}
+    if not isinstance(value, list):
+        raise InvalidReport(f"{field}: must be a list")
+    if len(value) > MAX_METRICS:
+        raise InvalidReport(f"{field}: must have at most {MAX_METRICS} items, but has {len(value)}")
+    found: dict[str, str] = {}
+    for position, item in enumerate(value):
+        if not isinstance(item, dict):
+            raise InvalidReport(f"{field}[{position}]: must be an object with name and value")
+        found[_text(f"{field}[{position}].name", item.get("name"))] = _text(
+            f"{field}[{position}].value", item.get("value")
+        )
+    return found
 
 
-def _whole_number(status: Mapping[str, Any], name: str, maximum: int) -> int | None:
-    """Return a number, rounded down: 99.7 % is not complete. Raises InvalidReport."""
-    value = status.get(name)
-    if value is not None and not 0 <= value <= maximum:
-        raise InvalidReport(f"trainerStatus.{name}: must be a number from 0 to {maximum}")
-    return None if value is None else int(value)
+def _text(field: str, value: Any) -> str:
+    if not isinstance(value, str) or not 1 <= len(value) <= MAX_TEXT:
+        raise InvalidReport(f"{field}: must be a string of 1 to {MAX_TEXT} characters")
+    return value
+
+
+def _check_time(value: Any) -> None:
+    if value is None:
+        return
+    try:
+        msgspec.convert(value, datetime)
+    except msgspec.ValidationError:
+        raise InvalidReport("trainerStatus.lastUpdatedTime: must be a time as in RFC 3339") from None
 
 
 def _count(text: str | None) -> int | None:
