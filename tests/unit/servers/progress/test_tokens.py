@@ -143,6 +143,16 @@ def test_strangers_who_name_keys_cause_a_fetch_every_ten_seconds_at_most() -> No
         clock.pass_time(0.5, waiters=0)
     assert len(cluster.fetched) == 6
 
+    def slowly(path: str) -> bytes:
+        clock.pass_time(15, waiters=0)
+        return cluster.fetch(path)
+
+    verifier = TokenVerifier(slowly, clock=clock)
+    for _ in range(5):  # who waited for the first fetch, one after the other
+        with pytest.raises(TokenRefused):
+            verifier.verify(stranger, MINE)
+    assert len(cluster.fetched) == 8
+
 
 def test_old_keys_hold_while_the_api_server_is_away() -> None:
     clock, cluster = FakeClock(), Cluster()
