@@ -58,7 +58,7 @@ def advice_for(
         bound = (
             f"{_LIMIT[facts.typed]} is {limit}; a smaller one ends the job sooner."
             if limit is not None
-            else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and lets go of its machines."
+            else "Set spec.runPolicy.backoffLimit (to 3, say), so that such a job ends and frees its machines."
         )
         why = (
             f"It failed {repeated} times in a row in the same way, so the failure is deterministic: starting it again "

@@ -1,7 +1,7 @@
 """Decides what a job in a queue owes Kueue: facts in, the gate and the writes to its Workload out.
 
 Kueue decides who may run, and the operator's pods begin and end by that. Three rules keep a quota from being overdrawn:
-no pod is made before the Workload is admitted; quota is given back, and a Workload let go, only when the last pod that
+no pod is made before the Workload is admitted; quota is given back, and a Workload deleted, only when the last pod that
 may run is gone; and a Workload has a finalizer, so that deleting it or its job waits for that, too.
 
 A Workload without the operator's mark is driven by Kueue's own framework, which suspends and resumes the job: the
@@ -37,7 +37,7 @@ from tfoperator.controller.kueue.pod_sets import (
     pod_sets,
     workload_body,
 )
-from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, let_go, patch_of, unfinalized
+from tfoperator.controller.kueue.writes import MAX_MESSAGE, NextStatus, Verb, Write, patch_of, removal, unfinalized
 from tfoperator.controller.plan.observed import QueueGate
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.kube.objects import Pod
@@ -101,7 +101,7 @@ def decide(facts: Facts, now: datetime) -> Decision:
 def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied: bool, wanted: bool) -> Decision:
     """Return what to do about an unfinished job with a Workload; it keeps none that isn't `wanted`."""
     job = facts.job
-    gone = () if occupied else let_go(workload)
+    gone = () if occupied else removal(workload)
     if workload.metadata.deletion_timestamp is not None:
         return Decision(_closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted"), gone)
     if not wanted:
@@ -178,7 +178,7 @@ def _renewed(workload: Workload, job: TFJob, sets: list[dict[str, Any]]) -> Writ
 def _ended(facts: Facts, workload: Workload, occupied: bool, now: datetime) -> tuple[Write, ...]:
     """Return the writes for an ended job: quota goes back with each pod, and the Workload ends with the last."""
     if workload.metadata.deletion_timestamp is not None:
-        return () if occupied else let_go(workload)
+        return () if occupied else removal(workload)
     if workload.is_true("Finished"):
         return unfinalized(workload)
     status = NextStatus(workload, now)

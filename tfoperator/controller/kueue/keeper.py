@@ -24,7 +24,7 @@ from tfoperator.controller.kueue.objects import (
     decode_flavor,
     decode_priority,
 )
-from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, let_go
+from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, removal
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
@@ -160,7 +160,7 @@ class QueueKeeper:
             if any(map(occupies, self._pods.by_index(CONTROLLER_UID_INDEX, owner.uid))):
                 self._enqueue_after(key, _LOOK_AGAIN)
                 continue
-            if writes := let_go(workload):
+            if writes := removal(workload):
                 self._refuse_unseen_pods(meta.namespace, owner.name, owner.uid)
             for write in writes:
                 self._send(meta.namespace, write)

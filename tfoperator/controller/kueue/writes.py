@@ -41,7 +41,7 @@ class Write(msgspec.Struct, frozen=True):
     prices: bool = False
 
 
-def let_go(workload: Workload) -> tuple[Write, ...]:
+def removal(workload: Workload) -> tuple[Write, ...]:
     """Return the writes by which a Workload, and its quota, goes."""
     meta = workload.metadata
     delete = (Write(Verb.DELETE, meta.name, uid=meta.uid),) if meta.deletion_timestamp is None else ()
@@ -49,7 +49,7 @@ def let_go(workload: Workload) -> tuple[Write, ...]:
 
 
 def unfinalized(workload: Workload) -> tuple[Write, ...]:
-    """Return the write that lets a Workload be deleted, if it isn't let go already."""
+    """Return the write that lets a Workload be deleted, if nothing lets it be deleted already."""
     if IN_USE not in workload.metadata.finalizers:
         return ()
     finalizers = [one for one in workload.metadata.finalizers if one != IN_USE]

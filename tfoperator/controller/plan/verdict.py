@@ -32,7 +32,7 @@ class Stage(Enum):
     """The stage of a job's life."""
 
     ACTIVE = "the job goes on"
-    SUSPENDED = "its pods are let go"
+    SUSPENDED = "its pods are released"
     SUCCEEDED = "it has ended well"
     FAILED = "it has ended badly"
 
