@@ -133,7 +133,7 @@ def _pod_of(claims: Mapping[str, Any]) -> PodIdentity:
 class TokenVerifier:
     """Verifies tokens by keys that it fetches and keeps.
 
-    `verify` may block for a fetch, and is for one thread; `known` is for any.
+    `verify` and `refresh` may block for a fetch, and are for one thread; `known` is for any.
     """
 
     def __init__(self, fetch: Callable[[str], bytes], *, clock: Clock) -> None:
@@ -158,7 +158,7 @@ class TokenVerifier:
 
     def verify(self, token: str, audience: str) -> PodIdentity:
         """Return the pod of the token. Raises TokenRefused and KeysUnavailable."""
-        self._refresh()
+        self.refresh()
         keys = self._keys
         if keys is None:
             raise KeysUnavailable("the cluster's keys are not known yet")
@@ -167,7 +167,7 @@ class TokenVerifier:
     def _may_fetch(self) -> bool:
         return self._clock.monotonic() - self._tried_at >= _SOONEST
 
-    def _refresh(self) -> None:
+    def refresh(self) -> None:
         """Fetch the keys, unless this was tried recently. A failure keeps the old ones."""
         if not self._may_fetch():
             return
