@@ -36,7 +36,8 @@ def train(options: argparse.Namespace) -> None:
     handler = tf.distribute.experimental.PreemptionCheckpointHandler(
         strategy.cluster_resolver,
         checkpoint,
-        options.checkpoint_dir,
+        # Workers but the first write beside this folder, and in a cluster the volume is all that they may write to.
+        os.path.join(options.checkpoint_dir, "steps"),
         tf.distribute.experimental.TerminationConfig(exit_fn=lambda: sys.exit(RESTART)),
     )
 

@@ -220,6 +220,29 @@ def test_two_mirrored_workers_resume_together_when_one_is_killed(namespace: InCl
     assert (status["restarts"], status["jobRestarts"]) == (1, 1)
 
 
+@pytest.mark.tensorflow
+def test_two_workers_of_a_drained_node_go_on_where_they_were(namespace: InCluster, tmp_path: Path) -> None:
+    claim, job = examples("preemption/tfjob.yaml")
+    with_packages(job)
+    job["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["terminationGracePeriodSeconds"] = 60
+    namespace.apply(volume_for(claim, namespace.namespace, tmp_path), claim, job)
+    name = job["metadata"]["name"]
+    workers = [f"{name}-worker-{index}" for index in range(2)]
+    namespace.wait_log(workers[0], "step 20 ")
+    before = namespace.pod_uids(name)
+    done = max(map(int, re.findall(r"^step (\d+) ", namespace.kubectl("logs", workers[0]), re.MULTILINE)))
+    pods = f"--pod-selector=training.kubeflow.org/job-name={name}"
+    try:
+        namespace.kubectl("drain", "tfo-node", pods, "--timeout=100s", timeout=120)
+    finally:
+        namespace.kubectl("uncordon", "tfo-node")
+    namespace.wait(name, "Succeeded")
+    first = {int(re.findall(r"begins after step (\d+)", namespace.kubectl("logs", pod))[0]) for pod in workers}
+    assert len(first) == 1
+    assert first.pop() >= done
+    assert not set(before.values()) & set(namespace.pod_uids(name).values())
+
+
 def training_process(namespace: InCluster, worker: int) -> int:
     """The id of the process that trains as this worker, on the node."""
 
