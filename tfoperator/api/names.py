@@ -223,6 +223,12 @@ def is_parameter_server(labels: Mapping[str, str]) -> bool:
     return replica is not None and replica[0] is ReplicaType.PS
 
 
+def parse_replica_name(name: str) -> tuple[ReplicaType | None, int | None]:
+    """Return the type and the index that `worker-0` names; None for each part that can't be read."""
+    kind, _, index = name.rpartition("-")
+    return parse_replica_type(kind), parse_replica_index(index)
+
+
 def replica_name(pod: HasMetadata) -> str:
     """Return `worker-0` for the pod of a replica, `tensorboard` for a TensorBoard's, the pod's name for any other."""
     if LABEL_TENSORBOARD in pod.metadata.labels:

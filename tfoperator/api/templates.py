@@ -119,11 +119,17 @@ def own_host_names(raw: msgspec.Raw) -> list[str]:
     data = bytes(raw)
     if b"hostname" not in data and b"subdomain" not in data and not is_hash(raw):
         return []
+    spec = readable_spec(raw)
+    return [name for name in ("hostname", "subdomain") if spec.get(name)]
+
+
+def readable_spec(raw: msgspec.Raw) -> dict[str, Any]:
+    """Return the spec of a template's pods as plain data; empty if it can't be read. Raises NotKept for a hash."""
     try:
         spec = template_dict(raw).get("spec")
     except msgspec.DecodeError:
-        return []
-    return [name for name in ("hostname", "subdomain") if spec.get(name)] if isinstance(spec, dict) else []
+        return {}
+    return spec if isinstance(spec, dict) else {}
 
 
 def restarts_in_pod(raw: msgspec.Raw) -> bool:

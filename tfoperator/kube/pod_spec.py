@@ -19,6 +19,9 @@ from tfoperator.kube.objects import PodSpec
 GPU = "nvidia.com/gpu"
 """The extended resource: whole devices, and the request is the limit."""
 
+DEFAULT_GRACE_SECONDS = 30
+"""Kubernetes' own `terminationGracePeriodSeconds`."""
+
 
 def verbatim(text: str) -> str:
     """Return the text escaped for a container's command, argument or variable, so that it arrives unchanged.

@@ -12,15 +12,13 @@ import re
 from collections.abc import Iterator
 
 from tfoperator.api.host_lists import HostList, too_long
-from tfoperator.api.names import DEFAULT_PORT, object_name, parse_replica_type
+from tfoperator.api.names import DEFAULT_PORT, object_name, parse_replica_name, parse_replica_type
 from tfoperator.api.problems import Problem, member
 from tfoperator.api.queues import is_multikueue, not_carried, queue_name, uncounted_types
-from tfoperator.api.templates import is_absent, template_dict
+from tfoperator.api.templates import is_absent, readable_spec
 from tfoperator.api.v1.types import Network, ReplicaType, TFJob
 from tfoperator.api.validation.limits import MAX_REPLICAS, warning
-
-_DEFAULT_GRACE = 30
-"""Seconds: Kubernetes' own `terminationGracePeriodSeconds`."""
+from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
 
 _NUMBER = re.compile(r"\d{1,9}(\.\d+)?")
 
@@ -97,11 +95,13 @@ def validate_grace(job: TFJob) -> Iterator[Problem]:
     """
     progress = job.status.progress
     seconds = next((one.value for one in progress.metrics if one.name == "save_seconds"), "") if progress else ""
-    kind = parse_replica_type(progress.replica.rpartition("-")[0]) if progress else None
+    kind = parse_replica_name(progress.replica)[0] if progress else None
     replica = job.spec.tf_replica_specs.get(kind) if kind else None
     if replica is None or not _NUMBER.fullmatch(seconds):
         return
-    grace = (template_dict(replica.template).get("spec") or {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+    grace = readable_spec(replica.template).get("terminationGracePeriodSeconds")
+    if grace is None:
+        grace = DEFAULT_GRACE_SECONDS
     if isinstance(grace, int) and grace <= float(seconds):
         yield warning(
             member(f"{_REPLICAS}[{kind}]", "template.spec.terminationGracePeriodSeconds"),

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
-from tfoperator.api.names import parse_replica_index, parse_replica_type
+from tfoperator.api.names import parse_replica_name, parse_replica_type
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress, parse_indexes
 from tfoperator.api.v1.types import ReplicaType, TFJob
 from tfoperator.api.validation import MAX_BEHIND, MAX_SHOWN_METRICS
@@ -159,7 +159,7 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
     }
 
     def takes_part(name: str) -> bool:
-        kind, index = _parsed(name)
+        kind, index = parse_replica_name(name)
         return (
             kind is not None and index is not None and index < sizes.get(kind, 0) and index not in ended.get(kind, ())
         )
@@ -169,15 +169,10 @@ def _takes_part(job: TFJob) -> Callable[[str], bool]:
 
 def rank_of(name: str) -> tuple[int, int, str]:
     """Return the rank of a replica (`worker-3`) in representing its job: chief, workers, others."""
-    kind, index = _parsed(name)
+    kind, index = parse_replica_name(name)
     if kind is None or index is None:
         return (len(_RANKS), 0, name)
     return (_RANKS.index(kind), index, name)
-
-
-def _parsed(name: str) -> tuple[ReplicaType | None, int | None]:
-    kind, _, index = name.rpartition("-")
-    return parse_replica_type(kind), parse_replica_index(index)
 
 
 def _bounded(metrics: Iterable[Metric]) -> tuple[Metric, ...]:

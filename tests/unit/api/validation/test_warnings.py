@@ -14,6 +14,7 @@ from hack.pod_environment import variables
 from tests.unit.api.samples import tfjob
 from tests.unit.api.validation.complaints import complaints, warnings, with_template
 from tests.unit.controller.builders import OPTIONS, make_job, planned
+from tfoperator.api import errors
 from tfoperator.api.host_lists import (
     ALWAYS_ACCEPTED,
     MAX_TEXT_LENGTH,
@@ -180,6 +181,13 @@ def test_a_save_that_a_kill_would_cut_off_is_warned_of(
     manifest["status"] = {"progress": {"replica": replica, "metrics": saved}}
     told = [one for one in warnings(manifest) if "save" in one]
     assert [bool(warned and warned in one) for one in told] == ([True] if warned else [])
+
+
+@pytest.mark.parametrize("template", [[], "x", {"spec": "x"}, {"spec": [1]}])
+def test_a_template_that_can_not_be_read_is_told_of_by_a_job_that_saves_too(template: object) -> None:
+    manifest = tfjob({"Worker": {"template": template}})
+    saved = {"progress": {"replica": "worker-0", "metrics": [{"name": "save_seconds", "value": "60"}]}}
+    assert errors(validate_manifest(manifest | {"status": saved})) == errors(validate_manifest(manifest)) != ()
 
 
 @pytest.mark.parametrize("status", ["x", [], {"progress": 1}, {"progress": {"replica": 3, "metrics": [1]}}, None])

@@ -17,6 +17,7 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import AlreadyExistsError, KubeError, NotFoundError, UnauthorizedError
 from tfoperator.kube.following import Follower
 from tfoperator.kube.objects import HasMetadata, PartialObject
+from tfoperator.kube.pod_spec import DEFAULT_GRACE_SECONDS
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import WatchEventType, decoder
 from tfoperator.launcher.container.backend import LAUNCH_LABEL, Launch, NeverStarted
@@ -29,7 +30,6 @@ logger = logging.getLogger(__name__)
 
 V = TypeVar("V", bound=HasMetadata)
 
-_DEFAULT_GRACE = 30  # seconds; Kubernetes' own terminationGracePeriodSeconds
 _BEYOND_GRACE = 30.0  # seconds that a node may need beyond that
 _RETRY_SECONDS = 2.0  # seconds before the watch is retried
 
@@ -88,7 +88,7 @@ class ObjectBackend:
         self._kind = kind
         self._resource = kind.resource
         self._manifest = manifest
-        self._grace = manifest.get("spec", {}).get("terminationGracePeriodSeconds", _DEFAULT_GRACE)
+        self._grace = manifest.get("spec", {}).get("terminationGracePeriodSeconds", DEFAULT_GRACE_SECONDS)
         self._interrupted: ObjectWait[Any] | None = None  # a wait that ended before its object did
 
     def create(self, name: str) -> str:
