@@ -97,6 +97,15 @@ def test_another_leads_and_training_goes_on(namespace: InCluster, deployed: InCl
     deployed.wait_operator()
 
 
+def drain_node(namespace: InCluster, job: str) -> None:
+    """Drain the node of this job's pods, and let it take pods again."""
+    pods = f"--pod-selector=training.kubeflow.org/job-name={job}"
+    try:
+        namespace.kubectl("drain", "tfo-node", pods, "--timeout=100s", timeout=120)
+    finally:
+        namespace.kubectl("uncordon", "tfo-node")
+
+
 def test_a_drained_node_costs_no_training(namespace: InCluster, tmp_path: Path) -> None:
     claim = example("checkpoint/claim.yaml")
     volume = volume_for(claim, namespace.namespace, tmp_path)
@@ -107,11 +116,7 @@ def test_a_drained_node_costs_no_training(namespace: InCluster, tmp_path: Path) 
     name = job["metadata"]["name"]
     namespace.wait_log(f"{name}-chief-0", "step 100/600")
     before = namespace.pod_uids(name)
-    pods = f"--pod-selector=training.kubeflow.org/job-name={name}"
-    try:
-        namespace.kubectl("drain", "tfo-node", pods, "--timeout=100s", timeout=120)
-    finally:
-        namespace.kubectl("uncordon", "tfo-node")
+    drain_node(namespace, name)
     namespace.wait(name, "Succeeded")
     assert "resumed from step" in namespace.kubectl("logs", f"{name}-chief-0")
     assert not set(before.values()) & set(namespace.pod_uids(name).values())
@@ -231,11 +236,7 @@ def test_two_workers_of_a_drained_node_go_on_where_they_were(namespace: InCluste
     namespace.wait_log(workers[0], "step 20 ")
     before = namespace.pod_uids(name)
     done = max(map(int, re.findall(r"^step (\d+) ", namespace.kubectl("logs", workers[0]), re.MULTILINE)))
-    pods = f"--pod-selector=training.kubeflow.org/job-name={name}"
-    try:
-        namespace.kubectl("drain", "tfo-node", pods, "--timeout=100s", timeout=120)
-    finally:
-        namespace.kubectl("uncordon", "tfo-node")
+    drain_node(namespace, name)
     namespace.wait(name, "Succeeded")
     first = {int(re.findall(r"begins after step (\d+)", namespace.kubectl("logs", pod))[0]) for pod in workers}
     assert len(first) == 1
