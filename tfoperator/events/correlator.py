@@ -78,7 +78,7 @@ class Correlator:
     def _aggregate(self, occurrence: Occurrence) -> tuple[_Key, str]:
         group = (*_object_key(occurrence.regarding), occurrence.type, occurrence.reason)
         self._now = occurrence.monotonic
-        messages = self._similar[group] = self._similar.get(group, set())  # anew: its time begins again
+        messages = self._similar[group] = self._similar.get(group, set())  # so its time begins again
         messages.add(occurrence.message)
         if len(messages) < _SIMILAR_LIMIT:
             return (*group, occurrence.regarding.field_path, occurrence.message), occurrence.message

@@ -142,8 +142,8 @@ class QueueKeeper:
         decision = decide(facts, self._clock.now())
         gate = decision.gate
         try:
-            if found and any(map(frees_quota, decision.writes)):
-                self._refuse_unseen_pods(job.metadata.namespace, job.metadata.name, job.metadata.uid)
+            if workload is not None and any(map(frees_quota, decision.writes)):
+                self._refuse_unseen_pods(workload)
             for write in decision.writes:
                 self._write(job, write)
         except _NoSuchClass as error:
@@ -161,18 +161,20 @@ class QueueKeeper:
                 self._enqueue_after(key, _LOOK_AGAIN)
                 continue
             if writes := removal(workload):
-                self._refuse_unseen_pods(meta.namespace, owner.name, owner.uid)
+                self._refuse_unseen_pods(workload)
             for write in writes:
                 self._send(meta.namespace, write)
 
-    def _refuse_unseen_pods(self, namespace: str, job: str, uid: str) -> None:
-        """Raise StaleCache if a pod of the job runs, or another KubeError: the first list may be older than the pods.
+    def _refuse_unseen_pods(self, workload: Workload) -> None:
+        """Raise StaleCache if a pod of the Workload's job runs, or another KubeError. Costs a LIST.
 
-        Those of the leader before this one may be missing in it. Costs a LIST for each time that a job had quota.
+        The cache's first list may be older than the pods that the leader before this one has made.
         """
-        selected = ListWatch(self._client, PODS, namespace, decode_pod, Selection(label_selector=job_selector(job)))
-        for pod in list_all(selected).items:
-            if occupies(pod) and pod.metadata.is_controlled_by(uid):
+        owner = workload.metadata.controller
+        assert owner is not None  # Workloads are found by it
+        selection = Selection(label_selector=job_selector(owner.name))
+        for pod in list_all(ListWatch(self._client, PODS, workload.metadata.namespace, decode_pod, selection)).items:
+            if occupies(pod) and pod.metadata.is_controlled_by(owner.uid):
                 raise StaleCache(f"pod {pod.metadata.name} runs, but the cache does not show it yet")
 
     def _write(self, job: TFJob, write: Write) -> None:

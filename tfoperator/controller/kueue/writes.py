@@ -57,7 +57,7 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
 
 
 def frees_quota(write: Write) -> bool:
-    """Return whether Kueue may give the quota to others after this write: the Workload goes, ends, or gives it back."""
+    """Return whether Kueue may give a Workload's quota to others after this write: it goes, ends, or gives it back."""
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
     ends = any(one.type == "Finished" for one in status.get("conditions", ()))
     return write.verb is Verb.DELETE or "finalizers" in metadata or "admission" in status or ends
