@@ -174,7 +174,7 @@ def _number(value: object) -> str:
 
 
 _senders: dict[tuple[str, str, str], Sender] = {}
-"""By what the environment says. Single operations on it are atomic, so no lock can be held when a process forks."""
+"""By URL, CA and token. Single operations on it are atomic, so no lock can be held when a process forks."""
 
 
 def sender() -> Sender | None:

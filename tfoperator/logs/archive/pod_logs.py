@@ -6,7 +6,6 @@ one. Logs in the archive are linked into it and not fetched again.
 
 from __future__ import annotations
 
-import logging
 import shutil
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -41,8 +40,6 @@ from tfoperator.logs.archive.runs import (
     runs_of,
 )
 from tfoperator.logs.archive.stacks import MAX_STACKS_BYTES, with_stacks
-
-logger = logging.getLogger(__name__)
 
 PodNow = Callable[[Pod], Pod | None]
 """The pod in the caches now; None if it is gone, even if another has its name."""

@@ -6,7 +6,6 @@ A slow page slows down its threads, which wait until it has taken their lines; n
 from __future__ import annotations
 
 import asyncio
-import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +18,6 @@ from tfoperator.kube.errors import KubeError
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader, present_run
 from tfoperator.ui.jobs.objects import SeenPod
-
-logger = logging.getLogger(__name__)
 
 MAX_REPLICAS = 16
 """Replicas whose logs one page follows at a time."""
