@@ -107,13 +107,6 @@ class ScriptedStream:
         self._steps = steps
         self.closed = False
 
-    def __iter__(self) -> Iterator[WatchEvent[Any]]:
-        for batch in self.batches():
-            for event in batch:
-                if self.closed:
-                    return
-                yield event
-
     def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
         steps = deque(self._steps)
         while steps and not self.closed:
@@ -217,10 +210,6 @@ class LiveStream:
         if not self.muted:
             self._queue.put(item)
 
-    def __iter__(self) -> Iterator[WatchEvent[Any]]:
-        for batch in self.batches():
-            yield from batch
-
     def batches(self) -> Iterator[Sequence[WatchEvent[Any]]]:
         """What is there already comes together."""
         while True:
@@ -231,8 +220,7 @@ class LiveStream:
             end = next(ends, None)
             if self.closed.is_set():
                 return
-            events = [item for item in items[:end] if isinstance(item, WatchEvent)]
-            if events:
+            if events := items[:end]:
                 yield events
             if end is not None:
                 if isinstance(error := items[end], Exception):
@@ -257,7 +245,6 @@ class Server:
         self._streams: list[LiveStream] = []
         self._uids = itertools.count(1)
         self.failures: deque[Exception] = deque()
-        self.lists = 0
         self.watches = 0
 
     # --- what the reflector calls
@@ -265,15 +252,7 @@ class Server:
     def list(self, options: ListOptions = LIST_ALL) -> ListPage[Any]:
         with self._lock:
             self._fail_if_asked()
-            self.lists += 1
-            version, _, offset = options.continue_token.partition(":")
-            if version and int(version) != self._version:
-                raise api_error(410, "continue token expired", reason="Expired")
-            objects = sorted(self._objects.values(), key=lambda o: o.metadata.key)
-            start = int(offset or 0)
-            end = start + options.limit if options.limit else len(objects)
-            token = f"{self._version}:{end}" if end < len(objects) else ""
-            return ListPage(tuple(objects[start:end]), str(self._version), token)
+            return page(*sorted(self._objects.values(), key=lambda o: o.metadata.key), version=self._version)
 
     def cancel(self) -> None:
         pass
@@ -348,23 +327,14 @@ class Server:
                     stream.push(error)
             self._streams.clear()
 
-    def send_error(self, code: int) -> None:
-        with self._lock:
-            for stream in self._streams:
-                stream.push(api_error(code))
-            self._streams.clear()
+    def mute_watches(self, muted: bool = True) -> None:
+        """Open watches go on without delivering anything: a connection that died without a word.
 
-    def mute_watches(self) -> None:
-        """Open watches go on without delivering anything: a connection that died without a word."""
+        When they deliver again, what happened meanwhile is lost to them.
+        """
         with self._lock:
             for stream in self._streams:
-                stream.muted = True
-
-    def unmute_watches(self) -> None:
-        """Open watches deliver again; what happened meanwhile is lost to them."""
-        with self._lock:
-            for stream in self._streams:
-                stream.muted = False
+                stream.muted = muted
 
     @property
     def open_watches(self) -> int:

@@ -30,25 +30,17 @@ def test_a_waiting_pop_gets_the_first_of_what_came_together(fifo: Fifo[str], clo
     assert drain(fifo) == ["b"]
 
 
-def test_pop_waits_until_the_deadline_and_takes_nothing(fifo: Fifo[str], clock: FakeClock) -> None:
+def test_pop_waits_until_the_deadline_or_a_poke_and_takes_nothing(fifo: Fifo[str], clock: FakeClock) -> None:
     waiting = InThread(lambda: fifo.pop(deadline=5.0))
     clock.pass_time(5)
     assert waiting.result() is None
-
-
-def test_a_poke_ends_a_wait(fifo: Fifo[str], clock: FakeClock) -> None:
     waiting = InThread(fifo.pop)
     clock.wait_for_waiters(timed=False)
     fifo.poke()
     assert waiting.result() is None
 
 
-def test_a_poke_before_the_wait_is_not_lost(fifo: Fifo[str]) -> None:
-    fifo.poke()
-    assert fifo.pop() is None
-
-
-def test_a_poke_is_heard_before_what_is_queued(fifo: Fifo[str]) -> None:
+def test_a_poke_before_the_wait_is_heard_before_what_is_queued(fifo: Fifo[str]) -> None:
     fifo.push(["a"])
     fifo.poke()
     assert fifo.pop() is None

@@ -8,9 +8,7 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.unit.informers.support import Server, View
-from tfoperator.informers import (
-    SharedInformerFactory,
-)
+from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube import EVERYTHING, Selection
 from tfoperator.kube.objects import Pod, Service
 from tfoperator.kube.resources import NAMESPACES, PODS, SERVICES, Resource
@@ -25,18 +23,10 @@ class Client:
 
     def __init__(self) -> None:
         self.servers: dict[tuple[str, str, str, str], Server] = {}
-        self.decoders: dict[str, Any] = {}
 
-    def list_watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Any,
-        selection: Selection = EVERYTHING,
-    ) -> Server:
+    def list_watch(self, resource: Resource, namespace: str, decode: Any, selection: Selection = EVERYTHING) -> Server:
         watched = (resource.plural, namespace, selection.label_selector, selection.field_selector)
         assert watched not in self.servers, "the collection is watched twice"
-        self.decoders[resource.plural] = decode
         return self.servers.setdefault(watched, Server())
 
 
@@ -58,19 +48,8 @@ def test_one_collection_has_one_informer(factory: SharedInformerFactory, client:
         factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=x"))
     factory.informer(PODS, DECODE_POD, selection=Selection(label_selector="app=y"))
     factory.informer(SERVICES, DECODE_SERVICE, selection=Selection(label_selector="app=x"))
-    assert sorted(client.servers) == [
-        ("pods", "", "app=x", ""),
-        ("pods", "", "app=y", ""),
-        ("services", "", "app=x", ""),
-    ]
-
-
-def test_what_has_no_namespace_is_watched_once_whatever_namespaces_there_are(client: Client) -> None:
-    factory = SharedInformerFactory(client, namespaces=("a", "b"), clock=FakeClock())  # type: ignore[arg-type]
-    factory.informer(PODS, DECODE_POD)
-    factory.informer(NAMESPACES, decoder(View))
-    assert sorted(client.servers) == [("namespaces", "", "", ""), ("pods", "a", "", ""), ("pods", "b", "", "")]
-    assert factory.stop(60)
+    watched = [("pods", "", "app=x", ""), ("pods", "", "app=y", ""), ("services", "", "app=x", "")]
+    assert sorted(client.servers) == watched
 
 
 def test_start_starts_what_has_not_been_started(factory: SharedInformerFactory, client: Client) -> None:
@@ -86,11 +65,12 @@ def test_start_starts_what_has_not_been_started(factory: SharedInformerFactory, 
     assert client.servers[("pods", "", "", "")].watches == 1
 
 
-def test_each_namespace_gets_a_watch_of_its_own(client: Client) -> None:
+def test_each_namespace_gets_a_watch_of_its_own_and_what_has_none_is_watched_once(client: Client) -> None:
     factory = SharedInformerFactory(client, namespaces=("n1", "n2", "n1"), clock=FakeClock())  # type: ignore[arg-type]
     pods = factory.informer(PODS, DECODE_POD)
+    factory.informer(NAMESPACES, decoder(View))
     assert [informer.name for informer in pods.informers] == ["pods/n1", "pods/n2"]
-    assert sorted(namespace for _, namespace, _, _ in client.servers) == ["n1", "n2"]
+    assert sorted(client.servers) == [("namespaces", "", "", ""), ("pods", "n1", "", ""), ("pods", "n2", "", "")]
     factory.start()
     assert factory.wait_for_sync(5)
     assert factory.stop(60)

@@ -82,25 +82,17 @@ class InformerMachine(RuleBasedStateMachine):
     def bookmark_comes(self) -> None:
         self.server.send_bookmark()
 
-    @rule()
-    def watches_end(self) -> None:
-        self.server.end_watches()
+    @rule(error=st.sampled_from([None, TransportError("reset"), *map(api_error, (410, 429, 500))]))
+    def watches_end(self, error: Exception | None) -> None:
+        self.server.end_watches(error)
 
     @rule()
     def watches_break_and_lose_events(self) -> None:
         self.server.end_watches(losing_events=True)
 
     @rule()
-    def watches_are_cut(self) -> None:
-        self.server.end_watches(TransportError("reset"))
-
-    @rule()
     def relist_is_requested(self) -> None:
         self.informer.relist()
-
-    @rule(code=st.sampled_from([410, 429, 500]))
-    def watches_get_an_error(self, code: int) -> None:
-        self.server.send_error(code)
 
     @rule(failure=FAILURES, times=st.integers(1, 3))
     def requests_fail(self, failure: Exception, times: int) -> None:

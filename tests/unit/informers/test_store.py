@@ -103,20 +103,11 @@ def test_a_value_that_an_index_function_repeats_counts_once() -> None:
     assert index_values(indexer, "twice") == []
 
 
-OPERATIONS = st.lists(
-    st.tuples(
-        st.sampled_from(["add", "delete", "replace"]),
-        st.lists(
-            st.tuples(st.sampled_from("abc"), st.sampled_from(["n1", "n2"]), st.sampled_from(["", "u1", "u2"])),
-            min_size=1,
-            max_size=4,
-        ),
-    ),
-    max_size=20,
-)
+PODS = st.tuples(st.sampled_from("abc"), st.sampled_from(["n1", "n2"]), st.sampled_from(["", "u1", "u2"]))
+OPERATION = st.tuples(st.sampled_from(["add", "delete", "replace"]), st.lists(PODS, min_size=1, max_size=4))
 
 
-@given(OPERATIONS)
+@given(st.lists(OPERATION, max_size=20))
 def test_indexes_always_equal_a_scan(operations: list[tuple[str, list[tuple[str, str, str]]]]) -> None:
     indexer = Indexer(INDEXERS)
     expected: dict[str, Pod] = {}
