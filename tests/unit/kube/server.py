@@ -10,17 +10,19 @@ import struct
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, BinaryIO
 
 
 class Exchange:
     """One request on one connection, and the means to answer it."""
 
-    def __init__(self, server: ScriptedServer, sock: socket.socket, connection: int, head: str, body: bytes) -> None:
+    def __init__(
+        self, server: ScriptedServer, sock: socket.socket, connection: int, head: list[str], body: bytes
+    ) -> None:
         self.server = server
         self.sock = sock
         self.connection = connection
-        start, *lines = head.split("\r\n")
+        start, *lines = head
         self.method, self.target, _ = start.split(" ")
         self.header_lines = [tuple(line.split(": ", 1)) for line in lines]
         self.headers = {name.lower(): value for name, value in self.header_lines}
@@ -200,15 +202,14 @@ class ScriptedServer:
                 sock = self._tls.wrap_socket(sock, server_side=True)
             with self._lock:
                 self._socks.add(sock)
-            buffer = b""
-            while (read := self._read_request(sock, buffer)) is not None:
-                head, body, buffer = read
-                exchange = Exchange(self, sock, number, head, body)
-                with self._lock:
-                    self.requests.append(exchange)
-                self.handler(exchange)
-                if exchange.hung_up:
-                    return
+            with sock.makefile("rb") as reader:
+                while (read := self._read_request(reader)) is not None:
+                    exchange = Exchange(self, sock, number, *read)
+                    with self._lock:
+                        self.requests.append(exchange)
+                    self.handler(exchange)
+                    if exchange.hung_up:
+                        return
         except (ConnectionError, ssl.SSLError, TimeoutError):
             pass
         except Exception as error:  # noqa: BLE001 - raised in the test, when the server stops
@@ -219,21 +220,12 @@ class ScriptedServer:
             sock.close()
 
     @staticmethod
-    def _read_request(sock: socket.socket, buffer: bytes) -> tuple[str, bytes, bytes] | None:
-        while b"\r\n\r\n" not in buffer:
-            data = sock.recv(65536)
-            if not data:
+    def _read_request(reader: BinaryIO) -> tuple[list[str], bytes] | None:
+        head: list[str] = []
+        while (line := reader.readline()) != b"\r\n":
+            if not line:
                 return None
-            buffer += data
-        head, _, rest = buffer.partition(b"\r\n\r\n")
-        text = head.decode()
-        length = 0
-        for line in text.split("\r\n")[1:]:
-            if line.lower().startswith("content-length:"):
-                length = int(line.split(":")[1])
-        while len(rest) < length:
-            data = sock.recv(65536)
-            if not data:
-                return None
-            rest += data
-        return text, rest[:length], rest[length:]
+            head.append(line.decode().removesuffix("\r\n"))
+        length = next((int(line[15:]) for line in head if line.lower().startswith("content-length:")), 0)
+        body = reader.read(length)
+        return (head, body) if len(body) == length else None

@@ -18,7 +18,4 @@ def test_a_reference_is_made_from_an_objects_metadata_and_encodes_as_kubernetes_
         "resourceVersion": "7",
     }
     assert str(reference) == "TFJob team/mnist"
-
-
-def test_a_reference_to_an_object_without_namespace_reads_well() -> None:
     assert str(ObjectReference("v1", "Node", name="n1")) == "Node n1"

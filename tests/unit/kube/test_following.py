@@ -26,17 +26,12 @@ class Followed:
 
     def __init__(self, client: Client, namespace: str) -> None:
         self.seen: list[tuple[str, str]] = []
-        self.failure: Exception | None = None
         self.follower = Follower(client, TFJOBS, namespace, decode_tfjob)
-        self._thread = threading.Thread(target=self._run)
-        self._thread.start()
+        self._following = InThread(self._follow)
 
-    def _run(self) -> None:
-        try:
-            for change in self.follower:
-                self.seen.append((change.type.value, change.object.metadata.name if change.object else ""))
-        except ForbiddenError as failure:
-            self.failure = failure
+    def _follow(self) -> None:
+        for change in self.follower:
+            self.seen.append((change.type.value, change.object.metadata.name if change.object else ""))
 
     def until(self, *expected: tuple[str, str]) -> None:
         def same() -> bool:
@@ -47,8 +42,7 @@ class Followed:
 
     def end(self) -> None:
         self.follower.close()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
+        self._following.result()
 
 
 @pytest.fixture
@@ -109,13 +103,10 @@ def test_a_wait_survives_an_outage(world: ServedWorld, proxied: tuple[TcpProxy, 
     interrupting.result()
 
 
-def test_the_first_failure_is_told_at_once(serve: Serve, client_for: MakeClient) -> None:
+def test_the_first_failure_is_told_at_once_and_a_refusal_even_later(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lambda exchange: exchange.status(500, "InternalError", "no"))
     with pytest.raises(ServerError):
         list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))
-
-
-def test_a_refusal_is_final_even_later(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lists_and_watches(watch=lambda exchange: exchange.status(403, "Forbidden", "no watching")))
     with pytest.raises(ForbiddenError, match="no watching"):
         list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))

@@ -22,11 +22,7 @@ def test_every_page_is_of_the_version_that_the_first_one_names() -> None:
     pages = list(list_pages(script))
     assert [names(one.items) for one in pages] == [["a"], ["b"], ["c"]]
     assert [one.resource_version for one in pages] == ["10"] * 3
-    assert [(call.continue_token, call.limit) for call in script.list_calls] == [
-        ("", PAGE_SIZE),
-        ("t", PAGE_SIZE),
-        ("u", PAGE_SIZE),
-    ]
+    assert [(call.continue_token, call.limit) for call in script.list_calls] == [(t, PAGE_SIZE) for t in ("", "t", "u")]
 
 
 def test_a_whole_list_has_the_version_of_its_first_page_and_asks_for_others_by_their_token_alone() -> None:

@@ -3,7 +3,8 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -48,20 +49,6 @@ def test_events_come_decoded_and_in_order_until_the_server_ends_the_watch(serve:
         (WatchEventType.MODIFIED, "2"),
         (WatchEventType.DELETED, "3"),
     ]
-
-
-def test_an_event_arrives_before_the_next_one_is_sent(serve: Serve, client_for: MakeClient) -> None:
-    received = threading.Event()
-
-    def handler(exchange: Exchange) -> None:
-        exchange.begin_chunks()
-        exchange.chunk(event("ADDED"))
-        assert received.wait(60)
-        exchange.end_chunks()
-
-    for seen in client_for(serve(handler).url).watch(PODS, "", DECODE):
-        assert seen.type is WatchEventType.ADDED
-        received.set()
 
 
 @pytest.mark.parametrize(
@@ -109,21 +96,6 @@ def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
     assert next(watch).type is WatchEventType.ADDED
     with pytest.raises(MalformedResponse, match="watch pods in ns: an event"):
         next(watch)
-
-
-def test_a_line_without_end_is_not_read_for_ever(
-    serve: Serve, client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100_000)
-
-    def handler(exchange: Exchange) -> None:
-        exchange.begin_chunks()
-        while True:  # until the client has had enough
-            exchange.chunk(b"x" * 10_000)
-
-    client = client_for(serve(handler).url)
-    with pytest.raises(MalformedResponse, match="longer than 100000 bytes"):
-        list(client.watch(PODS, "", DECODE))
 
 
 @pytest.mark.parametrize(
@@ -212,20 +184,34 @@ class Pieces:
         pass
 
 
-def names_of(stream: Any, clock: ImpatientClock, batch_period: float, **more: bool) -> list[str]:
-    watch = HttpWatch(
-        stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=clock, batch_period=batch_period, **more
-    )
-    return [e.object.metadata.name for e in watch if e.object]
-
-
 def line(name: str) -> bytes:
     return json.dumps(event("ADDED", name=name)).encode() + b"\n"
 
 
-def watch_of(*pieces: bytes) -> HttpWatch[PartialObject]:
-    stream: Any = Pieces(*pieces)
-    return HttpWatch(stream, DECODE, what="w", read_deadline=90, total_deadline=330, clock=FakeClock())
+def watch_of(*pieces: bytes, **more: Any) -> HttpWatch[PartialObject]:
+    options = {"what": "w", "read_deadline": 90, "total_deadline": 330, "clock": FakeClock(), **more}
+    return HttpWatch(Pieces(*pieces), DECODE, **options)
+
+
+def names(events: Iterable[WatchEvent[PartialObject]]) -> list[str]:
+    return [event.object.metadata.name for event in events if event.object]
+
+
+def busy_watch(*pieces: bytes, **more: bool) -> tuple[HttpWatch[PartialObject], ImpatientClock]:
+    """One with a batch period, which is over when it begins, and the clock that says how long it waits."""
+    clock = ImpatientClock()
+    clock.pass_time(0.1)()
+    return watch_of(*pieces, clock=clock, batch_period=0.05, **more), clock
+
+
+def waits(clock: ImpatientClock) -> list[float]:
+    return [round(seconds, 3) for seconds in clock.waits if seconds > 0]
+
+
+def test_a_line_without_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100)
+    with watch_of(*[b"x" * 10] * 20) as watch, pytest.raises(MalformedResponse, match="longer than 100 bytes"):
+        list(watch)
 
 
 def test_what_one_read_brings_comes_together_but_for_a_flood() -> None:
@@ -233,8 +219,7 @@ def test_what_one_read_brings_comes_together_but_for_a_flood() -> None:
     with watch_of(line("a") + line("b"), line("c")[:9], line("c")[9:], flood) as watch:
         batches = list(watch.batches())
     assert [len(batch) for batch in batches] == [2, 1, 100, 100, 50]
-    names = [event.object.metadata.name for batch in batches for event in batch if event.object]
-    assert names == ["a", "b", "c", *(f"pod-{number}" for number in range(250))]
+    assert names(chain(*batches)) == ["a", "b", "c", *(f"pod-{number}" for number in range(250))]
 
 
 @given(st.lists(st.sampled_from([line("a"), b"nonsense\n", b"\n"]), max_size=7), st.integers(1, 100))
@@ -253,20 +238,13 @@ def test_what_came_before_a_line_that_makes_no_sense_is_not_lost(lines: list[byt
     assert len(seen) == lines[:good].count(line("a"))
 
 
-def test_a_watch_that_is_closed_amid_a_flood_ends_with_the_batch() -> None:
-    watch = watch_of(line("a") * 250)
-    sizes = []
+@pytest.mark.parametrize(("data", "size"), [(line("a") * 250, 100), (line("a") + b"nonsense\n", 1)])
+def test_a_watch_that_is_closed_amid_a_flood_or_before_nonsense_ends_with_the_batch(data: bytes, size: int) -> None:
+    watch, sizes = watch_of(data), []
     for batch in watch.batches():
         sizes.append(len(batch))
         watch.close()
-    assert sizes == [100]
-
-
-def test_a_line_that_makes_no_sense_behind_a_close_is_no_error() -> None:
-    watch = watch_of(line("a") + b"nonsense\n")
-    for batch in watch.batches():
-        assert len(batch) == 1
-        watch.close()
+    assert sizes == [size]
 
 
 @pytest.mark.parametrize(
@@ -290,32 +268,24 @@ def test_an_event_is_the_same_however_its_line_is_written(text: str) -> None:
 
 
 def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_of_a_line_or_amid_a_flood() -> None:
-    clock = ImpatientClock()
-    clock.pass_time(0.1)()
     flood = line("c") * (1 + (1 << 20) // len(line("c")))
-    stream = Pieces(line("a"), line("b")[:10], line("b")[10:], flood, line("d"))
-    names = names_of(stream, clock, 0.05)
-    assert list(dict.fromkeys(names)) == ["a", "b", "c", "d"]
-    waits = [round(seconds, 3) for seconds in clock.waits if seconds > 0]
-    assert waits == [0.05, 0.05, 0.05], "before the beginning of b, before the flood, and before the end"
-    assert stream.gathers == [1 << 20] * 6
+    watch, clock = busy_watch(line("a"), line("b")[:10], line("b")[10:], flood, line("d"))
+    assert list(dict.fromkeys(names(watch))) == ["a", "b", "c", "d"]
+    assert waits(clock) == [0.05, 0.05, 0.05], "before the beginning of b, before the flood, and before the end"
+    assert watch._stream.gathers == [1 << 20] * 6
 
 
 def test_what_is_there_already_is_read_as_it_comes_and_only_news_is_gathered() -> None:
-    clock = ImpatientClock()
-    clock.pass_time(0.1)()
     end = json.dumps(event("BOOKMARK", annotations={INITIAL_EVENTS_END: "true"})).encode() + b"\n"
-    stream = Pieces(line("a"), line("b"), line("c") + end, line("d"), line("e"))
-    assert names_of(stream, clock, 0.05, begins_with_state=True) == ["a", "b", "c", "d", "e"]
-    waits = [round(seconds, 3) for seconds in clock.waits if seconds > 0]
-    assert waits == [0.05, 0.05], "before e, and before the end: the end of the state was known only after its read"
+    watch, clock = busy_watch(line("a"), line("b"), line("c") + end, line("d"), line("e"), begins_with_state=True)
+    assert names(watch) == ["a", "b", "c", "d", "e"]
+    assert waits(clock) == [0.05, 0.05], "before e, and the end: the end of the state was known only after its read"
 
 
 def test_without_a_batch_period_a_watch_reads_on_at_once_and_gathers_nothing() -> None:
-    clock = ImpatientClock()
-    stream = Pieces(line("a"), line("b"))
-    assert names_of(stream, clock, 0.0) == ["a", "b"]
-    assert (clock.waits, stream.gathers) == ([], [0, 0, 0])
+    watch = watch_of(line("a"), line("b"), clock=(clock := ImpatientClock()))
+    assert names(watch) == ["a", "b"]
+    assert (clock.waits, watch._stream.gathers) == ([], [0, 0, 0])
 
 
 def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
@@ -337,7 +307,7 @@ def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
     client = client_for(serve(handler).url, clock=clock, watch_batch_period=0.05)
     seen: list[str] = []
     with client.watch(PODS, "", DECODE) as watch:
-        reading = InThread(lambda: seen.extend(e.object.metadata.name for e in watch if e.object))
+        reading = InThread(lambda: seen.extend(name for event in watch for name in names([event])))
         eventually(lambda: seen == ["at-once"])
         go_on.set()
         assert sent.wait(20)
@@ -371,26 +341,22 @@ def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
     assert left.wait(60)
 
 
-def test_leaving_the_loop_early_and_the_context_closes_the_watch(serve: Serve, client_for: MakeClient) -> None:
-    with client_for(serve(stalls(event("ADDED"))).url).watch(PODS, "", DECODE) as watch:
-        for _ in watch:
-            break
-    assert watch._stream._sock.fileno() == -1
-
-
 def test_a_refused_watch_raises_what_the_server_says(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lambda exchange: exchange.status(403, "Forbidden", "pods is forbidden"))
     with pytest.raises(ForbiddenError, match="watch pods in ns: pods is forbidden"):
         client_for(server.url).watch(PODS, "ns", DECODE)
 
 
-def test_a_watch_has_a_connection_of_its_own(serve: Serve, client_for: MakeClient) -> None:
+def test_a_watch_has_a_connection_of_its_own_and_closes_it(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lists_and_watches(watch=stalls(event("ADDED"))))
     client = client_for(server.url)
     client.list(PODS, "", DECODE)
-    with client.watch(PODS, "", DECODE):
-        client.list(PODS, "", DECODE)
+    with client.watch(PODS, "", DECODE) as watch:
+        for _ in watch:
+            client.list(PODS, "", DECODE)
+            break
     assert [r.connection for r in server.requests] == [1, 2, 1]
+    assert watch._stream._sock.fileno() == -1
 
 
 @given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=10), st.data())

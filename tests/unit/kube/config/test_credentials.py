@@ -19,11 +19,12 @@ def issued(lifetime: timedelta | None = None) -> tuple[FakeClock, Issuer, Issued
     return clock, issuer, IssuedCredentials(issuer, clock=clock)
 
 
-def test_static_credentials_never_change() -> None:
-    one = StaticCredentials("Bearer t")
-    assert one.current().authorization == "Bearer t"
-    assert not one.refused("Bearer t")
-    assert one.held() == IssuedCredential("Bearer t")
+def test_static_credentials_never_change_and_are_not_shown() -> None:
+    one = StaticCredentials("Bearer s3cret")
+    assert one.current().authorization == "Bearer s3cret"
+    assert not one.refused("Bearer s3cret")
+    assert one.held() == IssuedCredential("Bearer s3cret")
+    assert "s3cret" not in repr(one.held())
 
 
 @pytest.mark.parametrize("token", ["", "  \n", "a b", "a\nb", "a\r\nX: y", "ü"])
@@ -33,15 +34,17 @@ def test_what_no_header_can_carry_is_no_token(token: str) -> None:
     assert not token.strip() or token not in str(caught.value)
 
 
-def test_a_token_file_is_read_again_once_a_minute(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_once_a_minute_but_not_to_look_at_what_is_at_hand(tmp_path: Path) -> None:
     path, clock = tmp_path / "token", FakeClock()
     path.write_text("one\n")
     token = TokenFile(path, clock=clock)
     path.write_text("two\n")
     clock.advance(59.9)
-    assert token.current().authorization == "Bearer one"
+    assert token.held() == token.current() == IssuedCredential("Bearer one")
     clock.advance(0.1)
-    assert token.current().authorization == "Bearer two"
+    assert token.held() is None
+    assert token.current() == IssuedCredential("Bearer two")
+    assert token.held() == IssuedCredential("Bearer two")
     path.write_text("three\n")
     assert token.current().authorization == "Bearer two"
 
@@ -100,22 +103,17 @@ class Issuer:
         return IssuedCredential(authorization=f"Bearer {self.issued}", expires=expires)
 
 
-def test_what_is_issued_is_used_until_a_minute_before_it_expires() -> None:
-    clock, issuer, credentials = issued(timedelta(hours=1))
-    assert issuer.issued == 0, "nothing is run before it is needed"
+@pytest.mark.parametrize(("life", "used"), [(3600, 3540), (10, 9)], ids=["but for a minute", "for most of a short one"])
+def test_what_is_issued_is_used_for_its_life(life: float, used: float) -> None:
+    clock, issuer, credentials = issued(timedelta(seconds=life))
+    assert credentials.held() is None
+    assert issuer.issued == 0, "nothing is run before it is needed, or to look at what is at hand"
     assert [credentials.current().authorization for _ in range(3)] == ["Bearer 1"] * 3
-    clock.advance(3600 - 61)
-    assert credentials.current().authorization == "Bearer 1"
-    clock.advance(1)
-    assert credentials.current().authorization == "Bearer 2"
-
-
-def test_what_lives_shortly_is_used_for_most_of_its_life() -> None:
-    clock, _, credentials = issued(timedelta(seconds=10))
-    assert credentials.current().authorization == "Bearer 1"
-    clock.advance(8.9)
-    assert credentials.current().authorization == "Bearer 1"
+    clock.advance(used - 0.1)
+    assert credentials.held().authorization == credentials.current().authorization == "Bearer 1"
     clock.advance(0.2)
+    assert credentials.held() is None, "somebody has to renew it"
+    assert issuer.issued == 1
     assert credentials.current().authorization == "Bearer 2"
 
 
@@ -187,31 +185,3 @@ def test_a_renewal_does_not_hold_up_those_whose_credentials_still_hold() -> None
     issuer.gate.set()
     renewing.result()
     assert credentials.current().authorization == "Bearer 2"
-
-
-def test_a_token_file_is_not_read_to_look_at_what_is_at_hand(tmp_path: Path) -> None:
-    path, clock = tmp_path / "token", FakeClock()
-    path.write_text("one\n")
-    token = TokenFile(path, clock=clock)
-    path.write_text("two\n")
-    clock.advance(59)
-    assert token.held() == IssuedCredential("Bearer one")
-    clock.advance(2)
-    assert token.held() is None
-    assert token.current().authorization == "Bearer two"
-    assert token.held() == IssuedCredential("Bearer two")
-
-
-def test_nothing_is_issued_to_look_at_what_is_at_hand() -> None:
-    clock, issuer, credentials = issued(timedelta(hours=1))
-    assert credentials.held() is None
-    credentials.current()
-    held = credentials.held()
-    assert held.authorization == "Bearer 1"
-    clock.advance(3545)
-    assert credentials.held() is None, "somebody has to renew it"
-    assert issuer.issued == 1
-
-
-def test_no_secret_is_shown() -> None:
-    assert "s3cret" not in repr(IssuedCredential(authorization="Bearer s3cret"))

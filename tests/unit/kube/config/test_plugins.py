@@ -101,19 +101,17 @@ def test_a_plugin_is_run_when_it_is_needed_and_again_when_its_token_expires(plug
     assert plugin.runs == 2
 
 
-def test_a_plugin_gets_its_arguments_and_environment_and_the_cluster(plugin: Plugin, load: Load) -> None:
+def test_a_plugin_next_to_the_kubeconfig_gets_its_arguments_and_environment_and_the_cluster(
+    plugin: Plugin, load: Load
+) -> None:
     plugin.says(token="t")
-    user = plugin.user(args=["get-token", "-i", "c"], env=[{"name": "REGION", "value": "r1"}], provideClusterInfo=True)
+    given: dict[str, Any] = {"args": ["get-token", "-i", "c"], "env": [{"name": "REGION", "value": "r1"}]}
+    user = plugin.user(command="./plugin", provideClusterInfo=True, **given)
     load(user, cluster={"tls-server-name": "x"}).credentials.current()
     assert json.loads((plugin.directory / "seen").read_text()) == [["get-token", "-i", "c"], "r1"]
     info = json.loads((plugin.directory / "info").read_text())
     assert info["apiVersion"] == API_VERSION
     assert info["spec"]["cluster"]["server"] == "https://k8s.test"
-
-
-def test_a_relative_command_is_looked_for_next_to_the_kubeconfig(plugin: Plugin, load: Load) -> None:
-    plugin.says(token="t")
-    assert load(plugin.user(command="./plugin")).credentials.current().authorization == "Bearer t"
 
 
 def test_a_refused_token_runs_the_plugin_again(
@@ -133,23 +131,11 @@ def test_a_refused_token_runs_the_plugin_again(
     assert plugin.runs == 2
 
 
-def test_a_plugin_may_hand_out_a_client_certificate(
-    plugin: Plugin, load: Load, serve: Serve, certificates: Certificates
-) -> None:
-    def handler(exchange: Exchange) -> None:
-        assert "authorization" not in exchange.headers
-        exchange.respond(200, exchange.client_name.encode())
-
-    server = serve(handler, certificates.server_context(ask_client=True))
-    plugin.hands_out(certificates, "bob")
-    with Client(load(plugin.user(), server.url, trust=certificates)) as client:
-        assert client.get_raw("/") == b"bob"
-
-
 def test_a_refused_client_certificate_is_issued_anew_and_old_connections_are_left(
     plugin: Plugin, load: Load, serve: Serve, certificates: Certificates
 ) -> None:
     def handler(exchange: Exchange) -> None:
+        assert "authorization" not in exchange.headers
         if len(exchange.server.requests) == 2:
             plugin.hands_out(certificates, "bob")
         if len(exchange.server.requests) > 1 and exchange.client_name == "alice":
@@ -225,13 +211,12 @@ def expired_user(issuer: str, **more: str) -> dict[str, Any]:
     return {"auth-provider": {"name": "oidc", "config": {**config, **more}}}
 
 
-def test_an_openid_connect_token_is_used_while_it_holds(load: Load) -> None:
+def test_an_openid_connect_token_is_used_while_it_holds_and_to_refresh_it_in_vain_is_an_error_without_secrets(
+    load: Load,
+) -> None:
     token = id_token(datetime.now(UTC) + timedelta(hours=1))
     user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
     assert load(user).credentials.current().authorization == f"Bearer {token}"
-
-
-def test_an_openid_connect_token_that_can_not_be_refreshed_is_an_error_without_secrets(load: Load) -> None:
     with pytest.raises(ConfigError, match="user 'u': refreshing the OpenID Connect token failed") as caught:
         load(expired_user("https://127.0.0.1:1")).credentials.current()
     assert "s3cret" not in str(caught.value)
@@ -284,15 +269,11 @@ def test_a_token_is_refreshed_from_an_issuer_whose_authority_is_known(
     assert "refresh_token=s3cret" in issuer.seen[1][1]
 
 
-def test_a_system_without_authorities_trusts_no_issuer(
-    load: Load, issuer: Issuer, monkeypatch: pytest.MonkeyPatch
+def test_no_issuer_is_trusted_without_tls_or_by_a_system_without_authorities(
+    load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
-    with pytest.raises(ConfigError, match=r"which authorities to trust for https://.*: set idp-certificate-authority"):
-        load(expired_user(issuer.url))
-    assert issuer.seen == []
-
-
-def test_an_issuer_without_tls_is_refused(load: Load) -> None:
     with pytest.raises(ConfigError, match="idp-issuer-url must be an https:// URL"):
         load(expired_user("http://127.0.0.1:1"))
+    monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))
+    with pytest.raises(ConfigError, match=r"which authorities to trust for https://.*: set idp-certificate-authority"):
+        load(expired_user("https://127.0.0.1:1"))

@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.clock import FakeClock
 from tests.unit.kube.conftest import Certificates, Serve
-from tests.unit.kube.server import Exchange
 from tfoperator.kube.config.tls import ClientCertificate, TlsContexts, TlsOptions
 from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.http.transport import Transport
@@ -42,16 +41,12 @@ def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
 def test_a_rotated_client_certificate_is_used_within_a_second(
     serve: Serve, certificates: Certificates, tmp_path: Path
 ) -> None:
-    def handler(exchange: Exchange) -> None:
-        subject = dict(part[0] for part in exchange.sock.getpeercert()["subject"])  # type: ignore[attr-defined]
-        exchange.respond(200, subject["commonName"].encode())
-
     def install(name: str) -> None:
         for suffix in ("crt", "key"):
             shutil.copy(certificates.directory / f"{name}.{suffix}", tmp_path / f"new.{suffix}")
             (tmp_path / f"new.{suffix}").replace(tmp_path / f"client.{suffix}")
 
-    server = serve(handler, certificates.server_context(ask_client=True))
+    server = serve(lambda one: one.respond(200, one.client_name.encode()), certificates.server_context(ask_client=True))
     install("alice")
     certificate = ClientCertificate(str(tmp_path / "client.crt"), str(tmp_path / "client.key"))
     clock = FakeClock()
@@ -64,7 +59,7 @@ def test_a_rotated_client_certificate_is_used_within_a_second(
     transport.close()
 
 
-def test_a_missing_or_broken_file_is_named(certificates: Certificates, tmp_path: Path) -> None:
+def test_a_missing_or_broken_file_is_named_and_no_key_is_shown(certificates: Certificates, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*nowhere\.crt"):
         TlsContexts(TlsOptions(ca=str(tmp_path / "nowhere.crt"))).context()
     broken = tmp_path / "broken.crt"
@@ -74,8 +69,5 @@ def test_a_missing_or_broken_file_is_named(certificates: Certificates, tmp_path:
     pair = ClientCertificate(str(certificates.directory / "alice.crt"), str(certificates.directory / "bob.key"))
     with pytest.raises(ConfigError, match=r"alice\.crt and .*bob\.key can't be used"):
         TlsContexts(TlsOptions(client_certificate=pair)).context()
-
-
-def test_no_key_is_shown() -> None:
     pair = ClientCertificate(b"CERT", b"s3cret")
     assert "s3cret" not in repr(TlsOptions(client_certificate=pair)) + repr(pair)

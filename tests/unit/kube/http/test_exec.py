@@ -75,19 +75,17 @@ def test_a_command_says_what_it_wrote_and_how_it_ended(protocol: str) -> None:
     assert (done.output, done.errors, done.exit_code) == ("hello", "oh", 0)
 
 
-def test_a_command_that_fails_has_its_exit_code() -> None:
-    done = asked(answering(FAILURE))
-    assert (done.errors, done.exit_code) == ("exit code 7", 7)
-
-
-def test_of_a_connection_that_ends_early_nobody_knows_the_exit_code() -> None:
-    done = asked(answering(b"\x01half", b"\x03not json", b"\x09?"))
-    assert (done.output, done.exit_code) == ("half", None)
-
-
-def test_what_is_too_much_is_dropped() -> None:
-    done = asked(answering(b"\x01" + b"x" * 1000, b"\x01" + b"y" * 1000, SUCCESS), max_bytes=1500)
-    assert done.output == "x" * 1000 + "y" * 500
+@pytest.mark.parametrize(
+    ("messages", "ended"),
+    [
+        ([FAILURE], Executed("", "exit code 7", 7)),
+        ([b"\x01half", b"\x03not json", b"\x09?"], Executed("half", "", None)),
+        ([b"\x01" + b"x" * 1000, b"\x01" + b"y" * 1000, SUCCESS], Executed("x" * 1000 + "y" * 500, "", 0)),
+    ],
+    ids=["its failure has an exit code", "of one that breaks off nobody knows it", "what is too much is dropped"],
+)
+def test_how_a_command_ends(messages: list[bytes], ended: Executed) -> None:
+    assert asked(answering(*messages), max_bytes=1500) == ended
 
 
 def test_a_command_that_does_not_end_is_given_up() -> None:

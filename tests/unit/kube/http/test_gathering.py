@@ -22,18 +22,16 @@ def test_answers_of_a_busy_server_are_gathered_for_half_of_the_time_that_they_wa
     assert after(0.003, *[0.023] * 200).seconds(16) == pytest.approx(0.01, rel=0.05)
 
 
-def test_gathering_has_a_limit() -> None:
-    assert after(0.003, *[10.0] * 200).seconds(16) == pytest.approx(0.02)
-
-
-@pytest.mark.parametrize("under_way", [0, 1, 3])
-def test_the_last_few_answers_are_read_as_they_come(under_way: int) -> None:
-    assert after(0.003, *[0.1] * 200).seconds(under_way) == 0.0
-
-
-def test_nothing_is_known_at_first() -> None:
-    assert after().seconds(16) == 0.0
-    assert after(10.0).seconds(16) == 0.0
+@pytest.mark.parametrize(
+    ("taken", "under_way", "seconds"),
+    [
+        pytest.param([0.003, *[10.0] * 200], 16, 0.02, id="as long as the limit"),
+        *(pytest.param([0.003, *[0.1] * 200], few, 0.0, id=f"not for the last {few}") for few in (0, 1, 3)),
+        *(pytest.param([10.0] * answers, 16, 0.0, id=f"not after {answers} answers") for answers in (0, 1)),
+    ],
+)
+def test_answers_are_gathered(taken: list[float], under_way: int, seconds: float) -> None:
+    assert after(*taken).seconds(under_way) == pytest.approx(seconds)
 
 
 def test_a_kind_that_takes_longer_does_not_wait() -> None:

@@ -14,14 +14,10 @@ from tfoperator.kube.http.requests import merge_patch
 CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)
 
 
-def test_equal_statuses_need_no_patch() -> None:
-    assert merge_patch(TFJobStatus(phase="Running"), TFJobStatus(phase="Running")) == {}
-
-
-def test_it_holds_only_what_has_changed() -> None:
+def test_it_holds_only_what_has_changed_and_nothing_where_nothing_has() -> None:
     old = TFJobStatus(phase="Pending", conditions=(CREATED,), replica_statuses={"PS": ReplicaStatus(active=1)})
     new = msgspec.structs.replace(old, phase="Running")
-    assert merge_patch(old, new) == {"phase": "Running"}
+    assert (merge_patch(old, new), merge_patch(old, old)) == ({"phase": "Running"}, {})
 
 
 def test_what_is_gone_is_null() -> None:

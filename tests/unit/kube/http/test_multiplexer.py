@@ -71,7 +71,7 @@ def test_a_failure_ends_its_chain_and_no_other(creating: Creating) -> None:
     assert "never" not in map(name_of, server.requests)
 
 
-def test_no_more_than_so_many_are_under_way(creating: Creating) -> None:
+def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creating: Creating) -> None:
     lock = threading.Lock()
     under_way, most, full = 0, 0, threading.Event()
 
@@ -87,20 +87,14 @@ def test_no_more_than_so_many_are_under_way(creating: Creating) -> None:
             under_way -= 1
         created(exchange)
 
-    _, creator = creating(handler, parallelism=3)
-    for _ in range(2):
-        assert creator.create_chains([chain(f"a{number}") for number in range(12)]) == [[None]] * 12
-    assert most == 3
-
-
-def test_several_callers_share_it(creating: Creating) -> None:
-    server, creator = creating(created, parallelism=2)
+    server, creator = creating(handler, parallelism=3)
     callers = [
-        InThread(lambda who=who: creator.create_chains([chain(f"{who}-{number}") for number in range(10)]))
+        InThread(lambda who=who: creator.create_chains([chain(f"{who}-{number}") for number in range(12)]))
         for who in range(5)
     ]
-    assert [caller.result() for caller in callers] == [[[None]] * 10] * 5
-    assert len({name_of(one) for one in server.requests}) == 50
+    assert [caller.result() for caller in callers] == [[[None]] * 12] * 5
+    assert len({name_of(one) for one in server.requests}) == 60
+    assert most == 3
 
 
 def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(creating: Creating, certificates: Certificates) -> None:
@@ -302,18 +296,13 @@ def test_a_rate_limit_holds(creating: Creating) -> None:
     assert any(seconds > 0 for seconds in recorder.waits)
 
 
-def test_closing_the_client_ends_what_is_under_way(creating: Creating) -> None:
+def test_closing_the_client_ends_what_is_under_way_and_after_its_end_it_takes_nothing(creating: Creating) -> None:
     server, creator = creating(silent, warmed=True)
     waiting = InThread(lambda: creator.create_chains([chain("a", "b"), *(chain(f"c{n}") for n in range(8))]))
     eventually(lambda: len(server.requests) == 8, what="as many requests as may be are under way")
     creator.client.close()
     results = waiting.result()
     assert [type(one) for (one,) in results] == [ClientClosed] * 9
-
-
-def test_after_its_end_it_takes_nothing(creating: Creating) -> None:
-    _, creator = creating(created)
-    assert creator.create_chains([chain("a")]) == [[None]]
     creator.close()
     creator.close()
     with pytest.raises(ClientClosed):

@@ -9,7 +9,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
-from tests.unit.kube.server import Exchange, chunks, lists_and_watches
+from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
@@ -61,7 +61,11 @@ def read(client: Client) -> object:
     return client.get(PODS, "ns", "a", DECODE)
 
 
-@pytest.mark.parametrize("do", [read, *WRITES])
+def watch(client: Client) -> object:
+    return client.watch(PODS, "", DECODE).close()
+
+
+@pytest.mark.parametrize("do", [read, watch, *WRITES])
 def test_a_429_is_repeated_when_the_server_says_for_every_verb(
     serve: Serve, do: Callable[[Client], object], client_for: MakeClient
 ) -> None:
@@ -113,19 +117,6 @@ def test_a_429_is_raised_if(
         read(client_for(server.url))
     assert caught.value.retry_after == wish
     assert len(server.requests) == asked
-
-
-def test_a_watch_is_repeated_too_when_it_is_refused(serve: Serve, client_for: MakeClient) -> None:
-    def handler(exchange: Exchange) -> None:
-        if len(exchange.server.requests) == 1:
-            exchange.status(429, headers={"Retry_After": "0"})
-        else:
-            chunks()(exchange)
-
-    server = serve(handler)
-    with client_for(server.url) as client:
-        assert list(client.watch(PODS, "", DECODE)) == []
-    assert len(server.requests) == 2
 
 
 def test_close_ends_the_wait_for_a_retry(serve: Serve, client_for: MakeClient) -> None:
@@ -189,17 +180,14 @@ def test_short_waits_are_not_logged(serve: Serve, caplog: pytest.LogCaptureFixtu
     assert caplog.records == []
 
 
-def test_watches_do_not_wait_for_the_rate_limiter(serve: Serve, client_for: MakeClient) -> None:
-    with client_for(serve(ok).url, qps=0.001, burst=1, clock=FakeClock()) as client:
-        read(client)
-        for _ in range(5):
-            assert list(client.watch(PODS, "", DECODE)) == []
-
-
-def test_close_ends_the_wait_for_the_rate_limiter(serve: Serve, client_for: MakeClient) -> None:
+def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_of_others(
+    serve: Serve, client_for: MakeClient
+) -> None:
     clock = FakeClock()
     with client_for(serve(ok).url, qps=0.001, burst=1, clock=clock) as client:
         read(client)
+        for _ in range(5):
+            assert list(client.watch(PODS, "", DECODE)) == []
         call = InThread(lambda: read(client))
         clock.wait_for_waiters()
         client.close()
@@ -228,21 +216,19 @@ def guarded(exchange: Exchange) -> None:
 
 
 @pytest.mark.parametrize("do", [read, *WRITES])
-def test_a_401_is_repeated_once_with_newer_credentials(serve: Serve, do: Callable[[Client], object]) -> None:
+def test_a_401_is_repeated_once_with_newer_credentials(
+    serve: Serve, client_for: MakeClient, do: Callable[[Client], object]
+) -> None:
     server = serve(guarded)
-    with Client(ClusterConfig(server=server.url, credentials=issuing("Bearer old", "Bearer new"))) as client:
-        do(client)
-        do(client)
+    client = client_for(server.url, {"credentials": issuing("Bearer old", "Bearer new")})
+    do(client)
+    do(client)
     assert [r.headers["authorization"] for r in server.requests] == ["Bearer old", "Bearer new", "Bearer new"]
 
 
-def test_a_401_with_the_newest_credentials_is_an_error(serve: Serve) -> None:
+@pytest.mark.parametrize("tokens", [["Bearer old"], ["Bearer old", "Bearer older"]])
+def test_a_401_with_the_newest_credentials_is_an_error(serve: Serve, client_for: MakeClient, tokens: list[str]) -> None:
     server = serve(guarded)
-    with Client(ClusterConfig(server=server.url, credentials=issuing("Bearer old"))) as client:
-        with pytest.raises(UnauthorizedError):
-            read(client)
-        assert len(server.requests) == 1
-    with Client(ClusterConfig(server=server.url, credentials=issuing("Bearer old", "Bearer older"))) as client:
-        with pytest.raises(UnauthorizedError):
-            read(client)
-        assert len(server.requests) == 3
+    with pytest.raises(UnauthorizedError):
+        read(client_for(server.url, {"credentials": issuing(*tokens)}))
+    assert [r.headers["authorization"] for r in server.requests] == tokens

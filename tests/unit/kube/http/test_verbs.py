@@ -91,10 +91,6 @@ def test_a_lookup_tells_what_is_there_what_is_not_and_what_makes_no_sense(
             assert [type(one) for one in answers] == [expected]
 
 
-def test_nothing_is_nothing(serve: Serve, client_for: MakeClient) -> None:
-    assert client_for(serve(found).url).send([]) == []
-
-
 def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(serve: Serve, client_for: MakeClient) -> None:
     came, going_on = threading.Semaphore(0), threading.Event()
 
@@ -117,6 +113,8 @@ def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(serve:
         assert [type(one) for (one,) in client.send(chains[:number])] == [ClientClosed] * number
 
 
-def test_there_is_room_for_one_chain(client_for: MakeClient, serve: Serve) -> None:
+def test_nothing_is_nothing_and_there_is_room_for_one_chain(serve: Serve, client_for: MakeClient) -> None:
+    url = serve(found).url
+    assert client_for(url).send([]) == []
     with pytest.raises(ValueError, match="parallelism"):
-        client_for(serve(found).url, parallelism=0)
+        client_for(url, parallelism=0)
