@@ -92,21 +92,17 @@ def test_the_api_server_decides(reviews: AccessReviews, server: Server) -> None:
     }  # fmt: skip
 
 
-def test_its_answers_are_remembered_for_a_while(reviews: AccessReviews, server: Server, clock: FakeClock) -> None:
+def test_its_answers_are_remembered_for_a_while_and_a_right_that_was_taken_away_ends_within_a_minute(
+    reviews: AccessReviews, server: Server, clock: FakeClock
+) -> None:
     ask(reviews, "good", "curious", "good", "curious")
     assert server.reviewed() == 2
     clock.advance(access_reviews.REFUSED_SECONDS)
     server.readers.add(server.users["curious"])
     assert ask(reviews, "good", "curious") == [OK, OK]
     assert server.reviewed() == 3
-
-
-def test_a_right_that_was_taken_away_ends_within_a_minute(
-    reviews: AccessReviews, server: Server, clock: FakeClock
-) -> None:
-    assert ask(reviews, "good") == [OK]
     server.readers.clear()
-    clock.advance(access_reviews.ALLOWED_SECONDS - 0.1)
+    clock.advance(access_reviews.ALLOWED_SECONDS - access_reviews.REFUSED_SECONDS - 0.1)
     assert ask(reviews, "good") == [OK]
     clock.advance(0.1)
     assert ask(reviews, "good") == [FORBIDDEN]
@@ -130,28 +126,20 @@ def test_no_answer_is_no_yes_and_not_remembered(
     assert "good" not in caplog.text
 
 
-def test_an_api_server_that_says_nothing_keeps_nobody_waiting(
-    reviews: AccessReviews, server: Server, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("answers", "status"), [(True, OK), (False, UNAVAILABLE)])
+def test_who_asks_at_the_same_time_shares_one_question_and_waits_for_no_api_server_that_says_nothing(
+    reviews: AccessReviews, server: Server, monkeypatch: pytest.MonkeyPatch, answers: bool, status: HTTPStatus
 ) -> None:
-    monkeypatch.setattr(access_reviews, "ANSWER_SECONDS", 0.05)
-    server.answers.clear()
+    if not answers:
+        monkeypatch.setattr(access_reviews, "ANSWER_SECONDS", 0.05)
+        server.answers.clear()
 
-    async def two() -> list[HTTPStatus]:
-        waiting = await asyncio.gather(check(reviews, "good"), check(reviews, "good"))
-        server.answers.set()
-        return [one.status for one in waiting]
-
-    assert asyncio.run(two()) == [UNAVAILABLE, UNAVAILABLE]
-    assert server.reviewed() == 1
-
-
-def test_who_asks_at_the_same_time_with_the_same_token_shares_one_question(
-    reviews: AccessReviews, server: Server
-) -> None:
     async def many() -> list[Access]:
-        return await asyncio.gather(*(check(reviews, "good") for _ in range(50)))
+        waiting = await asyncio.gather(*(check(reviews, "good") for _ in range(50)))
+        server.answers.set()
+        return waiting
 
-    assert {access.status for access in asyncio.run(many())} == {OK}
+    assert {access.status for access in asyncio.run(many())} == {status}
     assert server.reviewed() == 1
 
 

@@ -22,6 +22,7 @@ from tfoperator.servers.http import Address, Answer
 
 ROUTES: dict[str, Callable[[], Answer]] = {"/metrics": lambda: Answer(b"up 1\n")}
 PROMETHEUS = {"Authorization": "Bearer good"}
+REQUEST = b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n"
 
 
 class Closable(Server):
@@ -73,6 +74,10 @@ def get(
         connection.close()
 
 
+def connect(endpoint: SecureEndpoint) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", endpoint.port), timeout=20)
+
+
 def shown(endpoint: SecureEndpoint) -> x509.Certificate:
     return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", endpoint.port), timeout=20).encode())
 
@@ -88,20 +93,15 @@ def test_only_who_may_read_metrics_reads_them(server: Closable) -> None:
         assert get(endpoint, Authorization="Basic good")[0] == 401
 
 
-def test_what_is_not_served_is_not_asked_about(server: Closable) -> None:
+def test_what_is_not_served_or_not_encrypted_is_not_asked_about(server: Closable) -> None:
     with running(server) as endpoint:
         assert get(endpoint, "/secrets", **PROMETHEUS)[0] == 404
         assert get(endpoint, "/metrics", "POST", **PROMETHEUS)[0] == 501
-        assert server.asked == []
-        assert get(endpoint, "/metrics?format=x", **PROMETHEUS)[0] == 200
-
-
-def test_plain_text_gets_nothing(server: Closable) -> None:
-    with running(server) as endpoint:
-        with socket.create_connection(("127.0.0.1", endpoint.port), timeout=20) as plain:
-            plain.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
+        with connect(endpoint) as plain:
+            plain.sendall(REQUEST)
             assert b"up 1" not in plain.makefile("rb").read()
         assert server.asked == []
+        assert get(endpoint, "/metrics?format=x", **PROMETHEUS)[0] == 200
 
 
 def test_a_certificate_of_its_own_is_made_anew_in_time(server: Closable) -> None:
@@ -137,9 +137,7 @@ def test_a_certificate_from_files_can_be_verified_and_is_read_again(server: Clos
 
 def test_it_stops_while_the_api_server_says_nothing(server: Closable) -> None:
     server.answers.clear()
-    with running(server) as endpoint:
-        plain = socket.create_connection(("127.0.0.1", endpoint.port), timeout=20)
-        with context().wrap_socket(plain) as waiting:  # closes both
-            waiting.sendall(b"GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer good\r\n\r\n")
-            eventually(lambda: server.asked, within=60, what="a question")
-            endpoint.stop()
+    with running(server) as endpoint, context().wrap_socket(connect(endpoint)) as waiting:  # closes both
+        waiting.sendall(REQUEST)
+        eventually(lambda: server.asked, within=60, what="a question")
+        endpoint.stop()

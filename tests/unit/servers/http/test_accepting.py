@@ -52,7 +52,7 @@ def test_strangers_have_a_quarter_of_the_turns_beside_known_sources() -> None:
     assert len(order) == 32
 
 
-def test_strangers_leave_the_turns_of_known_sources_unused() -> None:
+def test_strangers_leave_the_turns_of_known_sources_unused_and_what_waits_is_closed_with_the_server() -> None:
     listening, admitted = listen(KNOWN, 0, "test"), list[str]()
 
     def keep(plain: socket.socket, address: str) -> None:
@@ -64,27 +64,13 @@ def test_strangers_leave_the_turns_of_known_sources_unused() -> None:
         for _ in range(2):  # in one pause, however often somebody comes
             acceptor._accept(asyncio.get_running_loop())
         acceptor.stop()
-
-    with ExitStack() as opened:
-        for _ in range(20):
-            opened.enter_context(socket.create_connection(listening.getsockname(), 60))
-        asyncio.run(main())
-    assert len(admitted) == 2
-
-
-def test_what_waits_is_closed_with_the_server() -> None:
-    listening = listen(KNOWN, 0, "test")
-
-    async def main() -> None:
-        acceptor = Acceptor(listening, lambda plain, _: plain.close(), KNOWN.__eq__)
-        acceptor._accept(asyncio.get_running_loop())
-        acceptor.stop()
         acceptor.stop()
 
     with ExitStack() as opened:
         clients = [opened.enter_context(socket.create_connection(listening.getsockname(), 60)) for _ in range(20)]
         asyncio.run(main())
         assert [client.recv(1) for client in clients] == [b""] * 20
+    assert len(admitted) == 2
 
 
 def test_without_a_limit_of_open_files_connections_are_let_in(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from tests.support.eventually import eventually
 from tfoperator.servers.http import Answer, HttpServer, Limits, Request
 
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
+ASK_LARGE = PROBE.replace(b"/healthz", b"/large")
 LARGE = 1 << 20
 
 
@@ -115,13 +116,11 @@ def test_who_asks_is_answered_amid_a_burst_of_newcomers() -> None:
 
 def test_responses_that_are_not_read_are_bounded_and_end_first() -> None:
     with served(connections=128, unsent=8 * LARGE) as server:
-        ask = b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
-        strangers = [server.stranger(number % 4, ask) for number in range(32)]
+        for number in range(32):
+            server.stranger(number % 4, ASK_LARGE)
         eventually(lambda: server.turned_away >= 32 - 8, what="all but the limit's worth are ended")
-        assert len(server.ask(ask)) > LARGE
-        held = [one.unsent for one in server._connections]
-        assert sum(held) <= 8 * LARGE
-        assert len(strangers) == 32
+        assert len(server.ask(ASK_LARGE)) > LARGE
+        assert sum(one.unsent for one in server._connections) <= 8 * LARGE
 
 
 def test_a_source_that_reads_nothing_has_half_of_the_bytes() -> None:
@@ -134,5 +133,5 @@ def test_a_source_that_reads_nothing_has_half_of_the_bytes() -> None:
 
 def test_one_response_may_be_larger_than_the_limit() -> None:
     with served(unsent=LARGE // 4) as server:
-        assert len(server.ask(b"GET /large HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")) > LARGE
+        assert len(server.ask(ASK_LARGE)) > LARGE
         assert server.turned_away == 0

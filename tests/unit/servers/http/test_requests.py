@@ -85,9 +85,6 @@ def test_the_answer_to_head_has_no_body(server: Echo, path: str) -> None:
     head, _, body = answered(server, sent.encode()).partition(b"\r\n\r\n")
     assert (statuses(head), body) == ([200], b"")
     assert (b"Content-Length: 5" in head) is (path == "/")
-
-
-def test_a_refused_head_has_no_body_either(server: Echo) -> None:
     head, _, body = answered(server, b"HEAD / HTTP/1.1x\r\n\r\n").partition(b"\r\n\r\n")
     assert (statuses(head), body) == ([400], b"")
 

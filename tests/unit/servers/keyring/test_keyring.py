@@ -37,6 +37,8 @@ def test_a_renewal_is_signed_by_an_authority_that_was_known_before(keyring: Keyr
     assert second.next_key != keyring.next_key
     assert set(keyring.trusted) < set(second.trusted)  # who still shows the old one stays trusted
     assert not is_due(second, HOSTS, later)
+    assert is_due(keyring, [*HOSTS, "elsewhere.example.com"], START), "another name calls for another certificate"
+    assert not is_due(keyring, HOSTS[:1], START)
 
 
 def test_over_years_every_certificate_was_trusted_before_it_was_made_and_after(keyring: Keyring) -> None:
@@ -63,13 +65,10 @@ def test_after_a_long_sleep_it_begins_anew_but_trusts_what_is_still_valid(keyrin
     assert not set(keyring.trusted) & set(gone.trusted)
 
 
-def test_another_name_calls_for_another_certificate(keyring: Keyring) -> None:
-    assert is_due(keyring, [*HOSTS, "elsewhere.example.com"], START)
-    assert not is_due(keyring, HOSTS[:1], START)
-
-
-def test_it_is_read_back_as_it_was_written(keyring: Keyring) -> None:
+def test_it_is_read_back_as_it_was_written_and_no_key_shows_when_it_is_printed(keyring: Keyring) -> None:
     assert decode_keyring(encode_keyring(keyring)) == keyring
+    for text in (repr(keyring), repr(keyring.serving), str(keyring)):
+        assert "BEGIN" not in text
 
 
 @pytest.mark.parametrize(
@@ -111,11 +110,6 @@ def test_parts_of_two_keyrings_make_none(keyring: Keyring) -> None:
         mixed = encode_keyring(keyring) | {name: other[name] for name in parts}
         with pytest.raises(CertificateError, match=r"not that of the certificate|none of the authorities"):
             decode_keyring(mixed)
-
-
-def test_no_key_shows_when_it_is_printed(keyring: Keyring) -> None:
-    for text in (repr(keyring), repr(keyring.serving), str(keyring)):
-        assert "BEGIN" not in text
 
 
 def test_a_short_life_is_counted_from_its_making() -> None:

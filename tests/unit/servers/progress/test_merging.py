@@ -82,31 +82,20 @@ def test_the_newest_metrics_are_kept_where_there_are_too_many() -> None:
     assert overlaid(many, report(metrics={"new": "1"})).metrics[0].name == "new"
 
 
-def test_training_that_starts_again_goes_back() -> None:
-    said = told(job(), report(percentage=80, step=800))
-    assert told(job(said), report(after=30, percentage=5, step=50)).percentage == 5
-
-
-def test_a_process_that_has_just_started_forgets_nothing_that_is_said() -> None:
-    said = told(job(), report(percentage=80, step=800, total_steps=1000, metrics={"loss": "1"}))
-    found = told(job(said), report(after=5, metrics={"accuracy": "0.9"}))
+def test_of_what_another_process_has_written_nothing_is_forgotten_or_taken_back_by_an_older_report() -> None:
+    said = told(job(), report(after=10, percentage=80, step=800, total_steps=1000, metrics={"loss": "1"}))
+    found = told(job(said), report(after=15, metrics={"accuracy": "0.9"}))
     assert (found.percentage, found.step, found.total_steps) == (80, 800, 1000)
     assert {one.name for one in found.metrics} == {"loss", "accuracy"}
-
-
-def test_an_older_report_takes_nothing_back_that_another_process_has_written() -> None:
-    said = told(job(), report(after=10, percentage=20, step=200))
     assert told(job(said), report(after=5, percentage=10, step=100)) == said
+    assert told(job(said), report(after=30, percentage=5, step=50)).percentage == 5, "training that starts again"
 
 
-def test_those_furthest_behind_are_named_the_furthest_first() -> None:
+def test_those_furthest_behind_are_named_the_furthest_first_and_of_those_at_one_step_the_longest_silent() -> None:
     reports = [report(f"worker-{i}", after=i, step=100 - i) for i in range(20)]
     found = told(job(Worker=20), *reports)
     assert behind(found) == [(f"worker-{i}", 100 - i) for i in range(19, 19 - MAX_BEHIND, -1)]
     assert found.last_updated_time == reports[-1].time
-
-
-def test_of_those_at_one_step_the_longest_silent_is_behind() -> None:
     found = told(job(), report("worker-0", after=9, step=5), report("worker-1", after=2, step=5))
     assert behind(found) == [("worker-1", 5), ("worker-0", 5)]
 
@@ -143,10 +132,8 @@ def test_who_is_slow_is_said_with_the_factor_and_no_more_when_he_is_not() -> Non
 def test_of_two_processes_the_newer_report_counts_and_one_that_knows_nothing_yet_takes_nothing_back() -> None:
     said = slow(job(), 10, 1, 2, 1)
     assert slow(job(said), 5, 1, 1, 1).slow == said.slow
-    assert slow(job(said), 5, 1, 1, 2).slow == (
-        *said.slow,
-        ReplicaProgress("worker-2", 400, NOW + timedelta(seconds=5), "2.0"),
-    )
+    other = ReplicaProgress("worker-2", 400, NOW + timedelta(seconds=5), "2.0")
+    assert slow(job(said), 5, 1, 1, 2).slow == (*said.slow, other)
     assert told(job(said), report("worker-1", after=20, step=1)).slow == said.slow
     assert slow(job(said), 15, 1).slow == said.slow
 

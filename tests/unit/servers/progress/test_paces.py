@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -43,15 +44,24 @@ def named(found: dict[str, float | None]) -> list[str]:
     return [name for name, factor in found.items() if factor is not None]
 
 
-def test_one_at_half_speed_is_named_with_its_factor() -> None:
-    found = slow(0.1, 0.1, 0.2, 0.1)
-    assert named(found) == ["worker-2"]
-    assert round(found["worker-2"] or 0, 1) == 2.0
-
-
-def test_of_two_the_slower_is_compared_with_the_faster_and_one_alone_with_nobody() -> None:
-    assert named(slow(0.1, 0.2)) == ["worker-1"]
-    assert slow(0.1) == {}
+@pytest.mark.parametrize(
+    ("seconds", "before", "found"),
+    [
+        pytest.param((0.1, 0.1, 0.2, 0.1), (), {"worker-2": 2.0}, id="at half speed"),
+        pytest.param((0.1, 0.2), (), {"worker-1": 2.0}, id="of two the slower"),
+        pytest.param((0.1,), (), {}, id="one alone is compared with nobody"),
+        pytest.param((0.1, 0.13, 0.16, 0.19, 0.22), (), {}, id="where all differ a far one is no wonder"),
+        pytest.param((0.1, 0.1, 0.14), (), {}, id="a little slower"),
+        pytest.param((0.1, 0.1, 0.14), ("worker-2",), {"worker-2": 1.4}, id="who was slow stays so"),
+        pytest.param((0.1, 0.1, 0.12), ("worker-2",), {}, id="until it is clearly faster"),
+    ],
+)
+def test_who_is_slow_is_named_with_the_factor(
+    seconds: tuple[float, ...], before: tuple[str, ...], found: dict[str, float]
+) -> None:
+    factors = slow(*seconds, before=before)
+    assert {name: round(factor, 1) for name, factor in factors.items() if factor is not None} == found
+    assert len(factors) == (len(seconds) if len(seconds) > 1 else 0)
 
 
 def test_types_are_compared_with_their_own() -> None:
@@ -59,22 +69,9 @@ def test_types_are_compared_with_their_own() -> None:
     assert judged(paces) == {"worker-0": None, "worker-1": None}
 
 
-def test_where_all_differ_a_far_one_is_no_wonder() -> None:
-    assert not named(slow(0.1, 0.13, 0.16, 0.19, 0.22))
-
-
-def test_who_was_slow_stays_so_until_it_is_clearly_faster() -> None:
-    assert not named(slow(0.1, 0.1, 0.14))
-    assert named(slow(0.1, 0.1, 0.14, before=["worker-2"])) == ["worker-2"]
-    assert not named(slow(0.1, 0.1, 0.12, before=["worker-2"]))
-
-
-def test_one_short_pause_is_none_of_the_pace() -> None:
+def test_one_short_pause_is_none_of_the_pace_and_after_a_long_one_it_begins_anew() -> None:
     reports = [(at + (9 if at > 25 else 0), step) for at, step in steady(0.1)]
     assert known(pace(*reports)) == known(pace(*steady(0.1)))
-
-
-def test_after_a_long_pause_it_begins_anew() -> None:
     reports = [(at + (20 if at > 50 else 0), step) for at, step in steady(0.1, reports=15)]
     assert known(pace(*reports[:11])) is not None
     assert known(pace(*reports)) is None

@@ -31,15 +31,8 @@ from tfoperator.servers.progress.reports import ProgressReport
 
 NAMESPACE, NAME = "ns", "mnist"
 MINE = token_audience(NAMESPACE, NAME)
-CONFIG = ProgressConfig(
-    host="127.0.0.1",
-    port=0,
-    namespace="system",
-    service="progress",
-    secret="progress-cert",
-    url="https://127.0.0.1:{port}",
-    writes_per_second=50,
-)
+SERVICE = {"namespace": "system", "service": "progress", "secret": "progress-cert", "url": "https://127.0.0.1:{port}"}
+CONFIG = ProgressConfig(host="127.0.0.1", port=0, writes_per_second=50, **SERVICE)
 
 
 class Counted(ProgressMetrics):
@@ -62,20 +55,13 @@ class Counted(ProgressMetrics):
 class Replica:
     """One replica of the operator, as far as progress is concerned."""
 
-    def __init__(self, api: FakeApi, cluster: Cluster, config: ProgressConfig) -> None:
+    def __init__(self, api: FakeApi, cluster: Cluster) -> None:
         self.factory = SharedInformerFactory(api)
         jobs, pods = self.factory.informer(TFJOBS, decode_tfjob), self.factory.informer(PODS, decode_pod)
         self.metrics = Counted()
         self.authorities: list[str] = []
-        self.server = ProgressServer(
-            api,
-            config,
-            jobs=jobs,
-            pods=pods,
-            fetch=cluster.fetch,
-            on_authorities=self.authorities.append,
-            metrics=self.metrics,
-        )
+        told = {"on_authorities": self.authorities.append, "metrics": self.metrics}
+        self.server = ProgressServer(api, CONFIG, jobs=jobs, pods=pods, fetch=cluster.fetch, **told)
         self.jobs, self.pods = jobs, pods
 
     def start(self) -> None:
@@ -111,8 +97,8 @@ class World:
             meta = {"namespace": NAMESPACE, "name": f"{name}-worker-{index}", "uid": f"{uid}-worker-{index}"}
             self.api.put(PODS, {"metadata": {**meta, "labels": labels, "ownerReferences": [owner]}})
 
-    def replica(self, config: ProgressConfig = CONFIG) -> Replica:
-        one = Replica(self.api, self.cluster, config)
+    def replica(self) -> Replica:
+        one = Replica(self.api, self.cluster)
         self.stack.callback(one.stop)
         one.start()
         return one
@@ -140,15 +126,13 @@ def world() -> Iterator[World]:
 
 
 def post(
-    replica: Replica, token: str | None, body: Any = None, path: str = "", **headers: str
+    replica: Replica, token: str | None, body: Any = None, path: str = "", method: str = "POST"
 ) -> tuple[int, dict[str, Any]]:
     connection = replica.connect()
-    sent = (
-        body if isinstance(body, bytes) else json.dumps({"trainerStatus": body or {"progressPercentage": 1}}).encode()
-    )
     authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
     try:
-        connection.request("POST", path or status_path(NAMESPACE, NAME), sent, {**authorization, **headers})
+        sent = body if isinstance(body, bytes) else json.dumps({"trainerStatus": body or {"progressPercentage": 1}})
+        connection.request(method, path or status_path(NAMESPACE, NAME), sent, authorization)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
     finally:
@@ -157,6 +141,7 @@ def post(
 
 def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world: World) -> None:
     replica = world.replica()
+    world.api.fail("patch", "tfjobs", api_error(500), times=2)  # it is written later
     metrics = [{"name": "loss", "value": "0.5"}, {"name": "current_step", "value": "43"}]
     status, answer = post(replica, world.token(index=1), {"progressPercentage": 43, "metrics": metrics})
     assert (status, answer["trainerStatus"]["progressPercentage"]) == (200, 43)
@@ -196,19 +181,15 @@ def test_strangers_are_refused_and_nothing_of_theirs_is_written(world: World) ->
         answer = post(replica, token)
         assert answer[0] == 403, who
         refused(answer, 403)
+    # Who asks for a job that is not theirs does not learn whether it exists.
+    answers = [post(replica, world.token(), path=status_path(NAMESPACE, name)) for name in ("other", "none")]
+    assert answers[0] == answers[1]
+    refused(answers[0], 403)
     assert post(replica, world.token(), {"progressPercentage": 7})[0] == 200
     world.wait_percentage(7)
     assert world.progress("other") == {}
     assert replica.metrics.count("tfoperator_progress_reports") == 1
-    assert replica.metrics.count("tfoperator_progress_refusals") == len(strangers)
-
-
-def test_who_asks_for_a_job_that_is_not_theirs_does_not_learn_whether_it_exists(world: World) -> None:
-    world.add_job("other")
-    replica = world.replica()
-    answers = [post(replica, world.token(), path=status_path(NAMESPACE, name)) for name in ("other", "none")]
-    assert answers[0] == answers[1]
-    refused(answers[0], 403)
+    assert replica.metrics.count("tfoperator_progress_refusals") == len(strangers) + 2
 
 
 def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
@@ -219,20 +200,9 @@ def test_what_is_no_report_is_refused_with_a_status(world: World) -> None:
     refused(post(replica, token, {"progressPercentage": 101}), 422)
     refused(post(replica, token, b"{"), 422)
     refused(post(replica, token, b"[" * 50_000), 422)
-    refused(post(replica, token, json.dumps({"trainerStatus": {"x": "y" * (64 << 10)}}).encode()), 413)
-    connection = replica.connect()
-    connection.request("GET", status_path(NAMESPACE, NAME), headers={"Authorization": f"Bearer {token}"})
-    answer = connection.getresponse()
-    refused((answer.status, json.loads(answer.read())), 405)
-    connection.close()
+    refused(post(replica, token, {"x": "y" * (64 << 10)}), 413)
+    refused(post(replica, token, method="GET"), 405)
     assert replica.metrics.count("tfoperator_progress_reports") == 0
-
-
-def test_a_report_that_is_refused_by_the_api_server_is_written_later(world: World) -> None:
-    replica = world.replica()
-    world.api.fail("patch", "tfjobs", api_error(500), times=2)
-    assert post(replica, world.token(), {"progressPercentage": 12})[0] == 200
-    world.wait_percentage(12)
 
 
 def test_the_status_that_others_write_meanwhile_stays(world: World) -> None:
@@ -337,5 +307,4 @@ def test_what_a_pods_output_says_counts_until_its_program_reports(world: World) 
     assert post(replica, world.token(), {"progressPercentage": 50})[0] == 200
     replica.server.observe(f"{NAMESPACE}/{NAME}-worker-0", observed)
     (job,) = replica.jobs.lister.list()
-    told = replica.server.progress_of(job)
-    assert told.percentage == 50
+    assert replica.server.progress_of(job).percentage == 50

@@ -37,11 +37,8 @@ def check(cluster: Cluster, token: str) -> PodIdentity:
     return verify(token, keys, MINE)
 
 
-def test_a_pods_token_for_this_job_names_the_pod(cluster: Cluster) -> None:
+def test_a_pods_token_for_this_job_names_the_pod_though_clocks_may_differ_a_little(cluster: Cluster) -> None:
     assert check(cluster, cluster.token(MINE)) == POD
-
-
-def test_clocks_may_differ_a_little(cluster: Cluster) -> None:
     now = int(time.time())
     assert check(cluster, cluster.token(MINE, exp=now - 3, iat=now + 4, nbf=now + 4)) == POD
 
@@ -70,12 +67,6 @@ def test_a_token_for_anything_else_is_refused(cluster: Cluster, changes: dict[st
         check(cluster, cluster.token(MINE, **changes))
 
 
-def test_a_token_without_a_signature_is_refused(cluster: Cluster) -> None:
-    for algorithm in ("none", "None", "NONE", "nOnE"):
-        with pytest.raises(TokenRefused):
-            check(cluster, forged({"alg": algorithm, "kid": cluster.kid}, cluster.claims(MINE)))
-
-
 def test_the_public_key_is_no_secret_to_sign_with(cluster: Cluster) -> None:
     pem = cluster.private.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
@@ -95,10 +86,13 @@ def test_a_key_that_comes_with_the_token_is_not_believed(cluster: Cluster) -> No
         check(cluster, Cluster(kid="another").token(MINE))
 
 
-def test_a_changed_token_is_refused(cluster: Cluster) -> None:
+def test_a_token_that_was_changed_or_has_no_signature_is_refused(cluster: Cluster) -> None:
     head, body, signature = cluster.token(MINE).split(".")
     other = cluster.token(MINE, sub="somebody").split(".")[1]
-    for token in (f"{head}.{other}.{signature}", f"{head}.{body}.", f"{head}.{body}", "", "a.b.c", "." * 5, "x" * 9000):
+    spoilt = [f"{head}.{other}.{signature}", f"{head}.{body}.", f"{head}.{body}", "", "a.b.c", "." * 5, "x" * 9000]
+    for algorithm in ("none", "None", "NONE", "nOnE"):
+        spoilt.append(forged({"alg": algorithm, "kid": cluster.kid}, cluster.claims(MINE)))
+    for token in spoilt:
         with pytest.raises(TokenRefused):
             check(cluster, token)
 

@@ -27,16 +27,10 @@ class Replica:
 
     def __init__(self, api: FakeApi, clock: FakeClock) -> None:
         self.shown: list[KeyPair] = []
-        self.keeper = CertificateKeeper(
-            api,
-            KeyringSecret(api, "ns", "cert"),
-            Target("webhook", "ns"),
-            hosts=["webhook.ns.svc"],
-            validity=timedelta(days=90),
-            on_keyring=lambda keyring: self.shown.append(keyring.serving),
-            metrics=WebhookMetrics(),
-            clock=clock,
-        )
+        made = {"hosts": ["webhook.ns.svc"], "validity": timedelta(days=90)}
+        told = {"on_keyring": lambda keyring: self.shown.append(keyring.serving), "metrics": WebhookMetrics()}
+        secret, target = KeyringSecret(api, "ns", "cert"), Target("webhook", "ns")
+        self.keeper = CertificateKeeper(api, secret, target, clock=clock, **made, **told)
         self.keeper.start()
 
 
@@ -99,12 +93,17 @@ def world() -> Iterator[World]:
         replica.keeper.stop()
 
 
-def test_it_makes_a_certificate_keeps_it_and_tells_the_crd(world: World) -> None:
+def test_it_makes_a_certificate_keeps_it_and_tells_the_crd_but_never_logs_a_key(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
     one = world.started()
     assert one.shown[0].certificate == world.secret()["tls.crt"]
     (secret,) = world.api.objects(SECRETS)
     assert (secret["type"], secret["metadata"]["namespace"]) == ("kubernetes.io/tls", "ns")
     assert any(is_issued_by(one.shown[0].certificate, ca) for ca in split(world.trusted()))
+    assert "PRIVATE KEY" not in caplog.text
+    assert one.shown[0].key.decode().splitlines()[1] not in caplog.text
 
 
 def test_who_loses_the_race_for_the_secret_takes_what_the_winner_made(world: World) -> None:
@@ -215,13 +214,14 @@ def test_conflicts_are_no_writes_and_cost_no_time(world: World) -> None:
     assert world.clock.monotonic() == 0
 
 
-@pytest.mark.parametrize(("verb", "resource"), [("get", "secrets"), ("create", "secrets"), ("patch", "custom")])
+@pytest.mark.parametrize(
+    ("verb", "resource"), [("get", "secrets"), ("create", "secrets"), ("patch", CUSTOM_RESOURCE_DEFINITIONS.plural)]
+)
 def test_what_fails_is_said_once_and_tried_again(
     world: World, caplog: pytest.LogCaptureFixture, verb: str, resource: str
 ) -> None:
     caplog.set_level(logging.ERROR)
     world.install()
-    resource = "customresourcedefinitions" if resource == "custom" else resource
     world.api.fail(verb, resource, api_error(403, "Forbidden", "not allowed"), times=4)
     one = world.start()
     for _ in range(4):
@@ -244,10 +244,3 @@ def test_it_outlives_a_day_of_failures(world: World) -> None:
         world.rest()
         world.clock.advance(60)
     eventually(lambda: one.shown, what="a certificate")
-
-
-def test_no_key_is_ever_logged(world: World, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.DEBUG)
-    one = world.started()
-    assert "PRIVATE KEY" not in caplog.text
-    assert one.shown[0].key.decode().splitlines()[1] not in caplog.text
