@@ -31,28 +31,21 @@ def advance(
     return drain(queue)
 
 
-def test_nothing_arrives_early(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    queue.add_after("foo", 0.0625)
-    assert advance(clock, queue, 0.0615, until=0.0625, then=0.0625) == []
-    assert advance(clock, queue, 0.001, until=0.0625) == ["foo"]
-
-
-def test_delayed_items_emerge_sorted_by_time(clock: FakeClock, queue: DelayingQueue[str]) -> None:
-    for item, seconds in (("three", 3), ("one", 1), ("two", 2)):
+def test_delayed_items_emerge_sorted_by_time_and_none_early(clock: FakeClock, queue: DelayingQueue[str]) -> None:
+    for item, seconds in (("three", 0.0645), ("one", 0.0625), ("two", 0.0635)):
         queue.add_after(item, seconds)
-    assert advance(clock, queue, 3, until=1) == ["one", "two", "three"]
+    assert advance(clock, queue, 0.0615, until=0.0625, then=0.0625) == []
+    assert advance(clock, queue, 0.003, until=0.0625) == ["one", "two", "three"]
 
 
-def test_a_queue_that_never_delayed_anything_starts_no_thread() -> None:
-    before = threading.active_count()
-    queue: DelayingQueue[str] = DelayingQueue()
-    queue.add("foo")
-    assert threading.active_count() == before
-
-
-def test_shutdown_drops_delayed_items_and_ends_the_thread(clock: FakeClock) -> None:
+def test_its_thread_begins_with_the_first_delay_and_ends_with_a_shutdown_that_drops_what_was_delayed(
+    clock: FakeClock,
+) -> None:
     before = set(threading.enumerate())
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
+    begin(queue, "at once")
+    queue.done("at once")
+    assert set(threading.enumerate()) <= before
     queue.add_after("foo", 1)
     assert [t.name for t in threading.enumerate() if t not in before] == ["workqueue-delay-jobs"]
     assert queue.shut_down()

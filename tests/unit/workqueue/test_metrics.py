@@ -34,21 +34,13 @@ def test_durations_are_measured_from_add_to_get_and_from_get_to_done(metrics: Sh
     clock.advance(50e-6)
     queue.get()
     assert metrics.durations("queue") == (1, pytest.approx(50e-6))
-    clock.advance(25e-6)
-    queue.done("foo")
-    assert metrics.durations("work") == (1, pytest.approx(25e-6))
-
-
-def test_an_item_readded_in_flight_has_waited_since_that_add(metrics: ShownMetrics, clock: FakeClock) -> None:
-    queue: Queue[str] = Queue(name="jobs", clock=clock, metrics=metrics)
-    begin(queue, "foo")
     clock.advance(1)
-    queue.add("foo")
+    queue.add("foo")  # while it is in processing: it waits from now on
     clock.advance(2)
     queue.done("foo")
     queue.get()
-    assert metrics.durations("queue") == (2, 2)
-    assert metrics.durations("work") == (1, 3)
+    assert metrics.durations("queue") == (2, pytest.approx(2 + 50e-6))
+    assert metrics.durations("work") == (1, pytest.approx(3))
 
 
 def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_reading(
@@ -74,24 +66,20 @@ def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_rea
     assert times() == (0, 0)
 
 
-def test_every_delayed_add_counts_as_a_retry(metrics: ShownMetrics, clock: FakeClock) -> None:
+def test_every_delayed_add_counts_as_a_retry_but_for_a_wait_for_more_to_come(
+    metrics: ShownMetrics, clock: FakeClock
+) -> None:
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
     queue.add_after("foo", 10)
     queue.add_after("foo", 20)
     queue.add_after("bar", 0)
     queue.add("baz")
+    queue.add_after("more to come", 10, is_retry=False)
+    assert queue.delayed == 2
     assert metrics.value("retries_total") == 3
     queue.shut_down(0)
     queue.add_after("foo", 10)
     assert metrics.value("retries_total") == 3
-
-
-def test_waiting_for_more_to_come_is_no_retry(metrics: ShownMetrics, clock: FakeClock) -> None:
-    queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
-    queue.add_after("foo", 10, is_retry=False)
-    assert queue.delayed == 1
-    assert metrics.value("retries_total") == 0
-    queue.shut_down(0)
 
 
 def test_a_queue_without_a_name_reports_nothing(metrics: ShownMetrics, clock: FakeClock) -> None:
