@@ -39,13 +39,11 @@ def source() -> Source:
     return Source()
 
 
-def test_its_name_is_the_objects_with_the_time_in_hex(source: Source) -> None:
+def test_its_name_is_the_objects_with_the_time_in_hex_and_another_one_for_the_next_of_that_moment(
+    source: Source,
+) -> None:
     nanoseconds = int(source.clock.now().timestamp()) * 10**9
-    assert source.written().name == f"mnist.{nanoseconds:x}"
-
-
-def test_two_events_of_one_moment_have_different_names(source: Source) -> None:
-    assert source.written("one").name != source.written("two").name
+    assert source.written("one").name == f"mnist.{nanoseconds:x}" != source.written("two").name
 
 
 def test_the_name_stays_legal_for_an_object_whose_name_is_as_long_as_can_be(source: Source) -> None:
@@ -57,19 +55,14 @@ def test_the_name_stays_legal_for_an_object_whose_name_is_as_long_as_can_be(sour
     int(stamp, 16)
 
 
-def test_the_same_event_again_is_only_counted(source: Source) -> None:
+def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -> None:
     first = source.written()
     source.clock.advance(60)
-    second = source.written()
-    assert (second.name, second.count) == (first.name, 2)
-    assert (second.first_seen, second.last.at) == (first.first_seen, source.clock.now())
-
-
-def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -> None:
     events = [source.written() for _ in range(20)]
+    assert [event.count for event in events] == [*range(2, 22)]
     assert {event.last.message for event in events} == {"created"}
-    assert events[-1].count == 20
-    assert len({event.name for event in events}) == 1
+    assert {event.name for event in events} == {first.name}
+    assert (events[-1].first_seen, events[-1].last.at) == (first.first_seen, source.clock.now())
 
 
 def test_events_with_different_reasons_stay_apart(source: Source) -> None:
@@ -84,10 +77,7 @@ def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_eve
     assert [event.last.message for event in events[9:]] == [f"{PREFIX}message {n}" for n in range(9, 15)]
     assert [event.count for event in events[9:]] == [1, 2, 3, 4, 5, 6]
     assert len({event.name for event in events[9:]}) == 1
-
-
-def test_messages_with_events_of_their_own_go_on_being_counted_there(source: Source) -> None:
-    events = [source.written(f"message {n}") for n in range(12)]
+    # Those with events of their own go on being counted there.
     again = source.written("message 3")
     assert (again.name, again.count, again.last.message) == (events[3].name, 2, "message 3")
 
@@ -99,19 +89,13 @@ def test_equal_messages_about_different_containers_are_different_events(source: 
     assert two.count == 1
 
 
-def test_similar_events_after_ten_quiet_minutes_are_not_combined(source: Source) -> None:
+@pytest.mark.parametrize(("quiet", "message"), [(599, PREFIX + "message 9"), (601, "message 9")])
+def test_events_are_similar_until_ten_minutes_after_the_last_of_them(source: Source, quiet: int, message: str) -> None:
     for number in range(9):
         source.written(f"message {number}")
-    source.clock.advance(601)
+        source.clock.advance(quiet if quiet < 600 or number == 8 else 0)
     event = source.written("message 9")
-    assert (event.last.message, event.count) == ("message 9", 1)
-
-
-def test_the_quiet_time_runs_from_the_last_similar_event(source: Source) -> None:
-    for number in range(9):
-        source.written(f"message {number}")
-        source.clock.advance(599)
-    assert source.written("message 9").last.message == PREFIX + "message 9"
+    assert (event.last.message, event.count) == (message, 1)
 
 
 def test_a_combined_message_is_bounded_too(source: Source) -> None:
@@ -140,23 +124,12 @@ def test_an_object_may_burst_25_events_and_then_one_in_five_minutes(source: Sour
     assert source.report() is None
 
 
-def test_other_objects_are_not_held_up_by_a_noisy_one(source: Source) -> None:
-    for _ in range(26):
-        source.report()
-    other = ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-2")
-    assert source.report(regarding=other) is not None
-
-
-def test_warnings_are_not_held_up_by_noisy_normal_events(source: Source) -> None:
-    for _ in range(26):
-        source.report(event_type="Normal")
-    assert source.report(event_type="Warning") is not None
-
-
-def test_reasons_and_messages_share_the_allowance_of_their_object_and_type(source: Source) -> None:
+def test_reasons_and_messages_share_the_allowance_of_their_object_and_type_with_no_other(source: Source) -> None:
     results = [source.report(f"message {n}", reason=f"Reason{n}") for n in range(26)]
     assert results[:25].count(None) == 0
     assert results[25] is None
+    assert source.report(event_type="Warning") is not None
+    assert source.report(regarding=ObjectReference("kubeflow.org/v1", "TFJob", "team", "mnist", "uid-2")) is not None
 
 
 def test_what_is_remembered_is_bounded(source: Source) -> None:
