@@ -95,43 +95,29 @@ def test_a_held_lease_is_respected_until_it_is_unchanged_for_its_duration(
     assert spec(api) == record(acquired=15, renewed=15, transitions=1)
 
 
-def test_the_duration_that_the_holder_wrote_itself_counts(api: FakeApi, me: One, clock: FakeClock) -> None:
-    put(api, holderIdentity="other", leaseDurationSeconds=1, renewTime="2026-01-01T00:00:00.000000Z")
+@pytest.mark.parametrize(("written", "lasts"), [({"leaseDurationSeconds": 2}, 2), ({}, 15)])
+def test_the_duration_that_the_holder_wrote_itself_counts_or_ours(
+    api: FakeApi, me: One, clock: FakeClock, written: dict[str, int], lasts: int
+) -> None:
+    # An old time of another clock is no reason to take over.
+    put(api, holderIdentity="other", renewTime="2001-01-01T00:00:00.000000Z", **written)
+    assert not me.attempt()
+    clock.jump_wall(3600)
+    clock.advance(lasts - 1)
     assert not me.attempt()
     clock.advance(1)
     assert me.attempt()
 
 
-def test_a_holder_that_wrote_no_duration_gets_ours(api: FakeApi, me: One, clock: FakeClock) -> None:
-    put(api, holderIdentity="other")
-    assert not me.attempt()
-    clock.advance(14)
-    assert not me.attempt()
-    clock.advance(1)
-    assert me.attempt()
-
-
-def test_every_renewal_starts_the_wait_anew(me: One, other: One, clock: FakeClock) -> None:
+def test_every_renewal_starts_the_wait_anew_but_no_change_beside_the_record(
+    api: FakeApi, me: One, other: One, clock: FakeClock
+) -> None:
     for _ in range(5):
         assert other.attempt()
         assert not me.attempt()
         clock.advance(10)
-
-
-def test_an_old_renew_time_of_another_clock_is_no_reason_to_take_over(api: FakeApi, me: One, clock: FakeClock) -> None:
-    put(api, holderIdentity="other", leaseDurationSeconds=15, renewTime="2001-01-01T00:00:00.000000Z")
-    assert not me.attempt()
-    clock.jump_wall(3600)
-    assert not me.attempt()
-
-
-def test_a_change_beside_the_record_does_not_prolong_a_lease(
-    api: FakeApi, me: One, other: One, clock: FakeClock
-) -> None:
-    assert other.attempt()
-    assert not me.attempt()
-    clock.advance(15)
     api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
+    clock.advance(5)
     assert me.attempt()
 
 
@@ -186,13 +172,6 @@ def test_a_leader_whose_lease_ran_out_untouched_fetches_it_before_it_renews(
     assert spec(api)["leaseTransitions"] == 0
 
 
-def test_a_leader_whose_lease_was_deleted_creates_it_again(api: FakeApi, me: One) -> None:
-    assert me.attempt()
-    api.remove(LEASES, "kubeflow", "tfoperator")
-    assert me.attempt()
-    assert spec(api)["holderIdentity"] == "me"
-
-
 def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
     api: FakeApi, me: One, other: One, clock: FakeClock
 ) -> None:
@@ -203,6 +182,9 @@ def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
     assert not me.attempt()
     clock.advance(1)
     assert me.attempt()
+    api.remove(LEASES, "kubeflow", "tfoperator")
+    assert me.attempt()
+    assert spec(api)["holderIdentity"] == "me"
 
 
 def test_a_process_that_finds_its_own_identity_goes_on_as_holder(api: FakeApi, me: One) -> None:
@@ -236,28 +218,21 @@ def test_a_failing_server_means_no_lease_and_no_exception(
     assert me.attempt()
 
 
-def test_a_failing_renewal_leaves_the_lease_where_it_was(api: FakeApi, me: One, clock: FakeClock) -> None:
-    assert me.attempt()
-    before = me.seen
-    api.fail("replace", "leases", TransportError("reset"), times=2)
-    clock.advance(2)
-    assert not me.attempt()
-    assert me.candidate.holds(me.seen)
-    assert me.seen.since == before.since
-    assert me.attempt()
-
-
-def test_a_renewal_whose_answer_was_lost_does_not_prolong_what_we_believe(
-    api: FakeApi, me: One, clock: FakeClock
+@pytest.mark.parametrize("arrived", [False, True], ids=["lost", "whose answer was lost"])
+def test_a_failing_renewal_leaves_the_lease_where_it_was(
+    api: FakeApi, me: One, clock: FakeClock, arrived: bool
 ) -> None:
     assert me.attempt()
     since = me.seen.since
     clock.advance(5)
-    renewed = spec(api) | {"renewTime": "2026-01-01T00:00:04.000000Z"}
-    api.edit(LEASES, "kubeflow", "tfoperator", {"spec": renewed})
+    if arrived:
+        renewed = spec(api) | {"renewTime": "2026-01-01T00:00:04.000000Z"}
+        api.edit(LEASES, "kubeflow", "tfoperator", {"spec": renewed})
     api.fail("replace", "leases", TransportError("reset"), times=2)
     assert not me.attempt()
+    assert me.candidate.holds(me.seen)
     assert me.seen.since == since
+    assert me.attempt()
 
 
 def test_a_lease_that_cannot_be_read_is_left_alone(api: FakeApi, me: One, caplog: pytest.LogCaptureFixture) -> None:
@@ -276,36 +251,30 @@ def test_a_released_lease_can_be_taken_at_once(api: FakeApi, me: One, other: One
     assert spec(api)["leaseTransitions"] == 1
 
 
-def test_releasing_an_absent_lease_does_nothing(api: FakeApi, me: One) -> None:
-    assert me.attempt()
-    api.remove(LEASES, "kubeflow", "tfoperator")
-    assert me.release()
-    assert api.objects(LEASES) == []
-
-
-def test_a_release_never_takes_the_lease_from_a_new_leader(api: FakeApi, me: One) -> None:
+def test_a_release_never_takes_the_lease_from_a_new_leader_and_makes_none(api: FakeApi, me: One) -> None:
     assert me.attempt()
     put(api, holderIdentity="other", leaseDurationSeconds=15)
     calls(api)
     assert me.release()
     assert calls(api) == ["get"]
     assert spec(api)["holderIdentity"] == "other"
+    api.remove(LEASES, "kubeflow", "tfoperator")
+    assert me.release()
+    assert api.objects(LEASES) == []
 
 
-def test_a_release_that_meets_a_conflict_looks_again(api: FakeApi, me: One) -> None:
+def test_a_release_that_meets_a_conflict_looks_again_but_not_for_ever(
+    api: FakeApi, me: One, caplog: pytest.LogCaptureFixture
+) -> None:
     assert me.attempt()
-    api.fail("replace", "leases", api_error(409, "Conflict"), times=4)
     calls(api)
+    api.fail("replace", "leases", api_error(409, "Conflict"), times=9)
+    assert not me.release()
+    assert calls(api) == ["get", "replace"] * 5
+    assert "will expire" in caplog.text
     assert me.release()
     assert calls(api) == ["get", "replace"] * 5
     assert spec(api)["holderIdentity"] == ""
-
-
-def test_a_release_does_not_fight_conflicts_for_ever(api: FakeApi, me: One, caplog: pytest.LogCaptureFixture) -> None:
-    assert me.attempt()
-    api.fail("replace", "leases", api_error(409, "Conflict"), times=100)
-    assert not me.release()
-    assert "will expire" in caplog.text
 
 
 @pytest.mark.parametrize("verb", ["get", "replace"])

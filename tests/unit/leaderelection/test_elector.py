@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -145,23 +146,19 @@ def world() -> Iterator[World]:
     world.close()
 
 
-def test_a_replica_alone_leads_and_releases_the_lease_when_stopped(world: World) -> None:
-    one = world.leader("one")
-    assert one.elector.is_leader
-    one.end()
-    assert one.log == ["leader one", "started", "ended", "stopped"]
-    assert not one.elector.is_leader
-    assert world.holder == ""
-
-
-def test_the_lease_is_renewed_every_retry_period(world: World) -> None:
+def test_a_replica_alone_leads_renews_its_lease_every_retry_period_and_releases_it_when_stopped(world: World) -> None:
     one = world.leader("one")
     for renewals in range(1, 11):
+        assert one.elector.is_leader
         world.clock.wait_for_deadline(2 * renewals)
         assert world.api.count("replace") == renewals - 1
         world.clock.advance(2)
     eventually(lambda: world.api.count("replace") == 10)
     assert one.elector.is_leader
+    one.end()
+    assert one.log == ["leader one", "started", "ended", "stopped"]
+    assert not one.elector.is_leader
+    assert world.holder == ""
 
 
 def test_a_second_replica_takes_over_as_soon_as_the_first_stops_cleanly(world: World) -> None:
@@ -264,11 +261,7 @@ def test_is_leader_turns_false_by_itself_when_the_lease_runs_out(world: World) -
 
 def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(world: World) -> None:
     one = world.replica("one")
-
-    def fail(stop: StopSignal) -> None:
-        raise LookupError("a bug")
-
-    one.work = fail
+    one.work = Mock(side_effect=LookupError("a bug"))
     one.start()
     world.pass_time_until(lambda: "stopped" in one.log)
     with pytest.raises(LookupError, match="a bug"):
@@ -286,30 +279,25 @@ def test_work_that_returns_early_does_not_end_the_leadership(world: World) -> No
     assert world.holder == ""
 
 
-def test_stopping_a_replica_that_waits_ends_it_at_once_and_still_says_so(world: World) -> None:
-    world.leader("one")
-    two = world.replica("two").start()
-    eventually(lambda: two.log == ["leader one"])
-    two.end()
-    assert two.log == ["leader one", "stopped"]
-    assert world.holder == "one"
-
-
-def test_a_replica_that_is_stopped_before_it_runs_asks_for_nothing(world: World) -> None:
-    one = world.replica("one")
-    one.stop.set()
-    one.start().result()
-    assert one.log == ["stopped"]
+def test_stopping_a_replica_that_waits_ends_it_at_once_and_one_that_has_not_begun_asks_for_nothing(
+    world: World,
+) -> None:
+    two = world.replica("two")
+    two.stop.set()
+    two.start().result()
+    assert two.log == ["stopped"]
     assert world.api.calls == []
+    world.leader("one")
+    three = world.replica("three").start()
+    eventually(lambda: three.log == ["leader one"])
+    three.end()
+    assert three.log == ["leader one", "stopped"]
+    assert world.holder == "one"
 
 
 def test_a_listener_that_fails_does_not_cost_the_lease(world: World, caplog: pytest.LogCaptureFixture) -> None:
     one = world.replica("one")
-
-    def listen(leader: str) -> None:
-        raise LookupError("a bug")
-
-    one.listen = listen
+    one.listen = Mock(side_effect=LookupError("a bug"))
     one.start()
     world.pass_time_until(lambda: world.api.count("replace") >= 2)
     assert one.elector.is_leader

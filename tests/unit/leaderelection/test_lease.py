@@ -14,11 +14,6 @@ RECORD = LeaseRecord("me", 15, NOW, NOW, 3)
 
 
 @pytest.fixture
-def api() -> FakeApi:
-    return FakeApi()
-
-
-@pytest.fixture
 def lock(api: FakeApi) -> LeaseLock:
     return LeaseLock(api, namespace="kubeflow", name="tfoperator", identity="me")
 
@@ -26,6 +21,7 @@ def lock(api: FakeApi) -> LeaseLock:
 def test_a_lease_is_written_as_coordination_v1_with_microseconds(api: FakeApi, lock: LeaseLock) -> None:
     lock.create(RECORD)
     [lease] = api.objects(LEASES)
+    assert (str(lock), lock.identity) == ("kubeflow/tfoperator", "me")
     assert (lease["apiVersion"], lease["kind"]) == ("coordination.k8s.io/v1", "Lease")
     assert lease["spec"] == {
         "holderIdentity": "me",
@@ -49,8 +45,3 @@ def test_an_update_keeps_what_others_put_into_the_lease(api: FakeApi, lock: Leas
 def test_a_lease_without_a_record_is_held_by_nobody(api: FakeApi, lock: LeaseLock, spec: object) -> None:
     api.put(LEASES, {"metadata": {"namespace": "kubeflow", "name": "tfoperator"}, "spec": spec})
     assert lock.get().record == LeaseRecord()
-
-
-def test_a_lock_says_where_it_is(lock: LeaseLock) -> None:
-    assert str(lock) == "kubeflow/tfoperator"
-    assert lock.identity == "me"
