@@ -34,19 +34,11 @@ def test_a_lock_that_another_holds_is_not_taken(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("no_locks")
-def test_a_working_directory_without_locks_is_refused(tmp_path: Path) -> None:
+def test_a_working_directory_a_runs_directory_and_a_store_without_locks_are_refused(tmp_path: Path) -> None:
     with pytest.raises(WorkDirectoryError, match=f"{tmp_path}: No locks available"):
         WorkDirectory(tmp_path).__enter__()
-
-
-@pytest.mark.usefixtures("no_locks")
-def test_a_runs_directory_without_locks_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CliError, match="No locks available"), logging_to(tmp_path / "run.log"):
         pass
-
-
-@pytest.mark.usefixtures("no_locks")
-def test_a_store_without_locks_says_so_at_once(tmp_path: Path) -> None:
     with pytest.raises(StoreError, match="No locks available"):
         SQLiteFile(tmp_path / "metadata.db", read_only=False)
 
