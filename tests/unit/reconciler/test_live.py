@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +13,7 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, FakeWatch, api_error
+from tests.support.threads import InThread
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.informers import Lister
 from tfoperator.informers.store import Indexer
@@ -37,13 +37,7 @@ class Looking:
         self.looker = self.make_looker()
 
     def make_looker(self, *namespaces: str, news_above: int = 0) -> Looker:
-        return Looker(
-            self.api,
-            namespaces or ("",),
-            whole_every=270,
-            clock=self.clock,
-            news_above=news_above,
-        )
+        return Looker(self.api, namespaces or ("",), whole_every=270, clock=self.clock, news_above=news_above)
 
     def put_pod(self, name: str, namespace: str = "ns", **labels: str) -> None:
         self.api.put(PODS, {"metadata": {"name": name, "namespace": namespace, "labels": labels or OURS}})
@@ -58,7 +52,6 @@ class Looking:
         """The keys that look different, by resource."""
         groups: list[Any] = [SimpleNamespace(lister=Lister(one), versions=[]) for one in (self.jobs, self.pods)]
         look = self.looker.look(groups[0], {PODS: groups[1]})
-        assert look is not None
         pods = {key for found in look.owned["pods"].values() for key in found}
         return {kind: keys for kind, keys in (("tfjobs", set(look.jobs)), ("pods", pods)) if keys}
 
@@ -226,7 +219,9 @@ def test_a_look_that_failed_half_way_is_followed_by_a_whole_one(looking: Looking
     assert looking.asked() == [("news", "tfjobs"), ("list", "pods")]
 
 
-def test_closing_ends_a_look_that_waits_for_news(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_closing_ends_a_look_that_waits_for_news_and_none_follows(
+    looking: Looking, monkeypatch: pytest.MonkeyPatch
+) -> None:
     looking.look()
     opened: list[FakeWatch] = []
 
@@ -235,17 +230,9 @@ def test_closing_ends_a_look_that_waits_for_news(looking: Looking, monkeypatch: 
         return opened[-1]
 
     monkeypatch.setattr(looking.api, "watch", endless)
-    found: list[object] = []
     group: Any = SimpleNamespace(lister=Lister(looking.jobs), versions=[])
-    thread = threading.Thread(target=lambda: found.append(looking.looker.look(group, {})))
-    thread.start()
+    waiting = InThread(lambda: looking.looker.look(group, {}))
     eventually(lambda: len(opened) == 1, what="it waits for news")
     looking.looker.close()
-    thread.join(30)
-    assert found == [None]
-
-
-def test_a_closed_looker_does_not_look(looking: Looking) -> None:
-    looking.looker.close()
-    group: Any = SimpleNamespace(lister=Lister(looking.jobs), versions=[])
+    assert waiting.result(30) is None
     assert looking.looker.look(group, {}) is None

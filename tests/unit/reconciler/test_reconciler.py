@@ -63,13 +63,11 @@ class World(Harness):
         """Submit a job and bring it to Running, with the reconciler knowing of it."""
         before = len(self.reconciler._schedule._jobs)
         self.api.put(TFJOBS, namespaced(tfjob(name, restart_policy=restart_policy, spec=spec, **what)))
-        count = sum(what.values())
-        mine = [f"{name}-"]
-        eventually(lambda: sum(pod.startswith(mine[0]) for pod in self.api.names(PODS)) == count, what="pods")
-        for pod in self.api.names(PODS):
-            if pod.startswith(mine[0]):
-                container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
-                self.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
+        pods = [f"{name}-{kind.lower()}-{index}" for kind, count in what.items() for index in range(count)]
+        eventually(lambda: set(pods) <= set(self.api.names(PODS)), what="pods")
+        container = {"name": "tensorflow", "ready": True, "state": {"running": {}}}
+        for pod in pods:
+            self.api.edit(PODS, "ns", pod, {"status": {"phase": "Running", "containerStatuses": [container]}})
         eventually(lambda: self.condition("Ready", name).get("status") == "True", what=f"{name} is ready")
         eventually(lambda: len(self.reconciler._schedule._jobs) == before + 1, what="the reconciler knows it")
         self.settle()
@@ -122,7 +120,8 @@ def test_one_look_serves_every_job(world: World) -> None:
 @pytest.mark.parametrize(
     ("resource", "name", "gang"),
     [
-        (SERVICES, "job-worker-0", None),
+        (PODS, "job-worker-1", None),
+        (SERVICES, "job-worker-1", None),
         (DEPLOYMENTS, "job-tensorboard", None),
         (COSCHEDULING_POD_GROUPS, "job", gang_scheduler("mine")),
     ],
@@ -131,13 +130,15 @@ def test_an_object_whose_end_the_watch_lost_is_made_anew(
     resource: Resource, name: str, gang: GangScheduler | None
 ) -> None:
     with World(gang) as world:
-        world.run_job(Worker=1, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
+        world.run_job(Worker=2, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
         with world.unwatched(resource.plural):
             world.api.remove(resource, "ns", name)
         world.look()
         assert name not in world.api.names(resource)
+        world.forget_calls()
         world.look()
         eventually(lambda: name in world.api.names(resource), what="it is made anew")
+        assert world.api.count("watch", resource.plural) == 1
 
 
 def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,17 +148,6 @@ def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPa
     assert world.look() == 1
     assert world.calls("list").count(("list", "pods")) == 3
     assert world.reconciler._suspicions == {}
-
-
-def test_a_pod_whose_end_the_watch_lost_is_noticed(world: World) -> None:
-    world.run_job(Worker=2)
-    with world.unwatched("pods"):
-        world.api.remove(PODS, "ns", "job-worker-1")
-    world.look()
-    world.forget_calls()
-    world.look()
-    eventually(lambda: "job-worker-1" in world.api.names(PODS), what="a pod that was taken is made again")
-    assert world.api.count("watch", "pods") == 1
 
 
 def test_a_pod_that_was_let_go_of_is_no_loss_although_the_watch_lost_its_end(
@@ -243,13 +233,16 @@ def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(clo
         assert world.api.count("watch", "tfjobs") == 1  # of the other nothing is known, and nothing concluded
 
 
-def test_where_nothing_may_be_read_a_look_fails() -> None:
-    with World(namespaces=("gone", "ns")) as world:
+@pytest.mark.parametrize(("namespaces", "listed", "code"), [(("gone", "ns"), "tfjobs", 403), (("",), "pods", 503)])
+def test_where_nothing_can_be_read_a_look_fails_and_the_jobs_stay_due(
+    namespaces: tuple[str, ...], listed: str, code: int
+) -> None:
+    with World(namespaces=namespaces) as world:
         world.run_job(Worker=1)
-        world.api.fail("list", "tfjobs", api_error(403, "Forbidden"), times=2)
+        world.api.fail("list", listed, api_error(code), times=len(namespaces))
         with pytest.raises(KubeError):
             world.look()
-        assert world.look() == 1
+        assert world.reconciler.reconcile() == 1
 
 
 def test_an_orphan_that_the_watch_lost_is_found_and_adopted(world: World) -> None:
@@ -366,14 +359,6 @@ def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
     assert synced == ["ns/job"], "what it waited for may have to be made"
 
 
-def test_an_unreachable_server_changes_nothing_and_the_jobs_stay_due(world: World) -> None:
-    world.run_job(Worker=1)
-    world.api.fail("list", "pods", api_error(503))
-    with pytest.raises(KubeError):
-        world.look()
-    assert world.reconciler.reconcile() == 1
-
-
 def test_the_time_is_recorded_with_the_first_comparison_and_then_every_five_minutes(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -421,12 +406,16 @@ def test_a_finished_job_costs_no_writes(world: World) -> None:
     assert world.calls("patch") == []
 
 
-def test_the_resync_sets_the_thread_going_and_stop_ends_it(world: World) -> None:
+def test_the_resync_sets_the_thread_going_once_it_is_started_and_stop_ends_it(world: World) -> None:
     world.run_job(Worker=1)
+    world.forget_calls()
+    job = world.informers.jobs.lister.find("ns/job")
+    world.clock.advance(1000)
+    world.reconciler.on_update(job, job)
+    assert world.calls("list") == []
     world.reconciler.start()
     with pytest.raises(RuntimeError, match="before"):
         world.reconciler.start()
-    world.forget_calls()
 
     def resynced() -> bool:
         world.clock.advance(5)
@@ -455,16 +444,6 @@ def test_jobs_that_fall_due_right_after_a_look_wait_for_the_next(world: World) -
     world.clock.advance(1)
     eventually(lambda: len(world.calls("list", "news")) == 6, what="the next look")
     assert world.reconciler.stop(60)
-
-
-def test_before_the_start_a_resync_does_nothing(world: World) -> None:
-    world.run_job(Worker=1)
-    world.forget_calls()
-    job = world.informers.jobs.lister.find("ns/job")
-    world.clock.advance(1000)
-    world.reconciler.on_update(job, job)
-    assert world.calls("list") == []
-    assert world.reconciler.stop()
 
 
 # A new leader.

@@ -16,33 +16,24 @@ def keep(root: Path, pod: ArchivedPod, text: str = "") -> None:
     (folder / RECORD).write_bytes(encode_record(pod))
 
 
-def test_pods_come_oldest_first(tmp_path: Path) -> None:
+def test_pods_come_oldest_first_and_strangers_in_the_directory_do_no_harm(tmp_path: Path) -> None:
     for minute in (3, 1, 2):
         keep(tmp_path, record(uid=str(minute), minute=minute))
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", JOB_UID)] == ["1", "2", "3"]
-
-
-def test_by_its_name_alone_it_is_the_latest_job(tmp_path: Path) -> None:
-    keep(tmp_path, record(uid="old", minute=1, job_uid="first"))
-    keep(tmp_path, record(uid="new", minute=2, job_uid="second"))
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist")] == ["new"]
-    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", "first")] == ["old"]
-
-
-def test_what_is_not_there_is_empty_but_an_archive_that_is_not_there_is_an_error(tmp_path: Path) -> None:
-    assert archived_pods(tmp_path, "vision", "mnist") == []
-    assert archived_pods(tmp_path, "vision", "mnist", JOB_UID) == []
-    with pytest.raises(FileNotFoundError):
-        archived_pods(tmp_path / "nowhere", "vision", "mnist")
-
-
-def test_strangers_in_the_directory_do_no_harm(tmp_path: Path) -> None:
-    keep(tmp_path, record(uid="1"))
     folder = tmp_path / job_folder("vision", "mnist", JOB_UID)
     (folder / "file").write_text("")
     (folder / "broken").mkdir()
     (folder / "broken" / RECORD).write_text("{")
-    assert len(archived_pods(tmp_path, "vision", "mnist", JOB_UID)) == 1
+    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", JOB_UID)] == ["1", "2", "3"]
+
+
+def test_by_its_name_alone_it_is_the_latest_job(tmp_path: Path) -> None:
+    assert archived_pods(tmp_path, "vision", "mnist") == archived_pods(tmp_path, "vision", "mnist", JOB_UID) == []
+    keep(tmp_path, record(uid="old", minute=1, job_uid="first"))
+    keep(tmp_path, record(uid="new", minute=2, job_uid="second"))
+    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist")] == ["new"]
+    assert [one.pod_uid for one in archived_pods(tmp_path, "vision", "mnist", "first")] == ["old"]
+    with pytest.raises(FileNotFoundError):
+        archived_pods(tmp_path / "nowhere", "vision", "mnist")
 
 
 def test_a_log_that_was_removed_meanwhile_is_none_and_no_name_leads_elsewhere(tmp_path: Path) -> None:

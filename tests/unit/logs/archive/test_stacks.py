@@ -39,16 +39,12 @@ def text_of(found: ArchivedPod, name: str) -> str:
     return open_place(found.folder).read(name).decode()
 
 
-def test_they_are_kept_of_a_pod_that_runs_without_its_log(world: World) -> None:
+def test_they_are_kept_of_a_pod_that_runs_without_its_log_which_comes_beside_them_when_it_ends(world: World) -> None:
     world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
     found = kept(world)
     assert stacks(found) == f"Stacks at {world.clock.now():%Y-%m-%dT%H:%M:%SZ}\n{TEXT}\n"
     assert read_archived(found, found.containers[0]) is None
     assert world.source.asked == []
-
-
-def test_its_log_is_kept_beside_them_when_it_ends(world: World) -> None:
-    world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
     world.save(pod())
     found = kept(world)
     assert TEXT in stacks(found)

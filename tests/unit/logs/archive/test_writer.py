@@ -28,14 +28,7 @@ from tfoperator.kube.objects import (
     ContainerStatus,
     Pod,
 )
-from tfoperator.logs.archive import (
-    ArchiveBounds,
-    ArchivedPod,
-    LogArchive,
-    archived_pods,
-    open_place,
-    read_archived,
-)
+from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, LogArchive, archived_pods, open_place, read_archived
 
 __all__ = ["s3", "s3_variables"]
 
@@ -151,11 +144,16 @@ def test_the_logs_of_every_container_are_kept_and_what_the_pod_was(world: World)
     assert world.reports == []
 
 
-def test_afterwards_the_pod_may_go_and_nothing_is_fetched_twice(world: World) -> None:
-    doomed = pod()
-    world.save(doomed)
-    assert world.save(doomed) == frozenset()
+@pytest.mark.parametrize("keep", [World.save, World.take], ids=["for its deletion", "at its end"])
+def test_what_was_kept_holds_up_no_deletion_and_is_not_fetched_again(
+    world: World, keep: Callable[[World, Pod], object]
+) -> None:
+    done = pod()
+    assert keep(world, done)
+    assert not world.archive.wants(done)
+    assert world.save(done) == frozenset()
     assert len(world.source.asked) == 1
+    assert (world.sizes, world.news) == ([len("mnist-worker-0 tensorflow\n")], 1)
 
 
 def test_a_pod_that_was_left_alone_for_long_has_more_to_tell(world: World) -> None:
@@ -175,12 +173,11 @@ def test_pods_that_never_ran_wait_for_nothing(world: World) -> None:
 def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     world.source.gate = threading.Event()
     slow = pod()
-    ask: Callable[[], frozenset[str]] = lambda: prepare(world.archive, [slow], lambda: world.calls.append("x"))  # noqa: E731
-    assert ask() == {slow.metadata.uid}
-    eventually(lambda: world.source.asked)
-    assert ask() == {slow.metadata.uid}
+    for _ in range(2):
+        assert prepare(world.archive, [slow], lambda: world.calls.append("x")) == {slow.metadata.uid}
+        eventually(lambda: world.source.asked)
     world.clock.advance(30)
-    assert ask() == frozenset()
+    assert prepare(world.archive, [slow], lambda: None) == frozenset()
     world.source.gate.set()
     eventually(lambda: world.calls == ["x"])
     (record,) = world.found()
@@ -201,20 +198,16 @@ def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -
     assert world.failures == 1
 
 
-def test_a_pod_that_has_gone_is_nobodys_failure(world: World) -> None:
-    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(404, "NotFound")
-    world.save(pod())
-    assert (world.found(), world.reports, world.failures) == ([], [], 0)
-
-
-def test_a_node_that_has_gone_loses_a_log(world: World) -> None:
+@pytest.mark.parametrize(("details", "failures"), [(None, 0), (StatusDetails(name="node-7", kind="pods"), 1)])
+def test_a_pod_that_has_gone_is_nobodys_failure_and_a_node_that_has_gone_loses_a_log(
+    world: World, details: StatusDetails | None, failures: int
+) -> None:
     error = api_error(404, "NotFound")
     assert isinstance(error, NotFoundError)
-    details = StatusDetails(name="node-7", kind="pods")
     error.status = msgspec.structs.replace(error.status, details=details)
     world.source.errors["mnist-worker-0", "tensorflow", False] = error
     world.save(pod())
-    assert (world.found(), world.failures) == ([], 1)
+    assert (world.found(), len(world.reports), world.failures) == ([], failures, failures)
 
 
 def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
@@ -223,15 +216,6 @@ def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
     (record,) = world.found()
     assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
     assert "cut" in record.containers[0].problem
-
-
-@in_directory
-def test_an_archive_that_can_not_be_written_is_told(world: World) -> None:
-    assert isinstance(world.root, Path)
-    world.root.write_text("no directory")
-    world.save(pod())
-    (report,) = world.reports
-    assert "the archive can't be written: Not a directory" in report
 
 
 def test_many_pods_are_archived_side_by_side_and_told_of_once(world: World) -> None:
@@ -251,7 +235,6 @@ def test_of_a_log_that_is_too_long_the_end_is_kept(world: World) -> None:
     assert container.size <= 1010
     assert container.dropped + container.size == 5000
     text = read_archived(record, container)
-    assert text is not None
     assert text.endswith("0999\n")
     assert read_archived(record, container, tail_lines=2) == "0998\n0999\n"
 
@@ -302,15 +285,6 @@ def test_a_directory_that_can_not_be_made_is_known_at_once(tmp_path: Path) -> No
 def leaving(one: Pod) -> Pod:
     meta = msgspec.structs.replace(one.metadata, deletion_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
     return msgspec.structs.replace(one, metadata=meta)
-
-
-def test_what_was_kept_at_its_end_holds_up_no_deletion_and_is_not_fetched_again(world: World) -> None:
-    done = pod()
-    assert world.take(done)
-    assert not world.archive.wants(done)
-    assert world.save(done) == frozenset()
-    assert len(world.source.asked) == 1
-    assert (world.sizes, world.news) == ([len("mnist-worker-0 tensorflow\n")], 1)
 
 
 def test_what_still_runs_is_kept_before_a_deletion_although_a_neighbour_was_kept_at_its_end(world: World) -> None:
@@ -374,22 +348,22 @@ def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world:
     assert record.containers[0].exit_code == 137
 
 
-def test_what_a_running_pod_had_said_stays_when_its_end_can_not_be_had(world: World) -> None:
+@pytest.mark.parametrize(
+    ("error", "taken", "problem"),
+    [
+        (api_error(500, message="no kubelet"), False, "no kubelet"),
+        (api_error(404, "NotFound"), True, "the pod was gone before the rest could be fetched"),
+    ],
+)
+def test_what_a_running_pod_had_said_stays_when_its_end_can_not_be_had(
+    world: World, error: Exception, taken: bool, problem: str
+) -> None:
     world.take(leaving(pod(0, running())))
-    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(500, message="no kubelet")
-    assert not world.take(leaving(pod()))
+    world.source.errors["mnist-worker-0", "tensorflow", False] = error
+    assert world.take(leaving(pod())) is taken
     (record,) = world.found()
     assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
-    assert "no kubelet" in record.containers[0].problem
-
-
-def test_that_a_pod_went_before_its_end_was_fetched_is_said_but_nobodys_failure(world: World) -> None:
-    world.take(leaving(pod(0, running())))
-    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(404, "NotFound")
-    assert world.take(leaving(pod()))
-    (record,) = world.found()
-    assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
-    assert record.containers[0].problem == "the pod was gone before the rest could be fetched"
+    assert problem in record.containers[0].problem
     assert (world.reports, world.failures) == ([], 0)
 
 
@@ -403,12 +377,9 @@ def test_a_failure_is_told_after_the_last_try_only_and_then_left_to_the_deletion
     del world.source.errors["mnist-worker-0", "tensorflow", False]
     assert world.save(pod()) == {pod().metadata.uid}
     assert len(world.found()) == 1
-
-
-def test_what_can_never_be_had_is_not_tried_again(world: World) -> None:
-    world.source.errors["mnist-worker-0", "tensorflow", False] = api_error(400, "BadRequest", "no such container")
-    assert world.take(pod())
-    assert len(world.reports) == 1
+    world.source.errors["mnist-worker-1", "tensorflow", False] = api_error(400, "BadRequest", "no such container")
+    assert world.take(pod(1)), "what can never be had is not tried again"
+    assert len(world.reports) == 2
 
 
 @in_directory
@@ -420,12 +391,13 @@ def test_an_archive_that_can_not_be_written_is_told_once_and_tried_again_while_t
     world.root.write_text("no directory")
     assert [world.take(pod(), last=last) for last in (False, False, True, True)] == [False] * 4
     assert world.failures == len(world.reports) == 1
+    world.save(pod(1))
+    assert ["the archive can't be written: Not a directory" in one for one in world.reports] == [True] * 2
     world.root.unlink()
     assert world.take(pod(), last=True)
-    assert len(world.found()) == len(world.reports) == 1
-    said = [
-        one.getMessage() for one in caplog.records if "written" in one.getMessage() and "mnist" not in one.getMessage()
-    ]
+    assert (len(world.found()), len(world.reports)) == (1, 2)
+    told = [one.getMessage() for one in caplog.records if "mnist" not in one.getMessage()]
+    said = [one for one in told if "written" in one]
     assert [("can't be written" in one, "written again" in one) for one in said] == [(True, False), (False, True)]
 
 
@@ -447,27 +419,19 @@ def test_a_deletion_does_not_wait_longer_because_the_log_is_being_fetched(world:
         eventually(lambda: world.calls == ["done"])
 
 
-def test_the_log_of_a_pod_of_the_same_name_is_not_taken_for_its_predecessors(world: World) -> None:
+@pytest.mark.parametrize(
+    ("now", "done"),
+    [(None, True), (pod(0, ContainerStatus(name="tensorflow", restart_count=5, state=ContainerState())), False)],
+    ids=["a pod of the same name", "the next run"],
+)
+def test_the_log_of_what_has_followed_is_not_taken_for_that_of_what_was_before(
+    world: World, now: Pod | None, done: bool
+) -> None:
     world.archive.close()
-    world.archive = world.make(pod_now=lambda _: None)
-    assert world.take(pod())
+    world.archive = world.make(pod_now=lambda _: now)
+    assert world.take(pod()) is done
     assert (world.found(), world.reports) == ([], [])
-    assert world.archive._known == {}
-
-
-def test_the_log_of_the_next_run_is_not_taken_for_that_of_the_one_before(world: World) -> None:
-    world.archive.close()
-    next_run = pod(0, ContainerStatus(name="tensorflow", restart_count=5, state=ContainerState()))
-    world.archive = world.make(pod_now=lambda _: next_run)
-    assert not world.take(pod())
-    assert world.found() == []
-
-
-def test_nothing_is_remembered_of_pods_that_have_gone(world: World) -> None:
-    world.take(pod())
-    assert len(world.archive._known) == 1
-    world.archive.forget(pod())
-    assert world.archive._known == {}
+    assert not (done and world.archive._known)
 
 
 def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: World) -> None:
@@ -480,8 +444,14 @@ def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: W
     assert len(world.found()) == 1
 
 
-def test_the_archive_forgets_those_first_that_ended_first(world: World) -> None:
+def test_the_archive_forgets_those_first_that_ended_first_and_remembers_nothing_of_pods_that_have_gone(
+    world: World,
+) -> None:
     end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2025, 12, 31, tzinfo=UTC))
-    world.take(pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end))))
+    done = pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end)))
+    world.take(done)
     [(time, _, _)] = open_place(world.root).found()
     assert time == datetime(2025, 12, 31, tzinfo=UTC).timestamp()
+    assert len(world.archive._known) == 1
+    world.archive.forget(done)
+    assert world.archive._known == {}

@@ -72,7 +72,6 @@ def test_a_later_process_begins_behind_the_last_line() -> None:
     lines = [f"{stamp(1, nanos)} {text}\n".encode() for nanos, text in ((5, "one"), (7, "two"), (8, "three"))]
     first = ResumableLines()
     assert read(first, b"".join(lines[:2])) == ["one", "two"]
-
     second = ResumableLines(first.position)
     assert second.since() == "2025-12-31T23:59:59Z"
     assert read(second, b"".join(lines)) == ["three"]
