@@ -45,7 +45,6 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
     component = file.component(
         {"text": ["/a", "/b"]}, {"counts": ["/c"]}, {"lines": "3", "must": "007", "flag": "false"}
     )
-
     assert component.executor_spec == ExecutorContainerSpec("busybox:1.36", ("wc",), ("{{ inputs.text.uri }}",))
     assert component.inputs == {"text": (Artifact("/a"), Artifact("/b")), "extra": (Artifact("/default"),)}
     assert component.exec_properties == {"lines": 3, "ratio": 0.5, "label": "none", "flag": False, "must": "007"}
@@ -58,7 +57,6 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
 
 def test_a_class_is_a_component_too(tmp_path: Path) -> None:
     file = load(tmp_path, "{name: light, class: 'tests.unit.launcher.executors:Copies'}")
-
     assert isinstance(file.executor_spec, ExecutorClassSpec)
     assert file.executor_spec.load() is Copies
 

@@ -66,8 +66,7 @@ class Source:
         self._closed.set()
 
 
-def follower(connect: Callable[[str], Source], told: list[str], kept: list[str] | None = None) -> LogForwarder:
-    keep = (kept if kept is not None else []).append
+def follower(connect: Callable[[str], Source], told: list[str], keep: Callable[[str], None] = str) -> LogForwarder:
     one = LogForwarder("pod", connect, told.append, clock=SystemClock(), keep=keep)
     one.start()
     return one
@@ -88,7 +87,7 @@ def test_a_cut_connection_loses_and_doubles_nothing() -> None:
         return answers[min(len(asked), 2) - 1]
 
     with no_threads_left():
-        one = follower(connect, told, kept)
+        one = follower(connect, told, kept.append)
         eventually(lambda: told[-1:] == ["three"])
         one.finish(0.1)
     assert told == ["one", "two", "three"]
@@ -99,12 +98,8 @@ def test_a_cut_connection_loses_and_doubles_nothing() -> None:
 def test_what_is_written_last_is_told_although_the_answer_had_ended_before() -> None:
     told: list[str] = []
     texts = [b"", b"early\n"]
-
-    def connect(_: str) -> Source:
-        return Source([b"".join(texts)])
-
     with no_threads_left():
-        one = follower(connect, told)
+        one = follower(lambda _: Source([b"".join(texts)]), told)
         eventually(lambda: told == ["early"])
         texts.append(b"last words without an end")
         one.finish()

@@ -69,7 +69,6 @@ def test_kubernetes_expands_what_the_author_wrote_and_no_value(literals: list[st
         expected += values[position] + expand(literal, variables)
     bindings = Bindings(exec_properties={f"v{position}": value for position, value in enumerate(values)})
     spec = ExecutorContainerSpec("i:1", (text,), (text,))
-
     for_kubernetes = render_container("step", spec, bindings, for_kubernetes=True)
     assert expand(for_kubernetes.args[0], variables) == expand(for_kubernetes.command[0], variables) == expected
     if "$" not in "".join(literals + values):
@@ -85,7 +84,6 @@ def test_a_shells_own_substitution_gets_its_values_as_they_are() -> None:
 
 def test_image_and_command_have_placeholders_too() -> None:
     whole = render(image="repo/{{ exec_props.columns }}:1", command=("sh", "{{ inputs.raw_input.uri }}"))
-
     assert (whole.image, tuple(whole.command)) == ("repo/20:1", ("sh", "/in/a"))
 
 
@@ -110,7 +108,6 @@ def test_image_and_command_have_placeholders_too() -> None:
 )
 def test_nothing_else_is_a_placeholder(text: str) -> None:
     (problem,) = problems(text)
-
     assert problem.startswith("args[0]: ")
     assert "is no placeholder" in problem
 
@@ -123,7 +120,6 @@ def test_every_name_that_is_not_there_is_told_at_once_with_those_that_are() -> N
         "{{ inputs.none.uri }}",
         image="{{ exec_props.nope }}",
     )
-
     assert len(found) == 6
     assert any("args[0]" in p and "no input 'nope'; there are many, none, raw_input" in p for p in found)
     assert any("args[1]" in p and "no output 'raw_input'; there are examples" in p for p in found)
@@ -132,17 +128,16 @@ def test_every_name_that_is_not_there_is_told_at_once_with_those_that_are() -> N
     assert any(p.startswith("image:") for p in found)
 
 
-def test_an_image_that_renders_to_nothing_is_none() -> None:
-    bindings = Bindings(exec_properties={"image": " "})
-    with pytest.raises(TemplateError, match="image: is empty"):
-        render_container("step", ExecutorContainerSpec("{{ exec_props.image }}"), bindings)
+@pytest.mark.parametrize(("value", "words"), [(" ", "image: is empty"), (object(), "no JSON")])
+def test_an_image_of_a_value_that_is_nothing_or_no_json_is_a_problem(value: object, words: str) -> None:
+    with pytest.raises(TemplateError, match=words):
+        render_container("step", ExecutorContainerSpec("{{ exec_props.x }}"), Bindings(exec_properties={"x": value}))
 
 
 @given(st.text())
 def test_a_value_is_never_looked_at_again(value: str) -> None:
     bindings = Bindings(exec_properties={"x": value + "{{ exec_props.x }}"})
     spec = ExecutorContainerSpec("i", args=["{{ exec_props.x }}"])
-
     assert render_container("step", spec, bindings).args == (value + "{{ exec_props.x }}",)
 
 
@@ -169,15 +164,5 @@ def test_whatever_is_rendered_was_one_of_the_forms(text: str) -> None:
 
 @given(st.none() | st.booleans() | st.integers(-(2**60), 2**60) | st.text() | st.lists(st.integers(0, 9)))
 def test_a_value_is_told_as_it_is_or_as_json(value: Any) -> None:
-    text = rendered_value(value)
-    if isinstance(value, str):
-        assert text == value
-    else:
-        assert text == json.dumps(value, separators=(",", ":"))
-
-
-def test_a_value_that_is_no_json_is_a_problem() -> None:
-    with pytest.raises(TemplateError, match="no JSON"):
-        render_container(
-            "step", ExecutorContainerSpec("i", args=["{{ exec_props.x }}"]), Bindings(exec_properties={"x": object()})
-        )
+    expected = value if isinstance(value, str) else json.dumps(value, separators=(",", ":"))
+    assert rendered_value(value) == expected

@@ -15,7 +15,6 @@ def test_a_record_is_what_was_written(tmp_path: Path) -> None:
         assert work.load() is None
         work.save(RECORD)
         work.keep_log_position("2026-01-01T00:00:00Z")
-
     with WorkDirectory(tmp_path / "new" / "work") as again:
         assert again.load() == RECORD
         assert again.log_position() == "2026-01-01T00:00:00Z"

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -22,6 +23,7 @@ from tfoperator.launcher import (
 LAUNCHERS = (InProcessComponentLauncher, KubernetesPodComponentLauncher)
 STEP = Component("step", ExecutorContainerSpec("i:1"))
 CLASS = Component("light", ExecutorClassSpec(Copies))
+POD = KubernetesPodPlatformConfig({"priority": 1})
 
 
 def layers(config: object) -> list[tuple[str, object]]:
@@ -30,59 +32,53 @@ def layers(config: object) -> list[tuple[str, object]]:
 
 
 def test_a_components_config_lies_on_the_default_one() -> None:
-    runner = LocalComponentRunner(
-        LAUNCHERS,
-        {
-            "default": [KubernetesPodPlatformConfig({"priority": 1})],
-            "step": [KubernetesPodPlatformConfig({"priority": 2})],
-        },
-    )
+    more = KubernetesPodPlatformConfig({"priority": 2})
+    runner = LocalComponentRunner(LAUNCHERS, {"default": [POD], "step": [more]})
     info = runner.launch_info(STEP)
-
     assert info.launcher is KubernetesPodComponentLauncher
     assert layers(info.platform_config) == [("default config", {"priority": 1}), ("config of step", {"priority": 2})]
     other = runner.launch_info(Component("other", ExecutorContainerSpec("i:1")))
     assert layers(other.platform_config) == [("default config", {"priority": 1})]
 
 
-def test_without_a_config_the_first_launcher_that_needs_none_is_chosen() -> None:
-    runner = LocalComponentRunner(LAUNCHERS)
-
-    assert runner.launch_info(CLASS).launcher is InProcessComponentLauncher
-    assert runner.launch_info(STEP).launcher is KubernetesPodComponentLauncher
-    with pytest.raises(NoLauncherError, match="no launcher here accepts its ExecutorContainerSpec"):
-        LocalComponentRunner([InProcessComponentLauncher]).launch_info(STEP)
-
-
-def test_the_first_config_that_somebody_accepts_decides() -> None:
-    configs = [DockerPlatformConfig(), KubernetesPodPlatformConfig({"priority": 1})]
-    info = LocalComponentRunner(LAUNCHERS, {"step": configs}).launch_info(STEP)
-
-    assert info.launcher is KubernetesPodComponentLauncher
-
-
-def test_a_config_that_nobody_accepts_is_an_error_and_not_ignored() -> None:
-    for name in ("step", "default"):
-        runner = LocalComponentRunner(LAUNCHERS, {name: [DockerPlatformConfig()]})
-        with pytest.raises(NoLauncherError, match="DockerPlatformConfig"):
-            runner.launch_info(STEP)
-    with pytest.raises(NoLauncherError):
-        LocalComponentRunner(LAUNCHERS, {"light": [KubernetesPodPlatformConfig()]}).launch_info(CLASS)
+@pytest.mark.parametrize(
+    ("configs", "component", "chosen"),
+    [
+        ({}, CLASS, InProcessComponentLauncher),
+        ({}, STEP, KubernetesPodComponentLauncher),
+        ({"step": [DockerPlatformConfig(), POD]}, STEP, KubernetesPodComponentLauncher),
+        ({"default": [POD]}, CLASS, InProcessComponentLauncher),  # what is said for all need not concern a class
+    ],
+)
+def test_the_first_launcher_is_chosen_that_accepts_a_config_or_needs_none(
+    configs: Any, component: Component, chosen: type
+) -> None:
+    assert LocalComponentRunner(LAUNCHERS, configs).launch_info(component).launcher is chosen
 
 
-def test_what_is_said_for_all_need_not_concern_a_class() -> None:
-    runner = LocalComponentRunner(LAUNCHERS, {"default": [KubernetesPodPlatformConfig({"priority": 1})]})
-
-    assert runner.launch_info(CLASS).launcher is InProcessComponentLauncher
+@pytest.mark.parametrize(
+    ("launchers", "configs", "component", "words"),
+    [
+        (LAUNCHERS, {"step": [DockerPlatformConfig()]}, STEP, "DockerPlatformConfig"),
+        (LAUNCHERS, {"default": [DockerPlatformConfig()]}, STEP, "DockerPlatformConfig"),
+        (LAUNCHERS, {"light": [POD]}, CLASS, "KubernetesPodPlatformConfig"),
+        (LAUNCHERS[:1], {}, STEP, "no launcher here accepts its ExecutorContainerSpec"),
+    ],
+)
+def test_what_nobody_accepts_is_an_error_and_not_ignored(
+    launchers: Any, configs: Any, component: Component, words: str
+) -> None:
+    with pytest.raises(NoLauncherError, match=words):
+        LocalComponentRunner(launchers, configs).launch_info(component)
 
 
 def test_names_are_unique_and_configs_are_for_somebody() -> None:
     with pytest.raises(ComponentError, match="more than one step"):
         LocalComponentRunner(LAUNCHERS).run([STEP, STEP])
     with pytest.raises(ComponentError, match="configs for stpe"):
-        LocalComponentRunner(LAUNCHERS, {"stpe": [KubernetesPodPlatformConfig()]}).run([STEP])
+        LocalComponentRunner(LAUNCHERS, {"stpe": [POD]}).run([STEP])
     with pytest.raises(ComponentError, match="two KubernetesPodPlatformConfig"):
-        LocalComponentRunner(LAUNCHERS, {"step": [KubernetesPodPlatformConfig(), KubernetesPodPlatformConfig()]})
+        LocalComponentRunner(LAUNCHERS, {"step": [POD, POD]})
 
 
 def test_a_pipeline_runs_in_order_and_not_at_all_if_one_of_it_can_not(tmp_path: Path) -> None:
@@ -95,6 +91,5 @@ def test_a_pipeline_runs_in_order_and_not_at_all_if_one_of_it_can_not(tmp_path: 
     with pytest.raises(ComponentError):
         runner.run([says("a", ok), Component("step", ExecutorContainerSpec("{{ inputs.nope.uri }}"))])
     assert not (tmp_path / "tries").exists()
-
     assert list(runner.run([says("a", ok), says("b", ok)])) == ["a", "b"]
     assert (tmp_path / "tries").read_text() == "2"

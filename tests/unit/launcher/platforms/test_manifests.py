@@ -26,8 +26,8 @@ from tfoperator.launcher.container.backend import object_name
 STEP = Component("My_Step", ExecutorContainerSpec("i:1", ["run"], ["{{ exec_props.tmp_path }}"]))
 
 
-def shown(launcher: Any, config: Any = None, **options: Any) -> Any:
-    return yaml.safe_load(launcher(STEP, config, context=LaunchContext(work_dir=Path("/w"), **options)).dry_run())
+def shown(launcher: Any, config: Any = None, *, step: Component = STEP, **options: Any) -> Any:
+    return yaml.safe_load(launcher(step, config, context=LaunchContext(work_dir=Path("/w"), **options)).dry_run())
 
 
 def test_a_pod_without_a_config_is_the_component_alone() -> None:
@@ -42,28 +42,19 @@ def test_a_pod_without_a_config_is_the_component_alone() -> None:
 
 
 def test_dollars_of_values_are_escaped_where_the_platform_expands_them_and_nowhere_else() -> None:
-    step = Component(
-        "s", ExecutorContainerSpec("i:1", ["run"], ["{{ exec_props.v }}"]), exec_properties={"v": "$(HOME)"}
-    )
-    context = LaunchContext(work_dir=Path("/w"))
-    pod, job, docker = (
-        yaml.safe_load(launcher(step, config, context=context).dry_run())
-        for launcher, config in (
-            (KubernetesPodComponentLauncher, None),
-            (TFJobComponentLauncher, TFJobPlatformConfig({"Worker": 1})),
-            (DockerComponentLauncher, None),
-        )
-    )
+    spec = ExecutorContainerSpec("i:1", ["run"], ["{{ exec_props.v }}"])
+    step = Component("s", spec, exec_properties={"v": "$(HOME)"})
+    pod = shown(KubernetesPodComponentLauncher, step=step)
     assert pod["spec"]["containers"][0]["args"] == ["$$(HOME)"]
+    job = shown(TFJobComponentLauncher, TFJobPlatformConfig({"Worker": 1}), step=step)
     template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
     assert template["spec"]["containers"][0]["args"] == ["$$(HOME)"]
-    assert docker["containers.create"]["command"] == ["$(HOME)"]
+    assert shown(DockerComponentLauncher, step=step)["containers.create"]["command"] == ["$(HOME)"]
 
 
 @pytest.mark.parametrize(("place", "volumes"), [("/shared", ["/shared"]), ("s3://bucket/tmp", [])])
 def test_a_shared_directory_and_objects_need_no_termination_message(place: str, volumes: list[str]) -> None:
     (main,) = shown(KubernetesPodComponentLauncher, tmp_path=place)["spec"]["containers"]
-
     assert main["args"] == [place]
     assert "terminationMessagePath" not in main
     assert list(shown(DockerComponentLauncher, tmp_path=place)["containers.create"].get("volumes", ())) == volumes
@@ -88,7 +79,6 @@ def test_a_docker_call_has_the_config_and_the_directory() -> None:
         environment={"A": "1"}, docker_server_url="tcp://h:1", volumes=["/x:/y"], pull="never"
     )
     call = shown(DockerComponentLauncher, config)
-
     assert (call["engine"], call["pull"]) == ("tcp://h:1", "never")
     assert call["containers.create"] == {
         "name": "my-step-RUN-1",
@@ -110,7 +100,6 @@ def test_a_tfjob_runs_the_container_in_every_replica() -> None:
         labels={"team": "vision"},
     )
     job = shown(TFJobComponentLauncher, config)
-
     assert job["spec"]["runPolicy"] == {"backoffLimit": 1}
     replicas = job["spec"]["tfReplicaSpecs"]
     assert {kind: one["replicas"] for kind, one in replicas.items()} == {"Worker": 2, "PS": 1}

@@ -17,7 +17,6 @@ from tfoperator.launcher import (
 def test_docker_arguments_merge_deeply_and_the_new_ones_win() -> None:
     default = DockerPlatformConfig(environment={"A": "1", "B": "2"}, volumes={"/x": {"bind": "/y"}}, privileged=True)
     merged = default.merge(DockerPlatformConfig(environment={"B": "", "C": "3"}, privileged=False, mem_limit="1g"))
-
     assert merged.run_kwargs == {
         "environment": {"A": "1", "B": "", "C": "3"},
         "volumes": {"/x": {"bind": "/y"}},
@@ -52,7 +51,6 @@ def test_a_model_of_the_kubernetes_package_keeps_its_falsy_values_and_leaves_out
         termination_grace_period_seconds=0,
     )
     (layer,) = KubernetesPodPlatformConfig(model, labels={"a": ""}).layers
-
     assert layer.patch == {
         "metadata": {"labels": {"a": ""}},
         "spec": {
@@ -63,7 +61,10 @@ def test_a_model_of_the_kubernetes_package_keeps_its_falsy_values_and_leaves_out
     }
 
 
-def test_what_is_no_pod_spec_is_refused() -> None:
+@pytest.mark.parametrize("memory", ["x", "1 gigabyte", "512 mb", "", True])
+def test_what_is_no_quantity_and_no_pod_spec_is_refused(memory: Any) -> None:
+    with pytest.raises(PlatformConfigError, match="like 2, 500m"):
+        Pod(memory=memory)
     with pytest.raises(PlatformConfigError, match="pod spec"):
         KubernetesPodPlatformConfig(["x"])
 
@@ -73,7 +74,6 @@ def test_a_tfjobs_replicas_and_spec_merge_beside_its_pods() -> None:
     merged = default.merge(
         TFJobPlatformConfig({"PS": 1, "Worker": 4}, spec={"runPolicy": {"cleanPodPolicy": "All"}}, labels={"a": "b"})
     )
-
     assert merged.replicas == {"Worker": 4, "PS": 1}
     assert merged.spec == {"runPolicy": {"backoffLimit": 3, "cleanPodPolicy": "All"}}
     assert [layer.patch for layer in merged.layers] == [{"spec": {"priority": 1}}, {"metadata": {"labels": {"a": "b"}}}]
@@ -81,10 +81,10 @@ def test_a_tfjobs_replicas_and_spec_merge_beside_its_pods() -> None:
         TFJobPlatformConfig({"Worker": -1})
 
 
-def test_the_builder_says_a_pod_spec_in_words() -> None:
+def test_the_builder_says_a_pod_spec_in_words_and_is_not_changed_by_what_is_built_on_it() -> None:
+    base = Pod(cpu=2, memory="1Gi", gpu=1)
     pod = (
-        Pod(cpu=2, memory="1Gi", gpu=1)
-        .env("A", "1")
+        base.env("A", "1")
         .use_gcp_secret()
         .secret_env("P", "db", "password")
         .claim("data", "/data")
@@ -97,7 +97,6 @@ def test_the_builder_says_a_pod_spec_in_words() -> None:
     )
     spec = pod.spec()
     (main,) = spec["containers"]
-
     amounts = {"cpu": "2", "memory": "1Gi", "nvidia.com/gpu": "1"}
     assert main["resources"] == {"limits": amounts, "requests": amounts}
     assert {variable["name"] for variable in main["env"]} == {"A", "P", "GOOGLE_APPLICATION_CREDENTIALS"}
@@ -106,30 +105,18 @@ def test_the_builder_says_a_pod_spec_in_words() -> None:
     assert {volume["name"] for volume in spec["volumes"]} == {"secret-user-gcp-sa", "data"}
     assert [toleration["key"] for toleration in spec["tolerations"]] == ["gpu", "team"]
     assert (spec["serviceAccountName"], spec["nodeSelector"]) == ("runner", {"disk": "ssd"})
+    assert "env" not in base.spec()["containers"][0]
     assert Pod().env("A", "1").spec() == {"containers": [{"name": "main", "env": [{"name": "A", "value": "1"}]}]}
     assert Pod().spec() == {}
 
 
-def test_a_builder_is_not_changed_by_what_is_built_on_it() -> None:
-    base = Pod(cpu=1)
-    base.env("A", "1")
-
-    assert "env" not in base.spec()["containers"][0]
-
-
 @pytest.mark.parametrize(
-    ("memory", "quantity"), [("1GB", "1G"), ("512MB", "512M"), ("64kB", "64k"), ("1GiB", "1Gi"), ("2Gi", "2Gi")]
+    ("given", "limit"),
+    [
+        *(({"memory": memory}, limit) for memory, limit in (("1GB", "1G"), ("512MB", "512M"), ("64kB", "64k"))),
+        *(({"memory": memory}, limit) for memory, limit in (("1GiB", "1Gi"), ("2Gi", "2Gi"))),
+        *(({"cpu": cpu}, str(cpu)) for cpu in (2, 0.5, "500m", "1e3", "2.")),
+    ],
 )
-def test_bytes_as_people_write_them_are_quantities(memory: str, quantity: str) -> None:
-    assert Pod(memory=memory).spec()["containers"][0]["resources"]["limits"]["memory"] == quantity
-
-
-@pytest.mark.parametrize("memory", ["x", "1 gigabyte", "512 mb", "", True])
-def test_what_is_no_quantity_is_refused(memory: Any) -> None:
-    with pytest.raises(PlatformConfigError, match="like 2, 500m"):
-        Pod(memory=memory)
-
-
-@pytest.mark.parametrize("cpu", [2, 0.5, "500m", "1e3", "2."])
-def test_quantities_are_accepted_as_kubernetes_does(cpu: str | float) -> None:
-    assert Pod(cpu=cpu).spec()["containers"][0]["resources"]["limits"] == {"cpu": str(cpu)}
+def test_amounts_as_people_and_kubernetes_write_them_are_quantities(given: Any, limit: str) -> None:
+    assert Pod(**given).spec()["containers"][0]["resources"]["limits"] == dict.fromkeys(given, limit)

@@ -58,19 +58,18 @@ def test_a_failure_says_its_last_line_and_a_policy_may_try_it_again(tmp_path: Pa
 
 
 def test_what_can_be_no_process_is_refused(tmp_path: Path) -> None:
+    def of(*command: str) -> ProcessComponentLauncher:
+        component = Component("step", ExecutorContainerSpec("busybox", list(command)))
+        return ProcessComponentLauncher(component, context=LaunchContext(work_dir=tmp_path / str(len(command))))
+
     with pytest.raises(ComponentError, match="needs a command"):
-        ProcessComponentLauncher(Component("step", ExecutorContainerSpec("busybox"))).check()
+        of().check()
     with pytest.raises(ComponentError, match="A=B"):
         ProcessPlatformConfig({"A=B": ""})
-    long = ProcessComponentLauncher(
-        Component("step", ExecutorContainerSpec("busybox", ["true", "x" * 200_000])),
-        context=LaunchContext(work_dir=tmp_path),
-    )
     with pytest.raises(PermanentFailure, match="can't be started"):
-        long.launch()
-    own = Component("step", ExecutorContainerSpec("busybox", ["exit", "0"]))  # would end the shell that keeps the code
+        of("true", "x" * 200_000).launch()
     with pytest.raises(PermanentFailure, match=r"exit code 127: .*not found"):
-        ProcessComponentLauncher(own, context=LaunchContext(work_dir=tmp_path / "own")).launch()
+        of("exit", "0", "").launch()  # the shell's own would end the shell that keeps the code
 
 
 def test_cancelling_stops_the_whole_group(tmp_path: Path) -> None:
@@ -111,7 +110,6 @@ def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(
         assert (tmp_path / "begun").read_text() == "begun\n"
     elif how == "stopped":
         record = stop_recorded(tmp_path / "work", again.context, "it was killed")
-        assert record is not None
         assert record.state == "cancelled"
         (tmp_path / "go").touch()
         assert not pid.parent.exists()

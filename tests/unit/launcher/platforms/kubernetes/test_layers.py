@@ -37,7 +37,6 @@ def test_the_designs_own_example() -> None:
         {"serviceAccountName": "PipelineRunner", **on_main(resources=limits)},
         on_main(env=[{"name": "MYSQL_ROOT_PASSWORD", "value": "password"}]),
     )
-
     expected = base(resources=limits, env=[{"name": "MYSQL_ROOT_PASSWORD", "value": "password"}])
     expected["spec"]["serviceAccountName"] = "PipelineRunner"
     assert result.pod == expected
@@ -50,7 +49,6 @@ def test_the_designs_own_example() -> None:
 def test_who_changes_a_value_is_its_origin_and_who_repeats_it_is_not() -> None:
     first = on_main(imagePullPolicy="Always", resources={"limits": {"cpu": "1"}})
     origins = merged(first, on_main(imagePullPolicy="Always", resources={"limits": {"cpu": "2"}})).origins
-
     assert origins["spec.containers[main].imagePullPolicy"] == "default config"
     assert origins["spec.containers[main].resources.limits.cpu"] == "config of step"
 
@@ -60,31 +58,22 @@ def test_falsy_values_count_and_null_removes() -> None:
         {"hostNetwork": True, "priority": 5, "nodeName": "n", **on_main(tty=True)},
         {"hostNetwork": False, "priority": 0, "nodeName": None, **on_main(tty=False, args=[])},
     ).pod
-
     assert (pod["spec"]["hostNetwork"], pod["spec"]["priority"]) == (False, 0)
     assert "nodeName" not in pod["spec"]
     assert (main_of(pod)["tty"], main_of(pod)["args"]) == (False, [])
 
 
-def test_another_source_of_a_volume_or_variable_replaces_the_first() -> None:
+def test_another_source_of_a_volume_or_variable_replaces_the_first_and_the_same_is_merged() -> None:
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "c"}}
+    memory, limited = ({"name": "same", "emptyDir": more} for more in ({"medium": "Memory"}, {"sizeLimit": "1Gi"}))
     secret = {"secretKeyRef": {"name": "s", "key": "k"}}
     pod = merged(
-        {"volumes": [claim], **on_main(env=[{"name": "E", "value": "1"}])},
-        {"volumes": [{"name": "v", "emptyDir": {}}], **on_main(env=[{"name": "E", "valueFrom": secret}])},
+        {"volumes": [claim, memory], **on_main(env=[{"name": "E", "value": "1"}])},
+        {"volumes": [{"name": "v", "emptyDir": {}}, limited], **on_main(env=[{"name": "E", "valueFrom": secret}])},
     ).pod
-
-    assert pod["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}]
+    both = {"name": "same", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}
+    assert pod["spec"]["volumes"] == [{"name": "v", "emptyDir": {}}, both]
     assert main_of(pod)["env"] == [{"name": "E", "valueFrom": secret}]
-
-
-def test_the_same_source_is_merged() -> None:
-    pod = merged(
-        {"volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}}]},
-        {"volumes": [{"name": "v", "emptyDir": {"sizeLimit": "1Gi"}}]},
-    ).pod
-
-    assert pod["spec"]["volumes"] == [{"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Gi"}}]
 
 
 def test_what_is_there_keeps_its_place_and_new_things_come_behind() -> None:
@@ -93,7 +82,6 @@ def test_what_is_there_keeps_its_place_and_new_things_come_behind() -> None:
         {"containers": [{"name": "sidecar", "image": "s"}, {"name": "main", "env": variables}]},
         on_main(env=[{"name": "C", "value": "$(A)"}, {"name": "A", "value": "2"}]),
     ).pod
-
     assert [c["name"] for c in pod["spec"]["containers"]] == ["main", "sidecar"]
     assert [variable["name"] for variable in main_of(pod)["env"]] == ["B", "A", "C"]
 
@@ -102,7 +90,6 @@ def test_a_layer_may_say_the_order_itself_and_use_directives() -> None:
     order = {"$setElementOrder/containers": [{"name": "sidecar"}, {"name": "main"}]}
     pod = merged({"containers": [{"name": "sidecar", "image": "s"}], "hostNetwork": True}, {**order}).pod
     assert [c["name"] for c in pod["spec"]["containers"]] == ["sidecar", "main"]
-
     pod = merged(
         {"containers": [{"name": "sidecar", "image": "s"}], "volumes": [{"name": "v", "emptyDir": {}}]},
         {"containers": [{"name": "sidecar", "$patch": "delete"}], "volumes": [{"name": "v", "$patch": "delete"}]},
@@ -111,7 +98,7 @@ def test_a_layer_may_say_the_order_itself_and_use_directives() -> None:
     assert pod["spec"]["volumes"] == []
 
 
-def test_merges_that_would_lose_something_are_refused() -> None:
+def test_merges_that_would_lose_something_or_can_not_be_done_are_refused() -> None:
     tcp, udp = {"containerPort": 53}, {"containerPort": 53, "protocol": "UDP"}
     zone = {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}
     for first, second in (
@@ -122,12 +109,8 @@ def test_merges_that_would_lose_something_are_refused() -> None:
     ):
         with pytest.raises(PlatformConfigError, match="would be lost"):
             merged(first, second)
-    assert main_of(merged(on_main(ports=[tcp]), on_main(ports=[{**tcp, "name": "dns"}])).pod)["ports"] == [
-        {"containerPort": 53, "name": "dns"}
-    ]
-
-
-def test_a_layer_that_can_not_be_merged_is_named_with_its_field() -> None:
+    named = merged(on_main(ports=[tcp]), on_main(ports=[{**tcp, "name": "dns"}]))
+    assert main_of(named.pod)["ports"] == [{"containerPort": 53, "name": "dns"}]
     with pytest.raises(PlatformConfigError, match=r"config of step: spec.containers: an item lacks 'name'"):
         merged({}, {"containers": [{"image": "x"}]})
 
@@ -136,6 +119,5 @@ def test_merging_changes_no_layer() -> None:
     below, config = base(), KubernetesPodPlatformConfig(on_main(env=[{"name": "A", "value": "1"}]))
     first = merge_layers(below, config.layers)
     first.pod["spec"]["containers"][0]["env"].append("scribble")
-
     assert merge_layers(below, config.layers).pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
     assert below == base()

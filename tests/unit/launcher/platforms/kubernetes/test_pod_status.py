@@ -70,7 +70,6 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
 )  # fmt: skip
 def test_how_a_container_has_ended(view: PodView, code: int | None, lost: bool, words: str) -> None:
     end = container_end(view)
-    assert end is not None
     assert (end.exit_code, end.lost) == (code, lost)
     assert words in end.message
 
@@ -91,7 +90,6 @@ def test_what_has_not_ended(view: PodView) -> None:
 
 def test_a_termination_message_that_is_a_document_is_output_json_and_no_explanation() -> None:
     end = container_end(pod("Failed", ended(1, "Error", ' {"error_status": {}}')))
-    assert end is not None
     assert (end.output, end.message, end.image_id) == (b' {"error_status": {}}', "", "i@sha256:1")
 
 
@@ -127,7 +125,6 @@ def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded() -> None:
 )  # fmt: skip
 def test_what_a_pod_waits_for(view: PodView, limit: str, words: str) -> None:
     waits = pending(view)
-    assert waits is not None
     assert waits.limit == limit
     assert words in str(waits)
 
@@ -162,7 +159,6 @@ def reporting(code: int, message: str, *, sidecars: int = 0, phase: str = "") ->
 def test_a_report_whose_head_the_kubelet_has_cut_is_no_success() -> None:
     whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
     end = container_end(reporting(0, whole[-4096:]))
-    assert end is not None
     assert end.output_cut
     assert end.output == whole[-4096:].encode()
 
@@ -172,7 +168,6 @@ def test_whatever_stands_in_the_file_of_the_report_is_the_report() -> None:
     assert end is not None
     assert end.output is not None
     refused = container_end(reporting(128, "exec: no such file"))
-    assert refused is not None
     assert (refused.output, refused.message) == (None, "exec: no such file")
 
 
@@ -182,5 +177,4 @@ def test_whatever_stands_in_the_file_of_the_report_is_the_report() -> None:
 )
 def test_many_containers_share_what_a_pod_may_say(sidecars: int, size: int, cut: bool) -> None:
     end = container_end(reporting(0, "{" + " " * (size - 2) + "}", sidecars=sidecars))
-    assert end is not None
     assert end.output_cut is cut
