@@ -140,12 +140,9 @@ def test_what_is_not_the_runs_is_an_error_and_nothing_runs(
     assert DONE == []
 
 
-def test_a_step_before_those_that_it_reads_from_fails(tmp_path: Path) -> None:
+def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_was_cancelled(tmp_path: Path) -> None:
     view = launch(tmp_path, "left")
     assert (str(view.state), "begin, which it reads from, has not succeeded" in view.message) == ("failed", True)
-
-
-def test_a_step_that_was_cancelled_before_it_began_is_not_launched(tmp_path: Path) -> None:
     one = runner(tmp_path)
     one.cancel()
     view = one.run_step(diamond(tmp_path), "begin", run_id="r-1", orchestrator="argo")

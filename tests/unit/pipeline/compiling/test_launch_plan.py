@@ -29,13 +29,9 @@ def test_every_name_is_valid_bounded_and_its_own(names: list[str], longest: int)
     assert object_names(names, longest) == found
 
 
-def test_names_stay_what_they_are_where_that_is_possible() -> None:
-    assert object_names(["Train.single", "Data", "1st"], 60) == {
-        "Train.single": "Train-single", "Data": "Data", "1st": "step-1st"
-    }  # fmt: skip
-
-
-def test_names_that_would_be_the_same_are_told_apart_also_from_one_that_looks_like_it() -> None:
+def test_names_stay_what_they_are_where_that_is_possible_and_are_told_apart_where_they_would_be_the_same() -> None:
+    found = object_names(["Train.single", "Data", "1st"], 60)
+    assert found == {"Train.single": "Train-single", "Data": "Data", "1st": "step-1st"}
     first = object_names(["a.b", "a_b"], 60)
     assert len(set(first.values())) == 2
     second = object_names(["a.b", "a_b", first["a.b"]], 60)
@@ -57,9 +53,8 @@ def test_parameters_are_those_that_a_text_can_give() -> None:
 
 
 def test_another_order_is_another_digest() -> None:
-    digests = [
-        steps_digest(steps) for steps in ({"A": [], "B": []}, {"A": [], "B": ["A"]}, {"A": []}, {"B": (), "A": ()})
-    ]
+    orders: list[Any] = [{"A": [], "B": []}, {"A": [], "B": ["A"]}, {"A": []}, {"B": (), "A": ()}]
+    digests = [steps_digest(steps) for steps in orders]
     assert digests[0] == digests[3]
     assert len(set(digests)) == 3
 

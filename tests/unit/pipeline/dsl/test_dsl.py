@@ -29,7 +29,6 @@ def test_the_order_follows_from_the_channels() -> None:
     second = add("a", left=first.outputs["total"])
     third = add("m", left=second.outputs.total, right=Channel("Number", uri="/n"))
     made = graph(third, second, first)
-
     assert [step.name for step in made.steps] == ["z", "a", "m"]
     assert made.step("m").inputs == {
         "left": Value(OUTPUT, ("a", "total")),
@@ -102,10 +101,8 @@ def test_a_component_is_called_by_its_class_its_instance_or_as_one_likes() -> No
 
 
 def test_optional_arguments_may_be_left_out_and_floats_may_be_whole() -> None:
-    spec = make_spec_class(
-        parameters={"rate": ExecutionParameter(type=float), "note": ExecutionParameter(type=str, optional=True)}
-    )
-    assert spec(rate=1).exec_properties == {"rate": 1}
+    rate, note = ExecutionParameter(type=float), ExecutionParameter(type=str, optional=True)
+    assert make_spec_class(parameters={"rate": rate, "note": note})(rate=1).exec_properties == {"rate": 1}
     with pytest.raises(ComponentError, match="can't be JSON"):
         make_spec_class(parameters={"x": ExecutionParameter(type=list)})(x=[object()])
 

@@ -60,10 +60,8 @@ class MyContainerBasedExampleGen(BaseComponent):
 
 def create_pipeline():
   my_csv_file = Channel('CSVFile', uri="/path/to/csv_file")
-
   my_example_gen = MyContainerBasedExampleGen(
         raw_input=my_csv_file, num_csv_columns=20)
-
   return pipeline.Pipeline(
     pipeline_name = 'my_container_based_pipeline',
     pipeline_root = 'gs://path/to/root',

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -50,13 +51,8 @@ def run(folder: Path, graph: Graph, resume: str = "") -> PipelineResult:
 def values(folder: Path, result: PipelineResult) -> dict[str, Any]:
     with home_of(folder).store() as store:
         found = store.executions(result.run_id)
-    return {
-        name: artifact.properties["value"]
-        for name, one in found.items()
-        for artifacts in one.outputs.values()
-        for artifact in artifacts
-        if "value" in artifact.properties
-    }
+    made = [(name, artifact) for name, one in found.items() for part in one.outputs.values() for artifact in part]
+    return {name: artifact.properties["value"] for name, artifact in made if "value" in artifact.properties}
 
 
 def test_a_pipeline_of_all_shapes_runs_as_processes_and_the_second_time_uses_what_it_has(tmp_path: Path) -> None:
@@ -126,8 +122,13 @@ def changed(change: Callable[[dict[str, Any]], object], second: Any = None) -> s
     return json.dumps(document) + (f"\n---\n{json.dumps(second)}" if second is not None else "")
 
 
+def put(path: str, **fields: Any) -> Callable[[dict[str, Any]], object]:
+    """A change of these fields of what is at a path."""
+    return lambda document: reduce(dict.__getitem__, filter(None, path.split("/")), document).update(fields)
+
+
 def task(name: str, **fields: Any) -> Callable[[dict[str, Any]], object]:
-    return lambda document: document["root"]["dag"]["tasks"][name].update(fields)
+    return put(f"root/dag/tasks/{name}", **fields)
 
 
 def nested(document: dict[str, Any], width: int) -> None:
@@ -139,9 +140,12 @@ def nested(document: dict[str, Any], width: int) -> None:
     document["root"]["dag"]["tasks"]["deep"] = {"componentRef": {"name": "d0"}}
 
 
+NUMBERS = SHAPES["root"]["dag"]["tasks"]["numbers"]
+EXECUTOR = "deploymentSpec/executors/exec-add"
+CODE = "__import__('os')"
 REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "resolver": (
-        lambda d: d["deploymentSpec"]["executors"]["exec-add"].update(resolver={}),
+        put(EXECUTOR, resolver={}),
         r"deploymentSpec\.executors\.exec-add\.resolver: pipelines here have no such thing",
     ),
     "cache key": (task("numbers", cachingOptions={"cacheKey": "x"}), r"numbers\.cachingOptions\.cacheKey"),
@@ -150,33 +154,28 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "no component": (task("numbers", componentRef={"name": "gone"}), "numbers: there is no component 'gone'"),
     "no task": (task("numbers", dependentTasks=["gone"]), "numbers: there is no task 'gone'"),
     "a cycle": (task("numbers", dependentTasks=["for-loop-1"]), "wait for each other"),
-    "a name": (lambda d: d["root"]["dag"]["tasks"].update({"../up": d["root"]["dag"]["tasks"]["numbers"]}), "no dot"),
-    "a name of another": (
-        lambda d: d["root"]["dag"]["tasks"].update({"for-loop-4.add": d["root"]["dag"]["tasks"]["numbers"]}),
-        "a task's name has no dot",
-    ),
-    "a pipeline's name": (lambda d: d["pipelineInfo"].update(name="../up"), "no name for a component"),
+    "a name": (put("root/dag/tasks", **{"../up": NUMBERS}), "no dot"),
+    "a name of another": (put("root/dag/tasks", **{"for-loop-4.add": NUMBERS}), "a task's name has no dot"),
+    "a pipeline's name": (put("pipelineInfo", name="../up"), "no name for a component"),
     "an output's name": (
-        lambda d: d["components"]["comp-add"]["outputDefinitions"]["parameters"].update({"../up": {}}),
+        put("components/comp-add/outputDefinitions/parameters", **{"../up": {}}),
         r"'\.\./up' can't be the name",
     ),
-    "a condition": (task("numbers", triggerPolicy={"condition": "__import__('os')"}), "condition .* can't be read"),
+    "a condition": (task("numbers", triggerPolicy={"condition": CODE}), "condition .* can't be read"),
     "a deep condition": (
         task("numbers", triggerPolicy={"condition": "(" * 900 + "1" + ")" * 900}),
         "can't be read: too many",
     ),
     "a selector": (
-        lambda d: d["components"]["comp-for-loop-4"]["dag"]["tasks"]["add"]["inputs"]["parameters"]["a"].update(
-            parameterExpressionSelector="__import__('os')"
-        ),
+        put("components/comp-for-loop-4/dag/tasks/add/inputs/parameters/a", parameterExpressionSelector=CODE),
         "parameterExpressionSelector: .* can't be computed",
     ),
     "a placeholder": (
-        lambda d: d["deploymentSpec"]["executors"]["exec-add"]["container"].update(args=["{{$.pipeline_job_uuid}}"]),
+        put(f"{EXECUTOR}/container", args=["{{$.pipeline_job_uuid}}"]),
         "is no placeholder that is known here",
     ),
-    "objects": (lambda d: d.update(defaultPipelineRoot="s3://bucket/x"), "defaultPipelineRoot"),
-    "a missing parameter": (lambda d: d["root"]["inputDefinitions"]["parameters"]["n"].clear(), "'n' is missing"),
+    "objects": (put("", defaultPipelineRoot="s3://bucket/x"), "defaultPipelineRoot"),
+    "a missing parameter": (put("root/inputDefinitions/parameters", n={}), "'n' is missing"),
     "depth": (lambda d: nested(d, 1), "more than 30 deep"),
     "many tasks": (lambda d: nested(d, 3), "deep|more than 2000 tasks"),
 }
@@ -225,10 +224,7 @@ def test_whatever_is_wrong_with_a_file_the_error_is_one_of_ours(
 
 def test_resources_variables_and_our_platform_become_platform_configs(tmp_path: Path) -> None:
     accelerator = {"type": "nvidia.com/gpu", "count": "2"}
-
-    def change(document: dict[str, Any]) -> None:
-        document["deploymentSpec"]["executors"]["exec-paint"]["container"]["resources"]["accelerator"] = accelerator
-
+    change = put("deploymentSpec/executors/exec-paint/container/resources", accelerator=accelerator)
     ours = {"exec-add": {"tfjob": {"replicas": {"Worker": 2}}, "docker": {"network": "none"}}}
     file = tmp_path / "pipeline.yaml"
     file.write_text(changed(change, {"platforms": {"tfoperator": {"deploymentSpec": {"executors": ours}}}}))
@@ -240,13 +236,9 @@ def test_resources_variables_and_our_platform_become_platform_configs(tmp_path: 
     assert isinstance(pod, KubernetesPodPlatformConfig)
     assert (main["resources"]["limits"], main["env"]) == (limits, [{"name": "HUE", "value": "$$(x)"}])
     (docker,) = configs["docker"]["paint"]
-    requests = [{"Count": 2, "Capabilities": [["gpu"]]}]
-    assert docker.as_json() == {
-        "environment": {"HUE": "$(x)"},
-        "nano_cpus": 500_000_000,
-        "mem_limit": 1_000_000_000,
-        "device_requests": requests,
-    }
+    limits = {"nano_cpus": 500_000_000, "mem_limit": 1_000_000_000}
+    gpus = {"device_requests": [{"Count": 2, "Capabilities": [["gpu"]]}]}
+    assert docker.as_json() == {"environment": {"HUE": "$(x)"}, **limits, **gpus}
     assert configs["process"]["paint"][0].as_json() == {"environment": {"HUE": "$(x)"}}
     (job,) = configs["kubernetes"]["for-loop-1.twice.add"]
     assert isinstance(job, TFJobPlatformConfig)

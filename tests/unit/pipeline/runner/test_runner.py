@@ -21,14 +21,7 @@ from tfoperator.launcher import (
     PermanentFailure,
     RetryableFailure,
 )
-from tfoperator.pipeline import (
-    Channel,
-    Home,
-    Pipeline,
-    PipelineCancelled,
-    PipelineFailed,
-    StepState,
-)
+from tfoperator.pipeline import Channel, Home, Pipeline, PipelineCancelled, PipelineFailed, StepState
 
 
 def until_interrupted(*_: Any) -> None:
@@ -37,7 +30,11 @@ def until_interrupted(*_: Any) -> None:
         time.sleep(0.01)
 
 
-def test_the_second_run_uses_everything_again_and_the_third_what_does_not_depend_on_the_change(tmp_path: Path) -> None:
+def one(folder: Path) -> Pipeline:
+    return Pipeline("one", str(folder / "data"), [add("alone", 1)])
+
+
+def test_a_run_uses_again_what_is_there_and_does_not_depend_on_a_change(tmp_path: Path) -> None:
     first = runner(tmp_path).run(diamond(tmp_path))
     assert (DONE[0], sorted(DONE[1:3]), DONE[3]) == ("begin", ["left", "right"], "end")
     (total,) = first.results["end"].outputs["total"]
@@ -49,18 +46,14 @@ def test_the_second_run_uses_everything_again_and_the_third_what_does_not_depend
     third = runner(tmp_path).run(diamond(tmp_path, left=20))
     assert sorted(DONE) == ["end", "left"]
     assert third.results["end"].outputs["total"][0].properties == {"total": 122}
-
-
-def test_without_the_cache_everything_runs_and_what_was_removed_is_made_again(tmp_path: Path) -> None:
-    first = runner(tmp_path).run(diamond(tmp_path))
     DONE.clear()
-    second = runner(tmp_path).run(diamond(tmp_path, cache=False))
+    uncached = runner(tmp_path).run(diamond(tmp_path, cache=False))
     assert len(DONE) == 4
     DONE.clear()
-    for result in (first, second):
+    for result in (first, uncached):
         Path(result.results["left"].outputs["total"][0].uri).unlink()
     runner(tmp_path).run(diamond(tmp_path))
-    assert sorted(DONE) == ["end", "left"]
+    assert sorted(DONE) == ["end", "left"], "what was removed is made again"
 
 
 def test_data_from_outside_is_known_by_its_version(tmp_path: Path) -> None:
@@ -104,7 +97,6 @@ def test_a_failure_that_may_pass_is_resumed_and_one_that_does_not_is_not(tmp_pat
     result = runner(tmp_path).run(diamond(tmp_path), resume=caught.value.result.run_id)
     assert (sorted(DONE), states(result)["left"]) == (["begin", "end", "left", "right"], "succeeded")
     assert result.run_id == caught.value.result.run_id
-
     ON_THE_WAY["begin"] = fails(PermanentFailure("no"))
     for resume in ("", "last"):
         with pytest.raises(PipelineFailed, match="failed"):
@@ -114,9 +106,8 @@ def test_a_failure_that_may_pass_is_resumed_and_one_that_does_not_is_not(tmp_pat
 @pytest.mark.parametrize(("code", "state"), [(3, "failed"), (0, "succeeded")])
 def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: int, state: str) -> None:
     ON_THE_WAY["alone"] = fails(SystemExit(code))
-    one = Pipeline("one", str(tmp_path / "data"), [add("alone", 1)])
     try:
-        result = InThread(lambda: runner(tmp_path).run(one)).result(20)
+        result = InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)
     except PipelineFailed as error:
         result = error.result
     assert states(result) == {"alone": state}
@@ -125,13 +116,9 @@ def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: 
 def test_a_step_whose_launch_ends_in_no_way_that_is_known_ends_too(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def launch(_: object) -> None:
-        raise GeneratorExit("unheard of")
-
-    monkeypatch.setattr(InProcessComponentLauncher, "launch", launch)
-    one = Pipeline("one", str(tmp_path / "data"), [add("alone", 1)])
+    monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(GeneratorExit("unheard of")))
     with pytest.raises(PipelineFailed, match="GeneratorExit: unheard of"):
-        InThread(lambda: runner(tmp_path).run(one)).result(20)
+        InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:
@@ -148,7 +135,6 @@ def test_steps_that_do_not_wait_for_each_other_run_at_once_but_no_more_than_allo
     together = threading.Barrier(2, timeout=60)
     ON_THE_WAY["left"] = ON_THE_WAY["right"] = lambda *_: together.wait() and None
     runner(tmp_path, parallel=2).run(diamond(tmp_path))
-
     running, most = [0], [0]
 
     def count(*_: Any) -> None:
@@ -190,7 +176,7 @@ def test_a_signal_cancels_a_run_of_a_program_that_does_not_handle_it_itself(tmp_
     assert signal.getsignal(number) is before
 
 
-def test_what_is_wrong_with_any_step_is_found_before_the_first_begins(tmp_path: Path) -> None:
+def test_what_is_wrong_with_any_step_or_the_root_is_found_before_the_first_begins(tmp_path: Path) -> None:
     bad = add("bad", left=None).with_id("bad")
     bad.executor_spec = ExecutorContainerSpec("x:1", ["{{ inputs.nothing.uri }}"])
     pipeline = Pipeline("p", str(tmp_path / "data"), [add("good"), bad])
@@ -198,13 +184,10 @@ def test_what_is_wrong_with_any_step_is_found_before_the_first_begins(tmp_path: 
         runner(tmp_path).run(pipeline)
     with pytest.raises(ComponentError, match="stranger"):
         runner(tmp_path, platform_configs={"stranger": [DockerPlatformConfig()]}).run(diamond(tmp_path))
-    assert DONE == []
-
-
-def test_a_root_that_can_not_be_written_is_an_error_in_words(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("a file")
     with pytest.raises(LauncherError, match="outputs can't go there"):
         runner(tmp_path).run(diamond(tmp_path))
+    assert DONE == []
 
 
 def test_what_steps_of_this_process_print_is_in_their_logs(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import functools
 import multiprocessing
 import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -43,13 +44,19 @@ def begin(store: MetadataStore, step: str = "a", inputs: Any = None, key: str = 
     return store.begin_execution(run(), step, "Kind", inputs or {}, {"o": ("Model", f"/{step}")}, {"x": 1}, key, NOW)
 
 
+def made(store: MetadataStore, step: str = "a", inputs: Any = None) -> Any:
+    """An execution that has succeeded, with one output."""
+    one = begin(store, step, inputs)
+    store.publish(one.id, complete(o=((f"/{step}", {}, True),)))
+    return one
+
+
 def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_succeeded(store: MetadataStore) -> None:
     first = begin(store)
     assert begin(store).id == first.id
     assert [one.state for one in first.outputs["o"]] == ["PENDING"]
     store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
     store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
-
     known = store.executions("r1")["a"]
     assert (known.state, known.image_id, known.exec_properties, known.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
     assert [(one.uri, one.state, one.properties, one.made, one.type) for one in known.outputs["o"]] == [
@@ -83,11 +90,8 @@ def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> No
     number = store.external_artifact("File", Artifact("/in"), NOW)
     assert store.external_artifact("File", Artifact("/in"), NOW) == number
     assert store.external_artifact("File", Artifact("/in", {"v": 2}), NOW) != number
-    first = begin(store, inputs={"i": [number]})
-    store.publish(first.id, complete(o=(("/a", {}, False),)))
-    second = begin(store, "b", inputs={"i": [first.outputs["o"][0].id], "j": [number]})
-    store.publish(second.id, complete(o=(("/b", {}, False),)))
-
+    first = made(store, inputs={"i": [number]})
+    made(store, "b", inputs={"i": [first.outputs["o"][0].id], "j": [number]})
     up = lineage_of(store, store.artifacts("/b")[0])
     assert [one.step for one in up.executions] == ["b"]
     assert [one.artifact.uri for one in up.next] == ["/a", "/in"]
@@ -97,8 +101,7 @@ def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> No
 
 
 def test_runs_are_listed_and_forgotten_but_not_what_they_made(store: MetadataStore) -> None:
-    one = begin(store)
-    store.publish(one.id, complete(o=(("/a", {}, False),)))
+    made(store)
     store.put_run(run("r2", "q"))
     assert [found.id for found in store.runs()] == ["r2", "r1"]
     assert [found.id for found in store.runs("p")] == ["r1"]
@@ -128,18 +131,21 @@ def test_threads_and_processes_share_the_records(tmp_path: Path) -> None:
         assert file.stat().st_mode & 0o077 == 0
 
 
-def test_a_file_that_is_none_or_newer_is_an_error_that_names_it(tmp_path: Path) -> None:
+def test_a_file_that_is_none_or_newer_is_an_error_that_names_it_and_a_reader_makes_nothing(tmp_path: Path) -> None:
     odd = tmp_path / "odd.db"
     odd.write_text("this is no database at all, but long enough to be taken for one: " * 20)
     with pytest.raises(StoreError, match=r"odd\.db"):
         MetadataStore(odd)
     newer = tmp_path / "newer.db"
-    with sqlite3.connect(newer) as connection:
+    with closing(sqlite3.connect(newer)) as connection:
         connection.execute("PRAGMA user_version = 99")
-    connection.close()
     with pytest.raises(StoreError, match="newer tfoperator"):
         MetadataStore(newer)
     assert str(newer) not in {one.path for one in psutil.Process().open_files()}
+    with pytest.raises(StoreError, match="No such file"):
+        MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
+    assert not (tmp_path / "other").exists()
+    assert open_home(tmp_path / "nothing").changes() == ""
 
 
 def test_a_reader_writes_nothing_and_sees_what_others_write(store: MetadataStore, tmp_path: Path) -> None:
@@ -154,13 +160,6 @@ def test_a_reader_writes_nothing_and_sees_what_others_write(store: MetadataStore
         assert reader.database.changes() != before
         store.put_run(run("r3", "q"))
         assert [one.id for one in reader.runs(most=2)] == ["r3", "r2"]
-
-
-def test_a_reader_makes_nothing(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="No such file"):
-        MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
-    assert not (tmp_path / "other").exists()
-    assert open_home(tmp_path / "nothing").changes() == ""
 
 
 VALUES = {
@@ -211,34 +210,27 @@ def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: Met
 
 
 def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) -> None:
-    one = begin(store, key="k")
-    store.publish(one.id, complete(o=(("/a", {}, True),)))
-    (made,) = store.executions("r1")["a"].outputs["o"]
+    one = made(store)
+    (output,) = store.executions("r1")["a"].outputs["o"]
     store.put_run(run("r2"))
     again = store.use_again(run("r2"), "a", "Kind", store.executions("r1")["a"], NOW)
-    assert store.execution_states(["r1", "r2", "nothing"]) == {
-        "r1": {"a": "COMPLETE"},
-        "r2": {"a": "CACHED"},
-        "nothing": {},
-    }
+    found = store.execution_states(["r1", "r2", "nothing"])
+    assert found == {"r1": {"a": "COMPLETE"}, "r2": {"a": "CACHED"}, "nothing": {}}
     outside = store.external_artifact("Text", Artifact("/text"), NOW)
-    assert store.makers([made.id, outside]) == {made.id: Maker(one.id, "r1", "a")}
-    assert again.outputs["o"] == (made,)
+    assert store.makers([output.id, outside]) == {output.id: Maker(one.id, "r1", "a")}
+    assert again.outputs["o"] == (output,)
     store.forget_run("r1")
-    assert store.makers([made.id]) == {made.id: Maker(one.id, "", "a")}
+    assert store.makers([output.id]) == {output.id: Maker(one.id, "", "a")}
 
 
 def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that is trained on for ever: neither Python's calls nor JSON's levels are without end."""
     monkeypatch.setattr("tfoperator.pipeline.store.lineage._DEEPEST", 3)
-    made: tuple[int, ...] = ()
+    inputs: dict[str, list[int]] = {}
     for number in range(6):
-        inputs = {"i": made} if made else {}
-        execution = store.begin_execution(
-            run(), f"s{number}", "Kind", inputs, {"o": ("Model", f"/{number}")}, {}, "", NOW
-        )
-        made = tuple(one.id for one in execution.outputs["o"])
-    tree = lineage_of(store, store.artifacts(str(made[0]))[0])
+        (model,) = begin(store, str(number), inputs).outputs["o"]
+        inputs = {"i": [model.id]}
+    tree = lineage_of(store, store.artifacts(str(model.id))[0])
     uris = []
     while tree.next:
         uris.append(tree.artifact.uri)
