@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -114,23 +114,17 @@ def test_a_standby_keeps_nothing(world: World) -> None:
     assert sorted(world.asked()) == sorted(pods)
 
 
-def test_a_job_that_has_gone_is_known_by_its_pods(world: World) -> None:
-    pods = world.job_before_start("gone", 1)
-    world.api.remove(TFJOBS, "ns", "gone")
-    world.end(*pods)
-    world.start()
-    world.wait_kept(*pods)
-    assert [path.name.partition("-")[0] for path in world.archive.glob("ns/*")] == ["gone"]
-
-
-def test_the_pods_of_another_controllers_job_are_left_to_it(world: World) -> None:
-    mine = world.job_before_start("mine", 1)
-    others = world.job_before_start("other", 1)
+def test_a_job_that_has_gone_is_known_by_its_pods_and_those_of_another_controllers_job_are_left_to_it(
+    world: World,
+) -> None:
+    gone, others = world.job_before_start("gone", 1), world.job_before_start("other", 1)
     world.api.edit(TFJOBS, "ns", "other", {"spec": {"runPolicy": {"managedBy": "example.invalid/other"}}})
-    world.end(*mine, *others)
+    world.api.remove(TFJOBS, "ns", "gone")
+    world.end(*gone, *others)
     world.start()
-    world.wait_kept(*mine)
-    assert world.asked() == mine
+    world.wait_kept(*gone)
+    assert [path.name.partition("-")[0] for path in world.archive.glob("ns/*")] == ["gone"]
+    assert world.asked() == gone
 
 
 def test_more_pods_than_there_is_room_for_are_kept_one_after_the_other(
@@ -154,9 +148,10 @@ def test_a_log_that_can_not_be_had_is_tried_again_and_then_told(world: World, mo
     pods = world.job("job", 1)
     world.source.errors[pods[0], "tensorflow", False] = api_error(500, message="no kubelet")
     world.end(*pods)
-    told: Callable[[], list[str]] = lambda: [  # noqa: E731
-        event["message"] for event in world.api.objects(EVENTS) if event["reason"] == "LogsNotArchived"
-    ]
+
+    def told() -> list[str]:
+        return [event["message"] for event in world.api.objects(EVENTS) if event["reason"] == "LogsNotArchived"]
+
     eventually(lambda: len(told()) == 1, what="the event")
     assert "no kubelet" in told()[0]
     assert world.asked() == pods * 5

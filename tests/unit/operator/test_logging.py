@@ -12,11 +12,11 @@ from tfoperator.workqueue import Workers
 from tfoperator.workqueue.queue import Queue
 
 
-def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRecord:
+def record(message: str, *, job: str = "", error: bool | str = False) -> logging.LogRecord:
     info = None
     if error:
         try:
-            raise RuntimeError("broken")
+            raise RuntimeError("broken" if error is True else error)
         except RuntimeError:
             info = sys.exc_info()
     made = logging.LogRecord("tfoperator.controller.execute.executor", logging.INFO, "x.py", 1, message, (), info)
@@ -26,32 +26,21 @@ def record(message: str, *, job: str = "", error: bool = False) -> logging.LogRe
     return made
 
 
-def test_a_text_line_has_time_level_place_job_and_message() -> None:
+def test_a_text_line_has_time_level_place_job_and_message_and_a_traceback_follows_it() -> None:
     line = TextFormatter().format(record("is now Running", job="ns/mnist"))
     assert line == "2026-01-01T12:00:00.250Z INFO    controller ns/mnist: is now Running"
-
-
-def test_a_message_stays_on_one_line() -> None:
     assert "\n" not in TextFormatter().format(record("two\nlines"))
     assert "\n" not in JsonFormatter().format(record("two\nlines", error=True))
+    assert "RuntimeError: broken" in TextFormatter().format(record("failed", error=True))
 
 
 @pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
 def test_no_line_controls_a_terminal(formatter: logging.Formatter) -> None:
     """Names and messages of strangers get into log lines, and log lines onto terminals."""
     hostile = "\x1b]0;title\x07\x1b[2J\x9b2J\x85\x7f\r"
-    try:
-        raise RuntimeError(hostile)
-    except RuntimeError:
-        made = record(f"refused: {hostile}", job=f"ns/{hostile}")
-        made.exc_info = sys.exc_info()
-    line = formatter.format(made)
+    line = formatter.format(record(f"refused: {hostile}", job=f"ns/{hostile}", error=hostile))
     assert not [c for c in line if not c.isprintable() and c != "\n"]
     assert "title" in line
-
-
-def test_a_traceback_follows_a_text_line() -> None:
-    assert "RuntimeError: broken" in TextFormatter().format(record("failed", error=True))
 
 
 def test_a_json_line_has_the_same_facts() -> None:
@@ -79,7 +68,6 @@ def test_json_lines_of_one_sync_share_an_id_and_others_have_none() -> None:
     workers.start()
     eventually(lambda: len(found) == 2)
     assert workers.stop(60)
-
     (one, same), (other, _) = found
     assert one == same != other
     assert None not in (one, other)

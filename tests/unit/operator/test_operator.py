@@ -22,6 +22,9 @@ ELECT = Options(
 )
 
 
+Start = Callable[..., Operator]
+
+
 def submit(api: FakeApi, name: str = "job", namespace: str = "ns", **replicas: Any) -> None:
     job = tfjob(name, **replicas)
     job["metadata"]["namespace"] = namespace
@@ -34,7 +37,7 @@ def api() -> FakeApi:
 
 
 @pytest.fixture
-def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
+def start(api: FakeApi) -> Iterator[Start]:
     started: list[Operator] = []
 
     def start(options: Options | None = None, **how: Any) -> Operator:
@@ -48,7 +51,7 @@ def start(api: FakeApi) -> Iterator[Callable[..., Operator]]:
         one.stop(10)
 
 
-def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Callable[..., Operator]) -> None:
+def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Start) -> None:
     submit(api, Worker=1)
     release = threading.Event()
 
@@ -65,7 +68,7 @@ def test_no_pod_is_made_before_every_cache_is_complete(api: FakeApi, start: Call
     eventually(lambda: api.names(PODS) == ["job-worker-0"], what="the pod")
 
 
-def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Operator]) -> None:
+def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Start) -> None:
     api.fail("list", "tfjobs", api_error(404, "NotFound"), times=1000)
     waiting = start()
     eventually(lambda: api.count("list", "tfjobs") > 0)
@@ -77,9 +80,7 @@ def test_it_can_be_stopped_at_any_moment(api: FakeApi, start: Callable[..., Oper
     assert never_started.stop(60)
 
 
-def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(
-    api: FakeApi, start: Callable[..., Operator]
-) -> None:
+def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(api: FakeApi, start: Start) -> None:
     first = start(ELECT)
     eventually(lambda: first.is_leader)
     second = start(ELECT)
@@ -93,7 +94,7 @@ def test_of_two_replicas_one_leads_and_the_other_takes_over_at_once(
     eventually(lambda: api.names(PODS) == ["a-worker-0", "b-worker-0"])
 
 
-def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..., Operator]) -> None:
+def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Start) -> None:
     first = start(ELECT)
     eventually(lambda: first.is_leader)
     submit(api, Worker=1)
@@ -104,15 +105,15 @@ def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..
         """The same server, through a client that is listened to."""
 
         def __getattribute__(self, name: str) -> Any:
-            if name in ("create", "patch", "delete", "replace"):
+            if name not in ("create", "patch", "delete", "replace"):
+                return getattr(api, name)
 
-                def call(resource: Any, *rest: Any, **options: Any) -> Any:
-                    if resource is not LEASES:
-                        standby_calls.append(Call(name, resource.plural))
-                    return getattr(api, name)(resource, *rest, **options)
+            def call(resource: Any, *rest: Any, **options: Any) -> Any:
+                if resource is not LEASES:
+                    standby_calls.append(Call(name, resource.plural))
+                return getattr(api, name)(resource, *rest, **options)
 
-                return call
-            return getattr(api, name)
+            return call
 
     standby = Operator(Recording(), ELECT)
     standby.start()
@@ -123,7 +124,7 @@ def test_a_standby_writes_nothing_but_its_claim(api: FakeApi, start: Callable[..
     assert standby_calls == []
 
 
-def amid_a_sync(api: FakeApi, start: Callable[..., Operator], options: Options) -> tuple[Operator, threading.Event]:
+def amid_a_sync(api: FakeApi, start: Start, options: Options) -> tuple[Operator, threading.Event]:
     """An operator, one of whose syncs waits in the creation of a pod until the event is set."""
     asked, release = threading.Event(), threading.Event()
 
@@ -146,7 +147,7 @@ def lose_the_lease(api: FakeApi) -> None:
 
 
 def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_goes_on(
-    api: FakeApi, start: Callable[..., Operator]
+    api: FakeApi, start: Start
 ) -> None:
     operator, release = amid_a_sync(api, start, msgspec.structs.replace(ELECT, shutdown_grace_period=0.1))
     assert not operator.stop()
@@ -157,16 +158,14 @@ def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_go
     eventually(lambda: not api.objects(LEASES)[0]["spec"]["holderIdentity"], what="the lease is given back")
 
 
-def test_a_lease_that_is_lost_while_a_sync_finishes_is_no_orderly_end(
-    api: FakeApi, start: Callable[..., Operator]
-) -> None:
+def test_a_lease_that_is_lost_while_a_sync_finishes_is_no_orderly_end(api: FakeApi, start: Start) -> None:
     operator, release = amid_a_sync(api, start, ELECT)
     lose_the_lease(api)
     assert not operator.stop()
     release.set()
 
 
-def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Callable[..., Operator]) -> None:
+def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Start) -> None:
     reasons: list[str] = []
     operator = start(ELECT, on_failure=reasons.append)
     eventually(lambda: operator.is_leader)
@@ -180,7 +179,7 @@ def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Calla
     assert api.names(PODS) == []
 
 
-def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Callable[..., Operator]) -> None:
+def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Start) -> None:
     operator = start()
     eventually(lambda: operator.is_ready)
 
@@ -199,7 +198,6 @@ def test_an_operator_that_has_failed_is_not_healthy(api: FakeApi) -> None:
     port = free_port()
     options = Options(health_probe_bind_address=Address("127.0.0.1", port), metrics_bind_address=None)
     operator = Operator(api, options)
-
     with ExitStack() as cleanup:
         process._serve(options, operator, cleanup)
         assert ask(port, "/healthz") == (200, "ok\n")

@@ -19,25 +19,27 @@ def samples(metrics: OperatorMetrics) -> dict[str, float]:
 def test_the_go_operators_counters_keep_their_names_and_labels() -> None:
     metrics = OperatorMetrics()
     metrics.jobs.job_transitions("ns", {ConditionType.CREATED, ConditionType.RUNNING})
-    metrics.jobs.job_transitions("ns", {ConditionType.SUCCEEDED})
-    metrics.jobs.job_transitions("ns", {ConditionType.FAILED})
-    metrics.jobs.job_transitions("ns", {ConditionType.RESTARTING})
+    for condition in (ConditionType.SUCCEEDED, ConditionType.FAILED, ConditionType.RESTARTING):
+        metrics.jobs.job_transitions("ns", {condition})
     metrics.jobs.job_deleted("ns")
-    metrics.jobs.objects_created("pods", 3, 1)
-    metrics.jobs.objects_created("services", 2, 0)
-    metrics.jobs.objects_deleted("pods", 2)
-    metrics.jobs.objects_created("podgroups", 5, 1)
-    metrics.jobs.objects_deleted("podgroups", 4)
+    for kind, created, failed in (("pods", 3, 1), ("services", 2, 0), ("podgroups", 5, 1)):
+        metrics.jobs.objects_created(kind, created, failed)
+    for kind, deleted in (("pods", 2), ("podgroups", 4)):
+        metrics.jobs.objects_deleted(kind, deleted)
     found = samples(metrics)
     for what in ("created", "successful", "failed", "restarted", "deleted"):
         assert found[f"training_operator_jobs_{what}_total{PEER_LABELS}"] == 1
-    assert found["training_operator_created_pods_total"] == 3
-    assert found["training_operator_failed_pods_total"] == 1
-    assert found["training_operator_deleted_pods_total"] == 2
-    assert found["training_operator_succeeded_service_creation_total"] == 2
-    assert found["training_operator_failed_service_creation_total"] == 0
-    assert found["training_operator_created_pod_groups_total"] == 5
-    assert found["training_operator_deleted_pod_groups_total"] == 4
+    expected = {
+        "created_pods": 3,
+        "failed_pods": 1,
+        "deleted_pods": 2,
+        "succeeded_service_creation": 2,
+        "failed_service_creation": 0,
+        "created_pod_groups": 5,
+        "deleted_pod_groups": 4,
+    }
+    assert {name: found[f"training_operator_{name}_total"] for name in expected} == expected
+    assert f"training_operator_jobs_deleted_total{PEER_LABELS}" not in samples(OperatorMetrics()), "each has its own"
 
 
 def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
@@ -47,10 +49,8 @@ def test_a_queue_reports_under_the_names_of_go_controllers() -> None:
     queue.add("b")
     queue.done(queue.get())
     found = samples(metrics)
-    assert found['workqueue_depth{name="tfjobs"}'] == 1
-    assert found['workqueue_adds_total{name="tfjobs"}'] == 2
-    assert found['workqueue_work_duration_seconds_count{name="tfjobs"}'] == 1
-    assert found['workqueue_unfinished_work_seconds{name="tfjobs"}'] == 0
+    names = ("depth", "adds_total", "work_duration_seconds_count", "unfinished_work_seconds")
+    assert [found[f'workqueue_{name}{{name="tfjobs"}}'] for name in names] == [1, 2, 1, 0]
     queue.shut_down(0)
 
 
@@ -71,10 +71,8 @@ def test_the_durations_of_requests_are_a_histogram_that_prometheus_reads() -> No
     assert of_get["count"] == 4
     assert of_get["sum"] == pytest.approx(70.009)
     assert families["rest_client_requests"].type == "counter"
-    assert {sample.labels["code"]: sample.value for sample in families["rest_client_requests"].samples} == {
-        "200": 4,
-        "<error>": 1,
-    }
+    codes = {sample.labels["code"]: sample.value for sample in families["rest_client_requests"].samples}
+    assert codes == {"200": 4, "<error>": 1}
     assert families["rest_client_rate_limiter_duration_seconds"].samples == []
     metrics.client.rate_limiter_wait("GET", "api:6443", 0.0)
     found = samples(metrics)
@@ -104,12 +102,15 @@ def test_an_informer_shows_its_freshness_relists_and_backlog() -> None:
     informer.store_size("pods", lambda: 100)
     informer.watch_failed("pods", "Expired")
     found = samples(metrics)
-    assert found['tfoperator_informer_lists_total{informer="pods"}'] == 1
     assert 0 <= found['tfoperator_informer_last_event_age_seconds{informer="pods"}'] < 60
-    assert found['tfoperator_informer_handler_backlog{handler="controller",informer="pods"}'] == 7
-    assert found['tfoperator_informer_objects{informer="pods"}'] == 100
-    assert found['tfoperator_informer_events_total{informer="pods",type="MODIFIED"}'] == 3
-    assert found['tfoperator_informer_failures_total{informer="pods",reason="Expired",verb="watch"}'] == 1
+    expected = {
+        'lists_total{informer="pods"}': 1,
+        'handler_backlog{handler="controller",informer="pods"}': 7,
+        'objects{informer="pods"}': 100,
+        'events_total{informer="pods",type="MODIFIED"}': 3,
+        'failures_total{informer="pods",reason="Expired",verb="watch"}': 1,
+    }
+    assert {name: found[f"tfoperator_informer_{name}"] for name in expected} == expected
 
 
 def test_leadership_and_build_are_shown() -> None:
@@ -121,9 +122,3 @@ def test_leadership_and_build_are_shown() -> None:
     leading[0] = False
     assert [samples(metrics)[name] for name in names] == [0, 0]
     assert any(name.startswith("tfoperator_build_info") for name in samples(metrics))
-
-
-def test_two_operators_in_one_process_do_not_share_metrics() -> None:
-    one, other = OperatorMetrics(), OperatorMetrics()
-    one.jobs.job_deleted("ns")
-    assert f"training_operator_jobs_deleted_total{PEER_LABELS}" not in samples(other)

@@ -58,7 +58,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         one.watcher.stop()
 
 
-def test_a_change_is_passed_on_once(bench: Bench) -> None:
+def test_a_change_is_passed_on_once_also_when_the_one_who_is_told_of_one_fails(
+    bench: Bench, caplog: pytest.LogCaptureFixture
+) -> None:
     bench.look()
     assert bench.told == []
     bench.change(GPU % "2")
@@ -66,6 +68,12 @@ def test_a_change_is_passed_on_once(bench: Bench) -> None:
     assert bench.told == ["2"]
     bench.change("")
     assert bench.told == ["2", None]
+    bench.told = None  # type: ignore[assignment] # so that telling fails
+    bench.change(GPU % "3")
+    assert "failed unexpectedly" in caplog.text
+    bench.told = []
+    bench.change(GPU % "4")
+    assert bench.told == ["4"]
 
 
 def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(bench: Bench) -> None:
@@ -105,12 +113,3 @@ def test_other_options_that_change_are_named_since_they_wait_for_the_next_start(
     assert bench.told == []
     (record,) = caplog.records
     assert record.getMessage().endswith("used from the next start on: log_level, threadiness")
-
-
-def test_it_goes_on_when_the_one_who_is_told_fails(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    bench.told = None  # type: ignore[assignment] # so that telling fails
-    bench.change(GPU % "2")
-    assert "failed unexpectedly" in caplog.text
-    bench.told = []
-    bench.change(GPU % "3")
-    assert bench.told == ["3"]

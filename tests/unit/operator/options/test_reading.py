@@ -18,10 +18,7 @@ def test_without_anything_the_defaults_hold_and_nothing_listens_beyond_loopback(
     assert options == Options()
     assert options.metrics_bind_address == Address("127.0.0.1", 8080)
     assert options.health_probe_bind_address == Address("127.0.0.1", 8081)
-
-
-def test_the_api_server_alone_limits_requests_unless_a_rate_is_given() -> None:
-    assert parse().kube_api_qps == 0
+    assert options.kube_api_qps == 0, "the API server alone limits requests"
     assert [parse(f"--kube-api-qps={rate}").kube_api_qps for rate in ("0", "-1", "2.5")] == [0, -1, 2.5]
 
 
@@ -33,31 +30,19 @@ def test_every_field_is_an_option_and_every_option_a_field() -> None:
 def test_a_flag_wins_over_a_variable_and_a_variable_over_the_file(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text("threadiness: 1\ncreate-parallelism: 1\nresyncPeriod: 20s\nleader_elect: true\n")
-    options = parse(
-        "--threadiness=3",
-        f"--config={file}",
-        TFOPERATOR_THREADINESS="2",
-        TFOPERATOR_CREATE_PARALLELISM="2",
-    )
+    variables = {"TFOPERATOR_THREADINESS": "2", "TFOPERATOR_CREATE_PARALLELISM": "2"}
+    options = parse("--threadiness=3", f"--config={file}", **variables)
     assert (options.threadiness, options.create_parallelism, options.resync_period) == (3, 2, 20.0)
     assert options.leader_elect
-
-
-def test_the_file_can_be_named_by_a_variable_and_be_empty(tmp_path: Path) -> None:
-    file = tmp_path / "config.yaml"
     file.write_text("")
     assert parse(TFOPERATOR_CONFIG=str(file)) == Options(config=str(file))
 
 
-def test_namespaces_can_be_listed_repeated_or_joined() -> None:
+def test_a_list_can_be_repeated_or_joined_and_a_switch_given_with_and_without_value() -> None:
     for arguments in (["--namespace", "a", "b"], ["--namespace=a", "--namespace=b"], ["--namespace=a,b"]):
         assert parse(*arguments).namespace == ("a", "b")
-
-
-def test_a_switch_can_be_given_with_and_without_value() -> None:
-    assert parse("--leader-elect").leader_elect
-    assert parse("--leader-elect=true").leader_elect
-    assert not parse("--leader-elect=false").leader_elect
+    for switch in ("", "=true", "=false"):
+        assert parse(f"--leader-elect{switch}").leader_elect is (switch != "=false")
 
 
 def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:

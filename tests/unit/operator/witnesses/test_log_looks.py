@@ -46,27 +46,15 @@ def look(logs: Logs, newer_than: float = 0) -> LogLooker:
     return looker
 
 
-def test_a_look_ends_with_the_first_line_that_is_new() -> None:
+def test_a_look_ends_with_the_first_line_that_is_new_and_without_news_all_are_looked_at() -> None:
     logs = Logs(-5, -1, -2)
-    looker = look(logs, newer_than=-3)
+    known = look(logs, newer_than=-3).known(JOB.uid)
     assert logs.asked == ["mnist-worker-0", "mnist-worker-1"]
-    known = looker.known(JOB.uid)
     assert known.looked == START
     assert sorted(known.newest) == sorted(one.metadata.uid for one in PODS[:2])
-
-
-def test_without_news_all_are_looked_at() -> None:
-    logs = Logs(-5, None, -7)
-    looker = look(logs)
-    assert len(logs.asked) == 3
-    assert looker.known(JOB.uid).newest[PODS[1].metadata.uid].stamp is None
-
-
-def test_a_pod_whose_log_can_not_be_had_is_no_news_and_no_end() -> None:
-    logs = Logs(TransportError("node is gone"), -5, -5)
-    looker = look(logs)
-    assert len(logs.asked) == 3
-    assert looker.known(JOB.uid).problem == ""
+    quiet = Logs(TransportError("node is gone"), None, -5)
+    known = look(quiet).known(JOB.uid)
+    assert (len(quiet.asked), known.newest[PODS[1].metadata.uid].stamp, known.problem) == (3, None, "")
 
 
 def test_without_the_right_it_says_so_and_asks_for_no_other_pod() -> None:
@@ -79,10 +67,9 @@ def test_without_the_right_it_says_so_and_asks_for_no_other_pod() -> None:
 def test_a_look_that_is_under_way_is_not_begun_again() -> None:
     logs = Logs(-5, -5, -5)
     logs.gate.clear()
-    looker = LogLooker(logs, clock=FakeClock(START))
-    done = threading.Event()
-    looker.look(JOB, PODS, START, done.set)
-    looker.look(JOB, PODS, START, done.set)
+    looker, done = LogLooker(logs, clock=FakeClock(START)), threading.Event()
+    for _ in range(2):
+        looker.look(JOB, PODS, START, done.set)
     logs.gate.set()
     assert done.wait(30)
     looker.close()
@@ -108,8 +95,7 @@ def test_one_line_with_its_time_is_asked_of_the_api_server() -> None:
     with ScriptedServer(answer) as server, Client(ClusterConfig(server=server.url)) as client:
         seen = newest_line_from(client)(PODS[0])
     assert seen.written == START + timedelta(seconds=5, microseconds=123456)
-    assert "tailLines=1" in targets[0]
-    assert "timestamps=true" in targets[0]
+    assert [option in targets[0] for option in ("tailLines=1", "timestamps=true")] == [True] * 2
 
 
 @pytest.mark.parametrize("line", [b"", b"no time", b"2026-01-01T00:00:00 naive", b"\xff\xfe", b"9" * 64])

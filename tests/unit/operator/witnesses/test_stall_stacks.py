@@ -80,16 +80,21 @@ def test_they_are_kept_and_told_of_once() -> None:
     assert cluster.bounds == {(COMMAND_SECONDS, MAX_BYTES)}
 
 
-def test_what_a_pod_can_not_tell_is_said() -> None:
+def test_what_a_pod_can_not_tell_and_the_archive_refuses_is_said() -> None:
     cluster = Cluster(worker_1=NO_LIBRARY, worker_2=NOBODY, worker_3=TransportError("the node is gone"))
     cluster.take(*map(up, range(4)))
     [(kind, reason, message)] = cluster.events
     assert (kind, reason) == ("Normal", "StacksTaken")
-    assert message.startswith(
-        "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
-    )
+    said = "Stacks of worker-0 are in the log archive. None of worker-1: its image has no tfoperator"
+    assert message.startswith(said)
     assert "worker-2: no process here has registered" in message
     assert "worker-3: its container can't be asked: the node is gone" in message
+    full = Cluster()
+    full.refusal = OSError("the archive has no room for it")
+    full.take(up(0))
+    [(kind, reason, message)] = full.events
+    assert (kind, reason) == ("Warning", "StacksNotTaken")
+    assert "worker-0: the archive can't keep them: the archive has no room for it" in message
 
 
 def test_without_the_right_one_event_says_what_to_grant() -> None:
@@ -122,15 +127,6 @@ def test_only_pods_that_run_are_asked() -> None:
     none.take(pod(0))
     assert (none.asked, none.events) == ([], [])
     assert none.taker.taken(JOB.uid) == none.clock.now()
-
-
-def test_what_the_archive_refuses_is_said() -> None:
-    cluster = Cluster()
-    cluster.refusal = OSError("the archive has no room for it")
-    cluster.take(up(0))
-    [(kind, reason, message)] = cluster.events
-    assert (kind, reason) == ("Warning", "StacksNotTaken")
-    assert "worker-0: the archive can't keep them: the archive has no room for it" in message
 
 
 def test_what_has_not_begun_in_time_is_left_out() -> None:
