@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-import http.server
-import json
 import logging
 import os
-import ssl
 import subprocess
 import sys
-import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +15,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.kube.conftest import Certificates
+from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.progress import Progress, flush, report, sender
 from tfoperator.progress.sender import Sender, metric_list
 from tfoperator.servers.certificates.pem import KeyPair
@@ -38,50 +35,29 @@ class Server:
         (folder / "ca.crt").write_bytes(authority or keyring.bundle)
         self.token = folder / "token"
         self.token.write_text("first\n")
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        self._server.daemon_threads = True
-        self._server.socket = server_context(own or keyring.serving).wrap_socket(self._server.socket, server_side=True)
-        self._thread = threading.Thread(target=self._server.serve_forever, name="reports", daemon=True)
-        self._thread.start()
-        self.url = f"https://127.0.0.1:{self._server.server_address[1]}/status"
+        self._server = ScriptedServer(self._answer, tls=server_context(own or keyring.serving))
+        self.close = self._server.stop
+        self.url = f"{self._server.url}/status"
         self.files = (str(folder / "ca.crt"), str(self.token))
 
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join(10)
-
-    def _handler(self) -> Any:
-        outer = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-                code = outer.answers.pop(0) if outer.answers else 200
-                outer.tokens.append(self.headers["Authorization"])
-                if code == 200:
-                    outer.reports.append(body["trainerStatus"])
-                answer = json.dumps({"message": "not now"}).encode()
-                self.send_response(code)
-                if code == 302:
-                    self.send_header("Location", outer.url + "/elsewhere")
-                self.send_header("Content-Length", str(len(answer) + outer.owed))
-                self.end_headers()
-                self.wfile.write(answer)
-
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
+    def _answer(self, exchange: Exchange) -> None:
+        code = self.answers.pop(0) if self.answers else 200
+        self.tokens.append(exchange.headers["authorization"])
+        if code == 200:
+            self.reports.append(exchange.json["trainerStatus"])
+        answer = b'{"message": "not now"}'
+        lines = [f"HTTP/1.1 {code} Whatever", f"Content-Length: {len(answer) + self.owed}"]
+        lines += [f"Location: {self.url}/elsewhere"] * (code == 302)
+        exchange.send("\r\n".join([*lines, "", ""]).encode() + answer)
+        exchange.hang_up()
 
 
 @pytest.fixture
 def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
     one = Server(tmp_path)
     monkeypatch.setattr(sender, "_senders", {})
-    for name, value in zip(
-        (sender.URL_VARIABLE, sender.CA_VARIABLE, sender.TOKEN_VARIABLE), (one.url, *one.files), strict=True
-    ):
+    variables = (sender.URL_VARIABLE, sender.CA_VARIABLE, sender.TOKEN_VARIABLE)
+    for name, value in zip(variables, (one.url, *one.files), strict=True):
         monkeypatch.setenv(name, value)
     yield one
     one.close()
@@ -100,12 +76,6 @@ def test_a_line_reports_and_what_follows_from_it(server: Server) -> None:
     assert metrics(status) == expected
     assert datetime.fromisoformat(status["lastUpdatedTime"]).tzinfo is not None
     assert server.tokens == ["Bearer first"]
-
-
-def test_of_an_answer_only_the_status_counts_however_much_it_promises(server: Server) -> None:
-    server.owed = 1 << 40
-    assert report(step=1)
-    assert flush()
 
 
 def test_without_a_server_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,13 +99,9 @@ def test_a_loop_is_followed_from_its_first_step_to_its_last(server: Server) -> N
 
 
 def test_a_loop_that_breaks_off_is_not_reported_as_done(server: Server) -> None:
-    def train() -> None:
-        with Progress(total_steps=100) as progress:
-            progress.update(40)
-            raise RuntimeError("out of memory")
-
-    with pytest.raises(RuntimeError):
-        train()
+    with pytest.raises(RuntimeError), Progress(total_steps=100) as progress:  # noqa: PT012
+        progress.update(40)
+        raise RuntimeError("out of memory")
     assert server.reports[-1]["progressPercentage"] == 40
 
 
@@ -147,12 +113,14 @@ def test_of_many_reports_the_newest_are_sent_and_few(server: Server) -> None:
     assert len(server.reports) <= 3
 
 
-def test_the_token_is_read_again_when_it_has_changed(server: Server) -> None:
-    report(step=1)
-    flush()
-    server.token.write_text("second")
-    report(step=2)
-    flush()
+def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts_however_much_it_promises(
+    server: Server,
+) -> None:
+    server.owed = 1 << 40
+    for step, token in enumerate(("first", "second")):
+        server.token.write_text(f"{token}\n")
+        assert report(step=step)
+        assert flush()
     assert server.tokens == ["Bearer first", "Bearer second"]
 
 
@@ -199,7 +167,6 @@ def test_another_authority_is_not_believed(server: Server, tmp_path: Path) -> No
     one.put({"progressPercentage": 1}, at_once=True)
     assert not one.flush()
     assert server.tokens == []
-    assert isinstance(ssl.SSLCertVerificationError(), OSError)
 
 
 def test_an_authority_that_says_little_is_believed_by_every_python(tmp_path: Path) -> None:
@@ -224,12 +191,9 @@ class Tensor:
 @pytest.mark.parametrize(
     ("value", "text"), [(1, "1"), (0.5, "0.5"), (Tensor(), "0.123457"), (True, "True"), ("x" * 99, "x" * 64)]
 )
-def test_metrics_are_short_texts(value: object, text: str) -> None:
+def test_metrics_are_short_texts_and_no_more_than_a_server_takes(value: object, text: str) -> None:
     assert metric_list({"name": value}) == [{"name": "name", "value": text}]
-
-
-def test_no_more_metrics_are_sent_than_a_server_takes() -> None:
-    assert len(metric_list({f"m{number}": number for number in range(300)})) == 256
+    assert len(metric_list({f"m{number}": value for number in range(300)})) == 256
 
 
 PROGRAM = """
@@ -258,10 +222,7 @@ else:
 
 @pytest.mark.parametrize(
     ("program", "code", "check"),
-    [
-        (PROGRAM, 3, lambda steps: steps == ["5"]),
-        (FORKING, 0, lambda steps: sorted(steps) == ["1", "2", "3"]),
-    ],
+    [(PROGRAM, 3, lambda steps: steps == ["5"]), (FORKING, 0, lambda steps: sorted(steps) == ["1", "2", "3"])],
     ids=["what waits is sent at the end", "a forked process reports by itself"],
 )
 def test_as_a_program_of_its_own(server: Server, program: str, code: int, check: Callable[[list[str]], bool]) -> None:

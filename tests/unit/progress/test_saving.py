@@ -4,29 +4,26 @@ import signal
 import subprocess
 import sys
 import textwrap
-import threading
 from pathlib import Path
 
 import pytest
 
+from tests.support.threads import InThread
 from tfoperator.progress import NotInMainThread, Saving, reporting
 from tfoperator.progress.saving import EXIT_CODE
 
 
-def test_it_saves_each_interval_counted_from_where_the_loop_began() -> None:
+@pytest.mark.parametrize(
+    ("steps", "saved"),
+    [(range(8, 40), [17, 27, 37]), (range(4, 40, 4), [16, 28])],
+    ids=["from where the loop began", "counted in batches"],
+)
+def test_it_saves_each_interval(steps: range, saved: list[int]) -> None:
     saves: list[int] = []
     with Saving(saves.append, every=10) as saving:
-        for step in range(8, 40):
+        for step in steps:
             saving.after_step(step)
-    assert saves == [17, 27, 37]
-
-
-def test_an_interval_holds_for_steps_that_are_counted_in_batches() -> None:
-    saves: list[int] = []
-    with Saving(saves.append, every=10) as saving:
-        for step in range(4, 40, 4):
-            saving.after_step(step)
-    assert saves == [16, 28]  # 3 + 10, and 16 + 10
+    assert saves == saved
 
 
 def test_an_announced_end_is_saved_after_the_step_and_ends_the_program() -> None:
@@ -42,24 +39,22 @@ def test_an_announced_end_is_saved_after_the_step_and_ends_the_program() -> None
     assert (saves, ended.value.code) == ([2], EXIT_CODE)
 
 
-def test_an_end_that_is_announced_amid_a_save_needs_no_other() -> None:
+@pytest.mark.parametrize(("failure", "ends"), [(None, SystemExit), (OSError("disk full"), OSError)])
+def test_an_end_that_is_announced_amid_a_save_needs_no_other_and_a_failure_is_an_end_of_its_own(
+    failure: Exception | None, ends: type[BaseException]
+) -> None:
     saves: list[int] = []
 
     def save(step: int) -> None:
         signal.raise_signal(signal.SIGTERM)
         saves.append(step)
+        if failure is not None:
+            raise failure
 
-    with pytest.raises(SystemExit), Saving(save, every=1) as saving:
+    with pytest.raises(ends) as ended, Saving(save, every=1) as saving:
         saving.after_step(7)
     assert saves == [7]
-
-
-def test_a_save_that_fails_ends_the_loop_with_its_own_error() -> None:
-    def save(step: int) -> None:
-        raise OSError("disk full")
-
-    with pytest.raises(OSError, match="disk full"), Saving(save, every=1) as saving:
-        saving.after_step(7)
+    assert failure in (None, ended.value)
 
 
 @pytest.mark.parametrize("before", [signal.SIG_IGN, signal.SIG_DFL, lambda *_: None])
@@ -74,19 +69,8 @@ def test_what_handled_sigterm_before_does_so_again(before: signal.Handlers) -> N
 
 
 def test_in_another_thread_it_says_where_it_belongs() -> None:
-    errors: list[Exception] = []
-
-    def enter() -> None:
-        try:
-            with Saving(print):
-                pass
-        except NotInMainThread as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join(60)
-    assert "main thread" in str(errors[0])
+    with pytest.raises(NotInMainThread, match="main thread"):
+        InThread(lambda: Saving(print).__enter__()).result()
 
 
 def test_each_later_report_has_the_step_that_was_saved(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -37,7 +37,6 @@ def program(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
         command, env=environment, stdout=subprocess.PIPE, text=True, start_new_session=True
     ) as process:
         try:
-            assert process.stdout is not None
             process.said = process.stdout.readline().strip()  # type: ignore[attr-defined]
             yield process
         finally:
@@ -78,40 +77,33 @@ def test_who_does_not_handle_the_signal_is_not_sent_it(tmp_path: Path) -> None:
         process.kill()
 
 
-class FirstProcess:
-    """A program that is the first process of its container: its id is 1."""
+class Numbered:
+    """A process of which only the number is known, by the name of a file; it writes its stacks on a signal."""
 
-    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, *, registered: bool) -> None:
-        self._file = folder / "1.txt"
-        self._file.touch()
+    def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+        self.file = folder / f"{number}.txt"
+        self.file.touch()
         self.signals: list[int] = []
-        handles_all = {"State": "S (sleeping)", "SigCgt": "f" * 16}
-        monkeypatch.setattr(stacks, "_status", lambda pid: handles_all)
-        monkeypatch.setattr(stacks, "_open_files", lambda pid: [self._file.stat()] if registered else [])
-        monkeypatch.setattr(os, "getpgid", lambda pid: 1)
+        monkeypatch.setattr(os, "getpgid", lambda pid: number)
         monkeypatch.setattr(os, "kill", self._kill)
 
-    def _kill(self, pid: int, number: int) -> None:
-        assert pid == 1
+    def _kill(self, _: int, number: int) -> None:
         self.signals.append(number)
-        self._file.write_text("File train.py")
+        self.file.write_text("File train.py")
 
 
-def test_the_first_process_of_a_container_is_asked_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is what trains, where no shell has started it."""
-    first = FirstProcess(tmp_path, monkeypatch, registered=True)
-    assert list(take(tmp_path, timeout=30)) == [(1, "File train.py")]
-    assert first.signals == [signal.SIGUSR1]
-
-
-def test_who_has_the_number_of_a_process_that_has_registered_is_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("registered", [True, False])
+def test_the_first_process_of_a_container_is_asked_too_but_nobody_who_has_only_the_number_of_one_that_has_registered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
 ) -> None:
-    """A machine's first process may halt it on this signal, if a container has left a file in a shared folder."""
-    first = FirstProcess(tmp_path, monkeypatch, registered=False)
-    ((_, text),) = take(tmp_path)
-    assert "another process" in text
-    assert first.signals == []
+    """It is what trains, where no shell has started it; a machine's first process may halt it on this signal."""
+    first = Numbered(tmp_path, monkeypatch, 1)
+    monkeypatch.setattr(stacks, "_status", lambda pid: {"State": "S (sleeping)", "SigCgt": "f" * 16})
+    monkeypatch.setattr(stacks, "_open_files", lambda pid: [first.file.stat()] if registered else [])
+    ((pid, text),) = take(tmp_path, timeout=30)
+    assert pid == 1
+    assert ("File train.py" if registered else "another process") in text
+    assert first.signals == [signal.SIGUSR1] * registered
 
 
 def test_a_program_that_has_not_registered_gets_no_signal_by_its_number(tmp_path: Path) -> None:
@@ -173,14 +165,8 @@ def test_where_open_files_cant_be_seen_a_process_that_is_younger_than_the_file_i
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float | None, asked: bool
 ) -> None:
     """As on macOS: the number may be another process's by now, which the signal would end."""
-    file = tmp_path / "4711.txt"
-    file.touch()
-    made = file.stat().st_mtime
-    signals: list[int] = []
-
-    def kill(pid: int, number: int) -> None:
-        signals.append(number)
-        file.write_text("File train.py")
+    one = Numbered(tmp_path, monkeypatch, 4711)
+    made = one.file.stat().st_mtime
 
     def unseen(pid: int) -> list[os.stat_result]:
         raise FileNotFoundError
@@ -188,11 +174,9 @@ def test_where_open_files_cant_be_seen_a_process_that_is_younger_than_the_file_i
     monkeypatch.setattr(stacks, "_status", lambda pid: {})
     monkeypatch.setattr(stacks, "_open_files", unseen)
     monkeypatch.setattr(stacks, "_started", lambda pid: None if later is None else made + later)
-    monkeypatch.setattr(os, "getpgid", lambda pid: pid)
-    monkeypatch.setattr(os, "kill", kill)
     ((_, text),) = take(tmp_path, timeout=30)
     assert ("File train.py" in text) is asked
-    assert signals == ([signal.SIGUSR1] if asked else [])
+    assert one.signals == [signal.SIGUSR1] * asked
 
 
 def test_ps_says_when_a_process_was_started() -> None:

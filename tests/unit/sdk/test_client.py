@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -78,16 +79,16 @@ def test_a_missing_job_is_named(world: ServedWorld, method: str) -> None:
 def test_arguments_that_make_no_sense_are_refused_before_anything_is_sent(world: ServedWorld, tmp_path: Path) -> None:
     two = tmp_path / "two.yaml"
     two.write_text(f"{submitted_manifest('a')}---\n{submitted_manifest('b')}")
-    with pytest.raises(ValueError, match="either a job or a train_func"):
-        world.sdk.create_job()
-    with pytest.raises(ValueError, match="needs a name"):
-        world.sdk.create_job({"spec": {}})
-    with pytest.raises(ValueError, match="this is a Pod"):
-        world.sdk.create_job({"kind": "Pod", "metadata": {"name": "a"}})
-    with pytest.raises(ManifestError, match="holds 2 objects, but one TFJob is needed"):
-        world.sdk.create_job(two)
-    with pytest.raises(ManifestError, match="no such file"):
-        world.sdk.create_job(tmp_path / "none.yaml")
+    refused: list[tuple[type[Exception], str, tuple[Any, ...]]] = [
+        (ValueError, "either a job or a train_func", ()),
+        (ValueError, "needs a name", ({"spec": {}},)),
+        (ValueError, "this is a Pod", ({"kind": "Pod", "metadata": {"name": "a"}},)),
+        (ManifestError, "holds 2 objects, but one TFJob is needed", (two,)),
+        (ManifestError, "no such file", (tmp_path / "none.yaml",)),
+    ]
+    for error, words, given in refused:
+        with pytest.raises(error, match=words):
+            world.sdk.create_job(*given)
 
 
 def test_the_conditions_can_be_asked_one_by_one(world: ServedWorld) -> None:
@@ -166,7 +167,9 @@ def test_events_are_those_of_the_job_and_its_parts_oldest_first(world: ServedWor
     assert events[0].type == "Warning"
 
 
-def test_the_configuration_decides_cluster_and_namespace(world: ServedWorld, tmp_path: Path) -> None:
+def test_the_configuration_decides_cluster_and_namespace_and_a_connection_that_was_given_stays_open(
+    world: ServedWorld, tmp_path: Path
+) -> None:
     with TFJobClient(str(world.kubeconfig)) as client:
         assert client.namespace == world.namespace
         assert client.create_job(tfjob("mnist", Worker=1)).metadata.namespace == world.namespace
@@ -174,6 +177,10 @@ def test_the_configuration_decides_cluster_and_namespace(world: ServedWorld, tmp
         TFJobClient(str(world.kubeconfig), context="nope")
     with pytest.raises(ConfigError, match="is not there"):
         TFJobClient(str(tmp_path / "none"))
+    with Client(load_config(str(world.kubeconfig))) as api:
+        with TFJobClient(client=api) as client:
+            client.get_job("mnist", world.namespace)
+        assert api.get(TFJOBS, world.namespace, "mnist", decode)
 
 
 def test_a_server_that_is_down_stays_a_transport_error(tmp_path: Path) -> None:
@@ -182,10 +189,3 @@ def test_a_server_that_is_down_stays_a_transport_error(tmp_path: Path) -> None:
     server.stop()
     with TFJobClient(str(path)) as client, pytest.raises(ConnectionRefused):
         client.get_job("mnist")
-
-
-def test_a_connection_that_was_given_stays_open(world: ServedWorld) -> None:
-    with Client(load_config(str(world.kubeconfig))) as api:
-        with TFJobClient(client=api) as client:
-            client.create_job(tfjob("mnist", Worker=1))
-        assert api.get(TFJOBS, world.namespace, "mnist", decode)

@@ -60,10 +60,8 @@ def test_the_function_runs_elsewhere_as_it_is_written_here(tmp_path: Path) -> No
 
 def test_an_inner_function_keeps_the_text_inside_it(tmp_path: Path) -> None:
     def train() -> None:
-        print(
-            """not
-indented"""
-        )
+        print("""not
+indented""")
 
     assert run(function_job("mnist", train), tmp_path) == "not\nindented\n"
 
@@ -82,11 +80,8 @@ def test_the_job_has_the_replicas_and_resources_that_were_asked_for(world: Serve
         pip_index_url="https://example.invalid/simple",
         env_vars=[{"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}}],
     )
-    assert {kind: spec.replicas for kind, spec in job.spec.tf_replica_specs.items() if spec} == {
-        "Chief": 1,
-        "Worker": 2,
-        "PS": 1,
-    }
+    replicas = {kind: spec.replicas for kind, spec in job.spec.tf_replica_specs.items() if spec}
+    assert replicas == {"Chief": 1, "Worker": 2, "PS": 1}
     (container,) = world.job()["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"]
     assert container["image"] == "example.invalid/tf:1"
     assert container["resources"]["limits"] == {"cpu": 2, "memory": "4Gi", "nvidia.com/gpu": 1}
@@ -132,20 +127,28 @@ def test_what_it_defines_itself_is_its_own() -> None:
     assert function_script(train).endswith("\ntrain()\n")
 
 
-def test_what_has_no_source_is_refused_with_the_reason() -> None:
+def made_up() -> Callable[[], None]:
     namespace: dict[str, Any] = {}
     exec("def made_up(): pass", namespace)  # noqa: S102 - a function without a file
-    with pytest.raises(FunctionSourceError, match=r"source of made_up\(\) is not available"):
-        function_script(namespace["made_up"])
-    with pytest.raises(FunctionSourceError, match="<lambda> is no function written with def"):
-        function_script(lambda: None)
-    with pytest.raises(FunctionSourceError, match="print is no function written with def"):
-        function_script(print)
+    return namespace["made_up"]
 
-    async def soon() -> None: ...
 
-    with pytest.raises(FunctionSourceError, match="must be a plain function"):
-        function_script(soon)
+async def soon() -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (made_up(), r"source of made_up\(\) is not available"),
+        (lambda: None, "<lambda> is no function written with def"),
+        (print, "print is no function written with def"),
+        (soon, "must be a plain function"),
+        *((returned, "without calling it") for returned in (None, 3, {"loss": 0.1})),
+    ],
+)
+def test_what_has_no_source_is_refused_with_the_reason(function: Any, words: str) -> None:
+    with pytest.raises(FunctionSourceError, match=words):
+        function_script(function)
 
 
 def test_a_wrapped_function_is_sent_without_its_wrapper() -> None:
@@ -165,28 +168,19 @@ def test_a_wrapped_function_is_sent_without_its_wrapper() -> None:
     assert "@logged" not in script
 
 
-def test_parameters_must_be_plain_values() -> None:
-    with pytest.raises(FunctionSourceError, match="must be plain values"):
-        function_script(train, {"path": Path("x")})
-
-
-def test_a_function_needs_a_name_for_its_job(world: ServedWorld) -> None:
+def test_a_function_needs_a_name_for_its_job_plain_parameters_and_cuda_for_its_gpus(world: ServedWorld) -> None:
     with pytest.raises(ValueError, match="a job from a function needs a name"):
         world.sdk.create_job(train_func=train)
+    with pytest.raises(FunctionSourceError, match="must be plain values"):
+        function_script(train, {"path": Path("x")})
+    with pytest.warns(UserWarning, match="has no CUDA"):
+        function_job("a", train, resources_per_worker={"gpu": 1}, parameters={})
 
 
-@pytest.mark.parametrize("returned", [None, 3, {"loss": 0.1}])
-def test_a_function_that_was_called_already_is_refused(returned: object) -> None:
-    with pytest.raises(FunctionSourceError, match="without calling it"):
-        function_script(returned)  # type: ignore[arg-type]
+def of_nothing() -> None: ...
 
 
-def of_nothing() -> None:
-    pass
-
-
-def of_two(first: int, second: int, third: int = 3) -> None:
-    pass
+def of_two(first: int, second: int, third: int = 3) -> None: ...
 
 
 @pytest.mark.parametrize(
@@ -202,8 +196,3 @@ def test_a_function_that_can_not_be_called_so_is_refused_before_it_starts(
 ) -> None:
     with pytest.raises(FunctionSourceError, match=rf"{function.__name__}\(\) is called with {given}.* does not fit"):
         function_script(function, parameters)
-
-
-def test_gpus_beside_an_image_without_cuda_are_told_of() -> None:
-    with pytest.warns(UserWarning, match="has no CUDA"):
-        function_job("a", train, resources_per_worker={"gpu": 1}, parameters={})

@@ -94,33 +94,23 @@ def test_it_reads_as_one_line() -> None:
     assert found.multikueue
 
 
-def test_of_several_workloads_the_one_counts_that_is_not_finished() -> None:
+def test_of_several_workloads_the_one_counts_that_is_not_finished_and_a_job_without_any_says_so() -> None:
     done, waits = seen(condition("Finished"), name="a"), seen(no_quota(), name="b")
     assert queue_of(job(), [done, waits]).workload == queue_of(job(), [waits, done]).workload == "b"
-
-
-def test_a_job_without_a_workload_says_so() -> None:
     queue = queue_of(job(), [])
-    assert queue.state is S.UNKNOWN
-    assert "kubeflow.org/tfjob" in queue.message
+    assert (queue.state, "kubeflow.org/tfjob" in queue.message) == (S.UNKNOWN, True)
 
 
 def ended(uid: str) -> TFJob:
-    status = {"conditions": [{"type": "Succeeded", "status": "True"}]}
-    return job_of(manifest(uid) | {"status": status})
+    return job_of(manifest(uid) | {"status": {"conditions": [condition("Succeeded")]}})
 
 
-def test_jobs_without_a_queue_and_jobs_that_have_ended_cost_no_request() -> None:
+def test_one_request_asks_about_fifty_and_none_about_jobs_without_a_queue_or_that_have_ended() -> None:
     api = FakeApi()
     found = job_queues(api, [job(queue=""), ended("gone")])
     assert {uid: queue.state for uid, queue in found.items()} == {"gone": S.FINISHED}
     assert api.calls == []
-
-
-def test_one_request_asks_about_fifty() -> None:
-    api = FakeApi()
-    found = job_queues(api, [job(f"u{number}") for number in range(120)])
-    assert len(found) == 120
+    assert len(job_queues(api, [job(f"u{number}") for number in range(120)])) == 120
     assert [call.verb for call in api.calls] == ["list"] * 3
 
 
@@ -147,10 +137,9 @@ def test_on_a_server_with_either_version_of_kueue(queues: QueueWorld) -> None:
     queues.admits(runs, QUOTA, ADMITTED, **ADMISSION)
     waiting, running = queues.sdk.get_job_queue("waits"), queues.sdk.get_job_queue("runs")
     assert waiting == JobQueue("research", S.WAITING, no_quota()["message"], "tfjob-waits")
-    assert running is not None
     assert (running.state, running.cluster_queue) == (S.ADMITTED, "team")
+    assert msgspec.to_builtins(running)["clusterQueue"] == "team", "it is plain data for programs"
     assert queues.sdk.get_job_queue("free") is None
-
     for change in (queues.sdk.suspend_job, queues.sdk.resume_job):
         before = queues.job("runs")["metadata"]["resourceVersion"]
         with pytest.raises(JobQueued, match="is in queue research: Kueue decides") as caught:
@@ -171,12 +160,5 @@ def test_on_a_server_with_either_version_of_kueue(queues: QueueWorld) -> None:
 def test_without_kueue_a_queues_label_is_but_a_label(world: ServedWorld) -> None:
     world.submit("mnist", {QUEUE_LABEL: "research"})
     queue = world.sdk.get_job_queue("mnist")
-    assert queue is not None
     assert (queue.state, queue.waits) == (S.NO_KUEUE, False)
-    suspended = world.sdk.suspend_job("mnist")
-    assert suspended.spec.run_policy is not None
-    assert suspended.spec.run_policy.suspend
-
-
-def test_a_queue_is_plain_data_for_programs() -> None:
-    assert msgspec.to_builtins(JobQueue("q", S.ADMITTED, cluster_queue="team"))["clusterQueue"] == "team"
+    assert world.sdk.suspend_job("mnist").spec.suspended

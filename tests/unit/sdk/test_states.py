@@ -19,6 +19,13 @@ def pod(*containers: dict[str, Any], **status: Any) -> Pod:
     return msgspec.convert({"metadata": {"name": "p"}, "status": {"containerStatuses": containers, **status}}, Pod)
 
 
+def waits(reason: str, **more: str) -> dict[str, Any]:
+    return {"name": "a", "state": {"waiting": {"reason": reason, **more}}}
+
+
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}
+
+
 @pytest.mark.parametrize(
     ("seen", "state"),
     [
@@ -39,21 +46,12 @@ def test_a_job_is_in_the_state_that_weighs_most(seen: TFJob, state: str) -> None
 @pytest.mark.parametrize(
     ("seen", "reason"),
     [
-        (
-            pod({"name": "a", "state": {"waiting": {"reason": "ImagePullBackOff", "message": "no"}}}),
-            "ImagePullBackOff: no",
-        ),
-        (pod({"name": "a", "state": {"waiting": {"reason": "ContainerCreating"}}}), ""),
-        (
-            pod(conditions=[{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3"}]),
-            "Unschedulable: 0/3",
-        ),
+        (pod(waits("ImagePullBackOff", message="no")), "ImagePullBackOff: no"),
+        (pod(waits("ContainerCreating")), ""),
+        (pod(conditions=[UNSCHEDULABLE]), "Unschedulable: 0/3"),
         (pod(phase="Failed", reason="Evicted"), "Evicted"),
         (pod(phase="Running", reason="x"), ""),
-        (
-            pod(initContainerStatuses=[{"name": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]),
-            "CrashLoopBackOff",
-        ),
+        (pod(initContainerStatuses=[waits("CrashLoopBackOff")]), "CrashLoopBackOff"),
     ],
 )
 def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:
@@ -61,9 +59,8 @@ def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:
 
 
 def test_a_pod_whose_init_container_fails_is_not_called_by_what_waits_for_that() -> None:
-    init = [{"name": "i", "state": {"waiting": {"reason": "CrashLoopBackOff"}}}]
-    waits = pod({"name": "a", "state": {"waiting": {"reason": "PodInitializing"}}}, initContainerStatuses=init)
-    assert replica_state(waits) == "CrashLoopBackOff"
+    waiting = pod(waits("PodInitializing"), initContainerStatuses=[waits("CrashLoopBackOff")])
+    assert replica_state(waiting) == "CrashLoopBackOff"
 
 
 def test_the_container_is_tensorflow_unless_another_is_named() -> None:
@@ -72,7 +69,6 @@ def test_the_container_is_tensorflow_unless_another_is_named() -> None:
     assert names == ["tensorflow", "proxy"]
     assert container_status(seen, "other") is None
     only = container_status(pod({"name": "main"}))
-    assert only is not None
     assert only.name == "main"
 
 

@@ -35,8 +35,17 @@ def text(pods: list[Pod], texts: dict[str, str], archived: list[ArchivedPod], *,
     return [f"{log.replica}: {log.text}{' (archive)' if log.archived else ''}" for log in logs]
 
 
-def test_a_pod_that_is_there_tells_its_own_log(first: ArchivedPod) -> None:
+def test_a_pod_that_is_there_tells_its_own_log_and_is_not_mistaken_for_the_one_before(first: ArchivedPod) -> None:
     assert text([pod()], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
+    assert text([pod()], {}, [first]) == ["worker-0: None"]
+
+
+def test_a_pod_whose_node_can_not_tell_its_log_has_it_in_the_archive_once(
+    first: ArchivedPod, second: ArchivedPod
+) -> None:
+    assert text([pod(uid="first")], {}, [first]) == ["worker-0: first\n (archive)"]
+    assert text([pod(uid="first")], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
+    assert text([pod(uid="second")], {}, [second], previous=True) == ["worker-0: None"]
 
 
 def test_before_the_first_run_of_a_pod_comes_the_last_run_of_the_pod_before(
@@ -51,20 +60,6 @@ def test_without_a_pod_the_last_two_runs_are_archived_ones(first: ArchivedPod, s
     assert text([], {}, [first, second], previous=True) == ["worker-0: first\n (archive)"]
     assert text([], {}, [first], previous=True) == ["worker-0: before first\n (archive)"]
     assert text([], {}, [second], previous=True) == ["worker-0: None"]
-
-
-def test_a_pod_that_has_not_started_is_not_mistaken_for_the_one_before(first: ArchivedPod) -> None:
-    assert text([pod()], {}, [first]) == ["worker-0: None"]
-
-
-def test_a_pod_whose_node_can_not_tell_its_log_has_it_in_the_archive(first: ArchivedPod) -> None:
-    assert text([pod(uid="first")], {}, [first]) == ["worker-0: first\n (archive)"]
-    assert text([pod(uid="first")], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
-
-
-def test_the_archived_log_of_a_pod_that_is_still_there_counts_once(tmp_path: Path) -> None:
-    mine = kept(tmp_path, "mine")
-    assert text([pod(uid="mine")], {}, [mine], previous=True) == ["worker-0: None"]
 
 
 def test_replicas_with_and_without_a_pod_come_in_their_order(tmp_path: Path) -> None:

@@ -12,23 +12,16 @@ from tfoperator.kube import PODS
 def pods_with_logs(world: ServedWorld, *replicas: str, job: str) -> None:
     """Pod names, and so logs, are one world's: tests of one server have jobs of different names."""
     for replica in replicas:
-        name = world.pod(replica, job)
-        world.logs.begin(name, f"{replica} says hello\n")
+        world.logs.begin(world.pod(replica, job), f"{replica} says hello\n")
 
 
-def test_by_default_it_is_the_log_of_the_pod_that_leads(world: ServedWorld) -> None:
-    world.submit("lead")
+def test_by_default_it_is_the_log_of_the_pod_that_leads_and_else_of_all_that_have_started(world: ServedWorld) -> None:
+    world.submit("lead", Worker=3)
     pods_with_logs(world, "worker-0", "worker-1", job="lead")
+    world.pod("worker-2", "lead", phase="Pending", waiting="ImagePullBackOff")
     assert world.sdk.get_job_logs("lead") == {"lead-worker-0": "worker-0 says hello\n"}
     assert world.sdk.get_job_logs("lead", replica_index=1) == {"lead-worker-1": "worker-1 says hello\n"}
     assert list(world.sdk.get_job_logs("lead", is_master=False)) == ["lead-worker-0", "lead-worker-1"]
-
-
-def test_pods_that_have_not_started_are_left_out(world: ServedWorld) -> None:
-    world.submit("waits")
-    pods_with_logs(world, "worker-0", job="waits")
-    world.pod("worker-1", "waits", phase="Pending", waiting="ImagePullBackOff")
-    assert list(world.sdk.get_job_logs("waits", is_master=False)) == ["waits-worker-0"]
 
 
 def test_the_end_and_the_run_before(world: ServedWorld) -> None:
@@ -65,13 +58,9 @@ def test_following_waits_for_the_start_and_survives_restarts_in_place_and_anew(w
     def starts() -> None:
         world.pod("worker-0", "phoenix", phase="Pending", waiting="ImagePullBackOff")
 
-    def runs() -> None:
-        world.logs.begin("phoenix-worker-0", "run 0\n")
-        world.pod_status("phoenix-worker-0")
-
-    def restarts() -> None:
-        world.logs.begin("phoenix-worker-0", "run 1\n")
-        world.pod_status("phoenix-worker-0", restarts=1)
+    def runs(restarts: int = 0) -> None:
+        world.logs.begin("phoenix-worker-0", f"run {restarts}\n")
+        world.pod_status("phoenix-worker-0", restarts=restarts)
 
     def is_made_anew() -> None:
         world.logs.end("phoenix-worker-0")
@@ -83,9 +72,8 @@ def test_following_waits_for_the_start_and_survives_restarts_in_place_and_anew(w
         world.logs.end("phoenix-worker-0")
         world.pod_status("phoenix-worker-0", "Succeeded")
 
-    with soon(starts, runs, restarts, is_made_anew, ends, after=0.3):
-        stream = world.sdk.stream_job_logs("phoenix", on_wait=waits.append)
-        lines = [line.text for line in stream]
+    with soon(starts, runs, lambda: runs(1), is_made_anew, ends, after=0.3):
+        lines = [line.text for line in world.sdk.stream_job_logs("phoenix", on_wait=waits.append)]
     assert lines == ["run 0", "run 1", "run 2"]
     assert waits[0] == "waiting for pods"
     assert waits.index("waiting for worker-0 to start (ImagePullBackOff: for a reason)") < waits.index("")
@@ -111,12 +99,11 @@ def test_a_job_that_is_deleted_ends_the_stream(world: ServedWorld) -> None:
 def test_a_log_larger_than_what_is_read_ahead_arrives_whole(world: ServedWorld) -> None:
     world.submit("large")
     name = world.pod("worker-0", "large", phase="Succeeded")
-    count = 200_000
-    world.logs.begin(name, "".join(f"line {number}\n" for number in range(count)))
+    expected = [f"line {number}" for number in range(200_000)]
+    world.logs.begin(name, "\n".join([*expected, ""]))
     world.logs.end(name)
     world.becomes("Succeeded", "large")
-    lines = [line.text for line in world.sdk.stream_job_logs("large")]
-    assert lines == [f"line {number}" for number in range(count)]
+    assert [line.text for line in world.sdk.stream_job_logs("large")] == expected
 
 
 def test_close_ends_the_iteration_from_another_thread(world: ServedWorld) -> None:

@@ -78,13 +78,18 @@ def read(server: Callable[[Exchange], None], tail: int | None = None) -> list[st
     return lines
 
 
-def test_after_a_broken_connection_each_line_comes_once() -> None:
-    kubelet = Kubelet("one\ntwo\nthree\nfour\n", (3, 4, False), (4, 0, True))
-    assert read(kubelet) == ["one", "two", "three", "four"]
-
-
-def test_what_a_container_wrote_between_the_cut_and_its_end_is_not_lost() -> None:
-    assert read(Kubelet("one\ntwo\nlast words", (3, 8, False))) == ["one", "two", "last words"]
+@pytest.mark.parametrize(
+    ("log", "scripts"),
+    [
+        ("one\ntwo\nthree\nfour\n", [(3, 4, False), (4, 0, True)]),
+        ("one\ntwo\nlast words", [(3, 8, False)]),
+        ("one\ntwo", [(1, 0, True), (2, 0, True)]),
+    ],
+    ids=["a broken connection", "an end between the cut and the next request", "an answer that ends early"],
+)
+@pytest.mark.parametrize("timed", [True, False])
+def test_each_line_comes_once(log: str, scripts: list[tuple[int, int, bool]], timed: bool) -> None:
+    assert read(Kubelet(log, *scripts, timed=timed)) == log.splitlines()
 
 
 def test_the_end_of_a_run_is_read_though_the_container_has_been_started_again() -> None:
@@ -110,11 +115,6 @@ def test_after_a_cut_nothing_from_before_the_wanted_end_is_shown() -> None:
     kubelet = Kubelet("one\ntwo\nthree\nfour\n", (3, 0, False), (4, 0, True))
     assert read(kubelet, tail=1) == ["three", "four"]
     assert [query.get("tailLines") for query in kubelet.queries] == ["1", None]
-
-
-@pytest.mark.parametrize("timed", [True, False])
-def test_a_server_that_ends_its_answer_early_is_asked_again(timed: bool) -> None:
-    assert read(Kubelet("one\ntwo", (1, 0, True), (2, 0, True), timed=timed)) == ["one", "two"]
 
 
 def test_a_line_without_end_is_handed_on_in_pieces() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -40,21 +41,24 @@ def archived(code: int | None, after: float, *, deleted: bool = True, reason: st
 
 
 @pytest.mark.parametrize(
-    ("code", "after", "stopped"),
+    ("code", "after", "more", "stopped"),
     [
-        (143, 1, True),
-        (143, 0, True),  # in the same second: what it ended with says so
-        (137, 30, True),
-        (1, 2, True),  # whatever it says on its way
-        (1, 0, False),
-        (1, -5, False),  # it failed, and was deleted for that
-        (143, -5, False),
+        (143, 1, {}, True),
+        (143, 0, {}, True),  # in the same second: what it ended with says so
+        (137, 30, {}, True),
+        (1, 2, {}, True),  # whatever it says on its way
+        (1, 0, {}, False),
+        (1, -5, {}, False),  # it failed, and was deleted for that
+        (143, -5, {}, False),
+        (143, -5, {"reason": "DeadlineExceeded"}, True),
+        (143, 1, {"deleted": False}, False),
     ],
 )
-def test_a_replica_that_was_told_to_go_has_not_failed(code: int, after: float, stopped: bool) -> None:
-    replica = archived(code, after)
+def test_a_replica_that_was_told_to_go_has_not_failed(code: int, after: float, more: Any, stopped: bool) -> None:
+    replica = archived(code, after, **more)
     assert replica.runs[-1].stopped is stopped
     assert replica.state is (FinalState.STOPPED if stopped else FinalState.FAILED)
+    assert archived(None, 0).runs[-1].stopped, "nobody saw its end"
 
 
 def test_the_newest_stacks_of_a_replica_are_named() -> None:
@@ -69,15 +73,6 @@ def test_the_newest_stacks_of_a_replica_are_named() -> None:
     assert told(taken("a", ""), taken("b", "")) == ""
     assert told(taken("a", "s.txt"), taken("b", "")) == "/archive/a/s.txt"
     assert told(taken("a", "s.txt"), taken("b", "s.txt")) == "/archive/b/s.txt"
-
-
-def test_a_replica_that_nobody_told_to_go_has_failed() -> None:
-    assert archived(143, 1, deleted=False).state is FinalState.FAILED
-
-
-def test_a_replica_whose_end_nobody_saw_and_one_that_was_stopped_have_not_failed() -> None:
-    assert archived(None, 0).runs[-1].stopped
-    assert archived(143, -5, reason="DeadlineExceeded").state is FinalState.STOPPED
 
 
 def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp_path: Path) -> None:
@@ -126,23 +121,13 @@ def test_the_container_tensorflow_decides_what_a_replica_has_done(
 @pytest.mark.parametrize("waits", [False, True])
 def test_runs_of_one_pod_are_told_whether_its_kubelet_has_them_or_the_archive_alone(waits: bool, deleted: bool) -> None:
     first = tuple(ArchivedContainer(name="tensorflow", restarts=n, exit_code=130 + n, log=f"{n}.log") for n in (0, 1))
-    container = ArchivedContainer(
-        name="tensorflow",
-        restarts=3,
-        exit_code=133,
-        log="3.log",
-        previous_exit_code=132,
-        previous_log="2.log",
-        earlier=first,
-    )
+    last = {"exit_code": 133, "log": "3.log", "previous_exit_code": 132, "previous_log": "2.log"}
+    container = ArchivedContainer(name="tensorflow", restarts=3, earlier=first, **last)
     record_ = msgspec.structs.replace(record(uid="u"), phase="Failed", containers=(container,))
     states = {code: {"terminated": {"exitCode": code}} for code in (132, 133)}
-    now = (
-        {"state": {"waiting": {}}, "lastState": states[133]}
-        if waits
-        else {"state": states[133], "lastState": states[132]}
-    )
-    status = {"phase": "Failed", "containerStatuses": [{"name": "tensorflow", "restartCount": 3, **now}]}
+    state, before = ({"waiting": {}}, states[133]) if waits else (states[133], states[132])
+    seen = {"name": "tensorflow", "restartCount": 3, "state": state, "lastState": before}
+    status = {"phase": "Failed", "containerStatuses": [seen]}
     meta = {"name": record_.pod, "uid": "u", "labels": record_.labels}
     pod = msgspec.convert({"metadata": meta, "status": status}, Pod)
     [replica] = job_facts(JOB, [] if deleted else [pod], [record_], None).replicas

@@ -16,7 +16,7 @@ from tests.support.fixtures import s3, s3_variables
 from tests.support.served import ServedWorld
 from tfoperator.base.object_store import Objects
 from tfoperator.kube import ForbiddenError, InvalidError
-from tfoperator.kube.errors import Status
+from tfoperator.kube.errors import NotFoundError, Status
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tfoperator.sdk import WorkdirError
 from tfoperator.sdk.workdir.delivery import STORE_VARIABLE, Folder, sweep
@@ -42,6 +42,11 @@ def job(name: str) -> dict[str, Any]:
     return tfjob(name, Worker=1, PS=1)
 
 
+def parameter_server(one: dict[str, Any]) -> dict[str, Any]:
+    [container] = one["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"]
+    return container
+
+
 def owners(world: ServedWorld, resource: Any = CONFIG_MAPS) -> list[list[str]]:
     found = world.client.list(resource, world.namespace, json.loads).items
     return [sorted(owner["name"] for owner in one["metadata"]["ownerReferences"]) for one in found]
@@ -54,13 +59,10 @@ def test_replicas_start_their_commands_in_the_folder(world: ServedWorld, work: P
         pod = spec["template"]["spec"]
         [container] = pod["containers"]
         assert container["command"][:2] == ["python3", "-c"]
-        assert (
-            container["command"][6:]
-            == job("a")["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"][0]["command"]
-        )
+        assert container["command"][6:] == parameter_server(job("a"))["command"]
         assert pod["volumes"][-1]["configMap"]["name"] == made["metadata"]["labels"]["training.kubeflow.org/workdir"]
     bare = job("b")
-    del bare["spec"]["tfReplicaSpecs"]["PS"]["template"]["spec"]["containers"][0]["command"]
+    del parameter_server(bare)["command"]
     with pytest.raises(WorkdirError, match="the container tensorflow needs a command"):
         world.sdk.create_job(bare, workdir=work)
     with pytest.raises(WorkdirError, match=r"needs\.txt does not travel"):
@@ -101,7 +103,6 @@ def test_a_job_whose_folder_can_not_be_sent_is_deleted_again(
         with pytest.raises(KeyboardInterrupt):
             world.sdk.create_job(job("a"), workdir=work)
     assert world.sdk.list_jobs() == []
-
     left = [True, True]
     carry = Folder._carry
 
@@ -109,11 +110,7 @@ def test_a_job_whose_folder_can_not_be_sent_is_deleted_again(
         """Somebody makes it in between, or it goes."""
         if left:
             left.pop()
-            raise (
-                ForbiddenError(Status(code=403))
-                if not left
-                else world.client.get(CONFIG_MAPS, world.namespace, "gone", json.loads)
-            )
+            raise NotFoundError(Status(code=404)) if left else ForbiddenError(Status(code=403))
         carry(self, *given)
 
     monkeypatch.setattr(Folder, "_carry", compete)
@@ -138,9 +135,8 @@ def store(world: ServedWorld, s3: dict[str, str], monkeypatch: pytest.MonkeyPatc
 
 
 def link(world: ServedWorld, folder: Folder) -> str:
-    return base64.b64decode(
-        world.client.get(SECRETS, world.namespace, folder.name, json.loads)["data"]["link"]
-    ).decode()
+    secret = world.client.get(SECRETS, world.namespace, folder.name, json.loads)
+    return base64.b64decode(secret["data"]["link"]).decode()
 
 
 def test_a_store_has_it_once_for_all_jobs_until_the_last_is_deleted(

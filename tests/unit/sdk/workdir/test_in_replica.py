@@ -13,13 +13,13 @@ import sys
 import tarfile
 import zipfile
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
+from typing import Any
 
 import pytest
 
 from tests.support.eventually import eventually
+from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.sdk.workdir import in_replica
 from tfoperator.sdk.workdir.packing import pack
 
@@ -32,31 +32,24 @@ class Replica:
     def __init__(self, folder: Path) -> None:
         self.source, self.place = folder / "source", folder / "place"
         for made in (self.source, self.place):
-            made.mkdir()
+            made.mkdir(parents=True)
         self.folder = self.place / "folder"
 
     def start(
         self, content: bytes, *command: str, digest: str = "", requirements: str = "", script: str = SCRIPT
     ) -> subprocess.Popen[str]:
-        named = {
+        variables = {
+            **os.environ,
             "TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR_SOURCE": str(self.source),
             "TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR": str(self.place),
         }
         words = [digest or hashlib.sha256(content).hexdigest(), str(len(content)), requirements, *command]
-        return subprocess.Popen(
-            [sys.executable, "-c", script, *words],
-            env={**os.environ, **named},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+        return subprocess.Popen([sys.executable, "-c", script, *words], env=variables, text=True, **streams)
 
-    def run(
-        self, content: bytes, *command: str, digest: str = "", requirements: str = "", script: str = SCRIPT
-    ) -> tuple[int, str, str]:
+    def run(self, content: bytes, *command: str, **options: str) -> tuple[int, str, str]:
         (self.source / "archive").write_bytes(content)
-        return ended(self.start(content, *command, digest=digest, requirements=requirements, script=script))
+        return ended(self.start(content, *command, **options))
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
@@ -70,7 +63,6 @@ def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
 
 @pytest.fixture
 def replica(tmp_path: Path) -> Replica:
-    (tmp_path / "pod").mkdir()
     return Replica(tmp_path / "pod")
 
 
@@ -85,27 +77,17 @@ def contents(folder: Path) -> dict[bytes, bytes | str]:
     top = os.fsencode(folder)
     found: dict[bytes, bytes | str] = {}
     for place, folders, files in os.walk(top):
-        for name in (*files, *folders):
-            path = os.path.join(place, name)
-            key = os.path.relpath(path, top)
+        for path in (os.path.join(place, name) for name in (*files, *folders)):
             if os.path.islink(path):
-                found[key] = os.readlink(os.fsdecode(path))
+                found[os.path.relpath(path, top)] = os.readlink(os.fsdecode(path))
             elif os.path.isfile(path):
-                found[key] = Path(os.fsdecode(path)).read_bytes()
+                found[os.path.relpath(path, top)] = Path(os.fsdecode(path)).read_bytes()
     return found
 
 
 HOSTILE = (
-    b"-rf",
-    b"a\nb",
-    b"\xff\xfe.py",
-    b"$(touch x)",
-    b"`id`",
-    "ü".encode(),
-    b" ",
-    b"...",
-    b"d" * 120 + b"/" + b"f" * 200,
-)
+    b"-rf", b"a\nb", b"\xff\xfe.py", b"$(touch x)", b"`id`", "ü".encode(), b" ", b"...", b"d" * 120 + b"/" + b"f" * 200,
+)  # fmt: skip
 
 
 def test_hostile_names_arrive_byte_by_byte(replica: Replica, work: Path) -> None:
@@ -133,7 +115,6 @@ def test_the_program_is_the_process_in_its_folder(replica: Replica, work: Path) 
     content = pack(work).content
     (replica.source / "archive").write_bytes(content)
     process = replica.start(content, "python3", "sub/train.py", "--x", "$(A) b")
-    assert process.stdout is not None
     assert process.stdout.readline() == f"own {process.pid} {replica.folder} ['--x', '$(A) b']\n"
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 7
@@ -169,9 +150,8 @@ def test_other_bytes_than_were_sent_start_nothing(replica: Replica, work: Path, 
     content = pack(work).content
     ran = ("touch", str(tmp_path / "ran"))
     code, _, err = replica.run(content[:-1] + b"!", *ran, digest=hashlib.sha256(content).hexdigest())
-    assert (code, err) == (
-        1, "tfoperator: what is there is not the folder that was sent: its hash is another one\n",
-    )  # fmt: skip
+    assert code == 1
+    assert err == "tfoperator: what is there is not the folder that was sent: its hash is another one\n"
     outside = tarfile.TarInfo("../outside")
     outside.size = 1
     code, _, err = replica.run(archive_of(tarfile.TarInfo("b.py"), outside), *ran)
@@ -185,13 +165,13 @@ def test_other_bytes_than_were_sent_start_nothing(replica: Replica, work: Path, 
 
 
 def wheel(folder: Path, name: str) -> str:
-    path = folder / f"{name}-1.0-py3-none-any.whl"
+    path, info = folder / f"{name}-1.0-py3-none-any.whl", f"{name}-1.0.dist-info"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"{name}.py", "VALUE = 'installed'\n")
-        archive.writestr(f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        archive.writestr(f"{info}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
         tags = "Wheel-Version: 1.0\nGenerator: a\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
-        archive.writestr(f"{name}-1.0.dist-info/WHEEL", tags)
-        archive.writestr(f"{name}-1.0.dist-info/RECORD", "")
+        archive.writestr(f"{info}/WHEEL", tags)
+        archive.writestr(f"{info}/RECORD", "")
     return path.name
 
 
@@ -212,46 +192,40 @@ def test_pip_installs_beside_what_is_there(replica: Replica, work: Path) -> None
     assert err.endswith("tfoperator: pip can't install needs.txt (exit code 1); its words are above\n")
 
 
-class Store(BaseHTTPRequestHandler):
-    answers: tuple[tuple[int, bytes], ...] = ()
-    asked = 0
+class Store:
+    """Gives its answers one after the other, and then the last one for ever."""
 
-    def do_GET(self) -> None:
-        code, body = self.answers[min(type(self).asked, len(self.answers) - 1)]
-        type(self).asked += 1
-        self.send_response(code)
-        self.end_headers()
-        self.wfile.write(body)
+    def __init__(self) -> None:
+        self.answers: tuple[tuple[int, bytes], ...] = ()
+        self.asked = 0
 
-    def log_message(self, *_: object) -> None:
-        pass
+    def __call__(self, exchange: Exchange) -> None:
+        code, body = self.answers[min(self.asked, len(self.answers) - 1)]
+        self.asked += 1
+        exchange.respond(code, body)
 
 
 @pytest.fixture
-def store(replica: Replica) -> Iterator[type[Store]]:
-    handler = type("Handler", (Store,), {})
-    with HTTPServer(("127.0.0.1", 0), handler) as server:
-        thread = Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        (replica.source / "link").write_text(f"http://127.0.0.1:{server.server_port}/key?signature=secret")
-        yield handler
-        server.shutdown()
-        thread.join()
+def store(replica: Replica) -> Iterator[Store]:
+    one = Store()
+    with ScriptedServer(one) as server:
+        (replica.source / "link").write_text(f"{server.url}/key?signature=secret")
+        yield one
 
 
 QUICK = SCRIPT.replace("PAUSE = 300.0, 2.0", "PAUSE = 30.0, 0.01")
 
 
-def test_a_store_is_asked_until_it_answers(replica: Replica, work: Path, store: type[Store]) -> None:
+def test_a_store_is_asked_until_it_answers(replica: Replica, work: Path, store: Store) -> None:
     (work / "a.py").write_text("1")
     content = pack(work).content
     store.answers = ((503, b"busy"), (200, content))
     code, out, err = ended(replica.start(content, "echo", "started", script=QUICK))
     assert (code, out) == (0, "started\n")
-    assert err == "tfoperator: waiting for the folder: HTTP Error 503: Service Unavailable\n"
+    assert err == "tfoperator: waiting for the folder: HTTP Error 503: Whatever\n"
 
 
-def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, work: Path, store: type[Store]) -> None:
+def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, work: Path, store: Store) -> None:
     (work / "a.py").write_text("1")
     content = pack(work).content
     store.answers = ((403, b"expired"),)
@@ -259,7 +233,6 @@ def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, wo
     assert (code, store.asked) == (1, 1)
     assert "its link is no longer good. Submit the job again" in err
     store.answers = ((200, gzip.compress(os.urandom(8 << 20))),)
-    (replica.source / "link").write_text((replica.source / "link").read_text())
     code, _, err = ended(replica.start(content, "true", script=QUICK))
     assert "its hash is another one" in err
     assert (replica.place / "archive").stat().st_size <= len(content) + (1 << 20)
@@ -269,12 +242,11 @@ def test_what_a_store_can_not_give_is_told_without_the_link(replica: Replica, wo
     assert "signature" not in err
 
 
-def test_it_ends_when_it_is_told_to_while_it_waits(replica: Replica, work: Path, store: type[Store]) -> None:
+def test_it_ends_when_it_is_told_to_while_it_waits(replica: Replica, work: Path, store: Store) -> None:
     (work / "a.py").write_text("1")
     store.answers = ((503, b""),)
     process = replica.start(pack(work).content, "true")
     eventually(lambda: store.asked, within=30, what="the first request")
-    assert process.stderr is not None
     process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 143

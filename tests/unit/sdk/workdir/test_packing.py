@@ -6,6 +6,7 @@ import shutil
 import socket
 import subprocess
 import tarfile
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -106,13 +107,9 @@ def test_what_is_no_file_of_the_folder_is_refused_by_name(folder: Path) -> None:
     with pytest.raises(WorkdirError, match="'pipe' is no file"):
         pack(folder)
     (folder / "pipe").unlink()
-    here = os.getcwd()
     with socket.socket(socket.AF_UNIX) as listener:
-        os.chdir(folder)  # a socket's path is short
-        try:
+        with chdir(folder):  # a socket's path is short
             listener.bind("socket\n")
-        finally:
-            os.chdir(here)
         with pytest.raises(WorkdirError, match=r"'socket\\n' is no file"):
             pack(folder)
 
