@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.report.traceback_text import Frame, folded, last_traceback
+from tfoperator.report.traceback_text import Frame, Traceback, folded, last_traceback
+
+
+def found_in(lines: list[str]) -> Traceback:
+    found = last_traceback(lines)
+    assert found is not None
+    return found
 
 
 def lines_of(function: Callable[[], object]) -> list[str]:
@@ -38,8 +44,7 @@ def fail_while_handling() -> None:
 
 
 def test_a_traceback_of_this_python_is_read() -> None:
-    found = last_traceback(["step 1", *lines_of(fail), "bye"])
-    assert found is not None
+    found = found_in(["step 1", *lines_of(fail), "bye"])
     assert found.exception == "ValueError: bad shape"
     assert [frame.function for frame in found.frames] == ["lines_of", "fail"]
     assert found.frames[-1].code == 'raise ValueError("bad shape")'
@@ -48,8 +53,7 @@ def test_a_traceback_of_this_python_is_read() -> None:
 
 
 def test_the_last_of_several_counts_and_what_a_library_survived_does_not() -> None:
-    found = last_traceback([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
-    assert found is not None
+    found = found_in([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
     assert found.exception.startswith("ValueError: invalid literal")
     assert found.before is None
 
@@ -59,31 +63,26 @@ def test_the_last_of_several_counts_and_what_a_library_survived_does_not() -> No
     [(fail_because, "cause", "RuntimeError: step 3 failed"), (fail_while_handling, "context", "KeyError: 'missing'")],
 )
 def test_chained_exceptions_are_kept_together(function: Callable[[], None], relation: str, exception: str) -> None:
-    found = last_traceback(lines_of(function))
-    assert found is not None
+    found = found_in(lines_of(function))
     assert (found.exception, found.relation) == (exception, relation)
-    assert found.before is not None
     assert found.before.exception == "ValueError: bad shape"
 
 
 def test_a_launchers_prefix_before_each_line_does_no_harm() -> None:
-    found = last_traceback([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
-    assert found is not None
+    found = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
     assert found.exception == "ValueError: bad shape"
     assert found.frames[-1].function == "fail"
 
 
 def test_a_message_of_several_lines_is_kept_but_not_what_loggers_say_after_it() -> None:
     text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
-    found = last_traceback([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
-    assert found is not None
+    found = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
     assert found.more == ("second",)
 
 
 def test_a_log_that_ends_within_a_traceback_says_so() -> None:
-    found = last_traceback(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
-    assert found is not None
-    assert "does not show" in found.exception
+    cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
+    assert "does not show" in cut.exception
 
 
 def test_where_tensorflow_says_that_a_node_was_made_is_no_traceback() -> None:
@@ -104,8 +103,7 @@ def test_where_tensorflow_says_that_a_node_was_made_is_no_traceback() -> None:
     ],
 )
 def test_files_of_libraries_are_told_from_the_users(file: str, library: str) -> None:
-    found = last_traceback(["Traceback (most recent call last):", f'  File "{file}", line 7, in f', "E"])
-    assert found is not None
+    found = found_in(["Traceback (most recent call last):", f'  File "{file}", line 7, in f', "E"])
     assert found.frames[0].library == library
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -14,26 +15,24 @@ from tfoperator.ui.jobs.history import MAX_JOBS, History
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
+@pytest.fixture
+def history() -> History:
+    return History()
+
+
 def report(at: int, **metrics: str) -> TrainingProgress:
     listed = tuple(Metric(name, value) for name, value in metrics.items())
     return TrainingProgress(percentage=5, last_updated_time=NOW + timedelta(seconds=at), metrics=listed)
 
 
-def test_each_report_is_a_point_of_each_metrics_curve() -> None:
-    history = History()
+def test_each_report_is_a_point_of_each_metrics_curve_and_the_same_again_is_none(history: History) -> None:
     history.saw_progress("u", report(1, loss="2.5", accuracy="0.1"), NOW)
-    history.saw_progress("u", report(3, loss="1.5"), NOW)
+    for _ in range(3):
+        history.saw_progress("u", report(3, loss="1.5"), NOW)
     found = history.metrics("u")
     assert [point.value for point in found["loss"]] == [2.5, 1.5]
     assert found["loss"][1].time - found["loss"][0].time == 2
     assert [point.value for point in found["accuracy"]] == [0.1]
-
-
-def test_the_same_report_again_is_no_point() -> None:
-    history = History()
-    for _ in range(3):
-        history.saw_progress("u", report(1, loss="2.5"), NOW)
-    assert len(history.metrics("u")["loss"]) == 1
 
 
 def spoken(replica: str, at: int, step: int, loss: str, *, news: int = 0) -> TrainingProgress:
@@ -41,44 +40,43 @@ def spoken(replica: str, at: int, step: int, loss: str, *, news: int = 0) -> Tra
     return replace(report(at + news, loss=loss), replica=replica, report_time=NOW + timedelta(seconds=at), step=step)
 
 
-def test_news_of_another_replica_is_no_point_of_the_one_that_speaks() -> None:
-    history = History()
-    for news in range(5):
-        history.saw_progress("u", spoken("worker-0", 1, 10, "2.5", news=news), NOW)
-    assert len(history.metrics("u")["loss"]) == 1
-
-
-def test_curves_of_several_replicas_don_t_mix() -> None:
-    history = History()
+def test_curves_of_several_replicas_don_t_mix(history: History) -> None:
     for step in range(4):
         history.saw_progress("u", spoken(f"worker-{step % 2}", step, 10 * step, str(step)), NOW)
     found = {name: [(point.step, point.value) for point in points] for name, points in history.metrics("u").items()}
     assert found == {"loss": [(0, 0), (20, 2)], "loss (worker-1)": [(10, 1), (30, 3)]}
 
 
-def test_a_program_that_goes_on_from_a_checkpoint_replaces_the_steps_that_it_does_again() -> None:
-    history = History()
-    for at, (step, loss) in enumerate([(10, "5"), (20, "4"), (30, "3"), (20, "4.5"), (40, "2")]):
-        history.saw_progress("u", spoken("worker-0", at, step, loss), NOW)
-    assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == [(10, 5), (20, 4.5), (40, 2)]
+def test_news_of_another_replica_is_no_point_of_the_one_that_speaks(history: History) -> None:
+    for news in range(5):
+        history.saw_progress("u", spoken("worker-0", 1, 10, "2.5", news=news), NOW)
+    assert len(history.metrics("u")["loss"]) == 1
 
 
-def test_of_a_value_that_stays_the_first_and_the_last_point_are_kept() -> None:
-    history = History()
-    for at, loss in enumerate("2222111"):
-        history.saw_progress("u", spoken("worker-0", at, at, loss), NOW)
-    assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == [(0, 2), (3, 2), (4, 1), (6, 1)]
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ([(10, 5), (20, 4), (30, 3), (20, 4.5), (40, 2)], [(10, 5), (20, 4.5), (40, 2)]),
+        ([*zip(range(7), (2, 2, 2, 2, 1, 1, 1), strict=True)], [(0, 2), (3, 2), (4, 1), (6, 1)]),
+    ],
+    ids=[
+        "who goes on from a checkpoint replaces the steps that it does again",
+        "of a value that stays two points stay",
+    ],
+)
+def test_a_curve_is_of_what_counts(history: History, said: list[Any], kept: list[Any]) -> None:
+    for at, (step, loss) in enumerate(said):
+        history.saw_progress("u", spoken("worker-0", at, step, str(loss)), NOW)
+    assert [(point.step, point.value) for point in history.metrics("u")["loss"]] == kept
 
 
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf", "high", "", "1e999"])
-def test_what_is_no_number_is_no_point(value: str) -> None:
-    history = History()
+def test_what_is_no_number_is_no_point(history: History, value: str) -> None:
     history.saw_progress("u", report(1, loss=value), NOW)
     assert history.metrics("u") == {}
 
 
-def test_a_curve_keeps_its_whole_length_in_bounded_points() -> None:
-    history = History()
+def test_a_curve_keeps_its_whole_length_in_bounded_points(history: History) -> None:
     for number in range(MAX_POINTS * 3):
         history.saw_progress("u", report(number % 3600, loss=str(number)), NOW)
     values = [point.value for point in history.metrics("u")["loss"]]
@@ -88,8 +86,7 @@ def test_a_curve_keeps_its_whole_length_in_bounded_points() -> None:
     assert values == sorted(values)
 
 
-def test_metrics_and_jobs_are_bounded() -> None:
-    history = History()
+def test_metrics_and_jobs_are_bounded(history: History) -> None:
     history.saw_progress("first", report(1, **{f"m{i}": "1" for i in range(MAX_CURVES * 2)}), NOW)
     assert len(history.metrics("first")) == MAX_CURVES
     for number in range(MAX_JOBS):

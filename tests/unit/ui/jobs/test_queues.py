@@ -71,7 +71,6 @@ def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(c
         clock.advance(PERIOD)
         assert told.get(timeout=10) == "default/queued"
         found = queues.get(made["metadata"]["uid"])
-        assert found is not None
         assert (found.state, found.message) == (QueueState.WAITING, no_quota()["message"])
         assert queues.get(jobs[0].metadata.uid) is None
     finally:

@@ -61,12 +61,9 @@ def shown(record: PodRecord) -> list[tuple[str, float, float | None, str]]:
     return [(span.state, seconds(span.start) or 0.0, seconds(span.end), span.why) for span in spans([record])]
 
 
-def test_a_pod_that_waits_says_what_for() -> None:
+def test_a_pod_that_waits_says_what_for_and_one_that_has_ended_how() -> None:
     found = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
     assert found == [("pending", 0, None, "ImagePullBackOff: no such image")]
-
-
-def test_a_run_that_succeeded() -> None:
     found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
     assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
 
@@ -97,34 +94,20 @@ def test_restarts_keep_runs_that_the_pod_has_forgotten() -> None:
     assert shown(record)[3][3] == "exit code 137, OOMKilled"
 
 
-def test_a_wait_that_goes_on_has_no_end() -> None:
-    record = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
-    assert shown(record)[-1] == ("waiting", 20, None, "CrashLoopBackOff: back-off 10s")
+def test_a_life_goes_on_has_unknown_runs_before_the_first_look_and_ends_with_the_pod() -> None:
+    waits = life(pod(1, waiting("CrashLoopBackOff", "back-off 10s"), ended(5, 20, 3)))
+    assert shown(waits)[-1] == ("waiting", 20, None, "CrashLoopBackOff: back-off 10s")
+    late = life(pod(4, running(90), ended(60, 80, 1)))
+    assert shown(late)[0] == ("pending", 0, 60, "earlier runs were not seen")
+    deleted = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
+    assert shown(deleted)[-1] == ("running", 5, 70, "")
 
 
-def test_runs_before_the_first_look_are_said_to_be_unknown() -> None:
-    record = life(pod(4, running(90), ended(60, 80, 1)))
-    assert shown(record)[0] == ("pending", 0, 60, "earlier runs were not seen")
+STATES = st.sampled_from(["", "running", "terminated", "waiting"])
+LOOKS = st.tuples(st.integers(0, 5), STATES, st.integers(0, 100), st.integers(0, 50), st.booleans())
 
 
-def test_a_pod_that_was_deleted_ends_then() -> None:
-    record = msgspec.structs.replace(life(pod(state=running(5))), gone=at(70))
-    assert shown(record)[-1] == ("running", 5, 70, "")
-
-
-@given(
-    st.lists(
-        st.tuples(
-            st.integers(0, 5),
-            st.sampled_from(["", "running", "terminated", "waiting"]),
-            st.integers(0, 100),
-            st.integers(0, 50),
-            st.booleans(),
-        ),
-        min_size=1,
-        max_size=8,
-    )
-)
+@given(st.lists(LOOKS, min_size=1, max_size=8))
 def test_spans_are_in_order_and_never_end_before_they_begin(seen: list[tuple[int, str, int, int, bool]]) -> None:
     pods = []
     for restarts, state, since, length, has_last in seen:

@@ -27,11 +27,7 @@ def seen(name: str = "mnist", **parts: Any) -> TFJob:
         ([condition("Created", "made"), condition("Running", "no room", "False")], "Created", "no room"),
         ([condition("Running", "it runs")], "Running", "it runs"),
         ([condition("Running", "it ran", "False"), condition("Failed", "exit 1")], "Failed", "exit 1"),
-        (
-            [condition("Running", "it runs"), condition("Stalled", "worker-1 is behind")],
-            "Running",
-            "worker-1 is behind",
-        ),
+        ([condition("Running", "it runs"), condition("Stalled", "one is behind")], "Running", "one is behind"),
     ],
 )
 def test_a_job_says_what_it_does_or_waits_for(conditions: list[Any], state: str, message: str) -> None:
@@ -40,18 +36,13 @@ def test_a_job_says_what_it_does_or_waits_for(conditions: list[Any], state: str,
     assert row["flags"] == (["Stalled"] if "behind" in message else [])
 
 
-def test_what_a_job_does_not_report_is_absent() -> None:
-    detail = job_detail(seen())
-    assert detail["progress"] is None
-    assert detail["tensorBoard"] is None
-    assert detail["queue"] == ""
-
-
-def test_progress_is_handed_on_or_left_out() -> None:
+def test_what_a_job_reports_is_handed_on_and_what_it_does_not_or_can_not_is_absent() -> None:
     told = {"percentage": 3, "metrics": [{"name": "loss", "value": "1"}]}
     row = msgspec.json.encode(job_row(seen(status={"progress": told})))
     assert msgspec.json.decode(row)["progress"] == told
     assert job_row(seen(status={"progress": ["no", "object"]}))["progress"] is None
+    detail = job_detail(seen())
+    assert (detail["progress"], detail["tensorBoard"], detail["queue"]) == (None, None, "")
 
 
 def test_messages_are_cut() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,8 +39,12 @@ def states(steps: list[dict[str, Any]]) -> dict[str, str]:
 
 
 def about(world: World) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(world.visitor.ask("/api/about").body)
-    return found
+    return dict(json.loads(world.visitor.ask("/api/about").body))
+
+
+def row_of(stream: Iterator[dict[str, Any]], fits: Callable[[dict[str, Any]], bool]) -> dict[str, Any]:
+    """The first row of a list of runs that fits."""
+    return next(row for row in (until(stream, "runs")[0] for _ in range(1000)) if fits(row))
 
 
 def hand_made(tmp_path: Path, run_id: str = "r1", **steps: tuple[str, ...]) -> RunRecord:
@@ -68,11 +72,11 @@ def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) ->
         assert next(stream) == {"synced": False, "problems": {}}
         assert next(line for line in stream if line.get("synced"))
         call = InThread(lambda: runner(tmp_path).run(diamond(tmp_path)))
-        row = next(row for row in (until(stream, "runs")[0] for _ in range(1000)) if row["done"] == 2)
+        row = row_of(stream, lambda row: row["done"] == 2)
         assert (row["pipeline"], row["state"], row["steps"], row["message"]) == ("diamond", "running", 4, "right")
         go.set()
         result = call.result(60)
-        row = next(row for row in (until(stream, "runs")[0] for _ in range(1000)) if row["state"] != "running")
+        row = row_of(stream, lambda row: row["state"] != "running")
         assert (row["key"], row["state"], row["done"]) == (result.run_id, "succeeded", 4)
         home = Home(tmp_path / "home")
         with home.store() as store:
@@ -98,12 +102,12 @@ def test_runs_whose_records_are_in_postgresql_are_shown_alike_to_who_may_only_re
         assert about(world)["pipelines"] == reader.partition("?")[0]
         assert next(line for line in listed if line.get("synced"))
         call = InThread(lambda: runner(tmp_path, parallel=1, home=place).run(diamond(tmp_path)))
-        row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["message"] == "left")
+        row = row_of(listed, lambda row: row["message"] == "left")
         go.set()
         key = row["key"]
         assert row["state"] == "running"
         call.result(60)
-        row = next(row for row in (until(listed, "runs")[0] for _ in range(1000)) if row["state"] != "running")
+        row = row_of(listed, lambda row: row["state"] != "running")
         assert (row["state"], row["done"]) == ("succeeded", 4)
         with world.visitor.stream(f"/api/run?id={key}&step=left") as stream:
             run, steps, log = until_all(stream, "run", "steps", "log")
@@ -208,6 +212,16 @@ def test_no_name_of_a_client_becomes_a_path(tmp_path: Path, query: str) -> None:
         assert "secret" not in json.dumps(said)
 
 
+def test_what_is_no_artifact_is_refused_and_strangers_get_nothing(tmp_path: Path) -> None:
+    hand_made(tmp_path, a=())
+    with shown(tmp_path) as world:
+        for number in ("", "x", "-1", "1e9", "99999999999999999999", "1; DROP TABLE Artifact", "\u0663"):
+            assert world.visitor.ask(f"/api/artifact?id={quote(number)}").status == 404
+        world.visitor.headers = {}
+        for path in ("/api/runs", "/api/run?id=r1", "/api/artifact?id=1"):
+            assert world.visitor.ask(path).status == 401
+
+
 def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -> None:
     """A home may be a folder that others have written."""
     secret = tmp_path / "secret.log"
@@ -226,13 +240,6 @@ def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -
                 assert "log" not in next(stream)
         with world.visitor.stream("/api/run?id=evil&step=linked") as stream:
             assert "can't be read" in until(stream, "log")["problem"]
-
-
-@pytest.mark.parametrize("number", ["", "x", "-1", "1e9", "99999999999999999999", "1; DROP TABLE Artifact", "\u0663"])
-def test_what_is_no_artifact_is_refused(tmp_path: Path, number: str) -> None:
-    hand_made(tmp_path, a=())
-    with shown(tmp_path) as world:
-        assert world.visitor.ask(f"/api/artifact?id={quote(number)}").status == 404
 
 
 def test_large_values_are_cut(tmp_path: Path) -> None:
@@ -260,14 +267,6 @@ def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             assert "metadata.db" in until(stream, "problems")["pipelines"]
         answer = world.visitor.ask("/api/artifact?id=1")
         assert answer.status == 502
-
-
-def test_strangers_get_no_runs(tmp_path: Path) -> None:
-    hand_made(tmp_path, a=())
-    with shown(tmp_path) as world:
-        world.visitor.headers = {}
-        for path in ("/api/runs", "/api/run?id=r1", "/api/artifact?id=1"):
-            assert world.visitor.ask(path).status == 401
 
 
 def test_without_a_cluster_there_are_no_jobs(tmp_path: Path) -> None:
