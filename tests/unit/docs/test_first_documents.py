@@ -82,12 +82,6 @@ def running() -> Iterable[object]:
     yield "or any worker where there is none"
 
 
-def ready() -> Iterable[object]:
-    assert of("NR").is_true(C.RUNNING)
-    assert not of("NR").is_true(C.READY)
-    yield C.READY
-
-
 def restarting() -> Iterable[object]:
     job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "ExitCode"}}))
     dead = make_pod("Worker-1", "Failed", exit_code=137)
@@ -124,12 +118,6 @@ def unknown() -> Iterable[object]:
     plan = planned(make_job(ALONE, status=ran), *pods("R"), problems=("spec: it",))
     assert (plan.status.phase, plan.changes_objects) == ("Unknown", False)
     yield from (one.type for one in plan.status.conditions if one.status == "Unknown")
-
-
-def counts() -> Iterable[object]:
-    workers = of("SR").status.replica_statuses["Worker"]
-    assert (workers.active, workers.succeeded, workers.failed) == (0, 2, 0)
-    yield "after a success what still ran counts as succeeded"
 
 
 def resumed() -> Iterable[object]:
@@ -170,11 +158,6 @@ def arguments() -> Iterable[object]:
     yield from fields("spec", "clusterArguments")
 
 
-def members() -> Iterable[object]:
-    assert "environment" not in told(TWO, enableDynamicWorker=True)
-    yield f"`environment: {told(TWO)['environment']}`"
-
-
 def network() -> Iterable[object]:
     numbers = [len(planned(make_job(TWO, network=one), services=()).creations("services")) for one in (None, "PerJob")]
     assert numbers == [2, 1]
@@ -209,39 +192,24 @@ def outputs() -> Iterable[object]:
     yield from (f"`{name}`" for name in launcher.Artifact.__struct_fields__)
 
 
-def unique() -> Iterable[object]:
-    names = [body(ALONE, PlanOptions(naming=one))["metadata"]["name"] for one in (UNIQUE_NAMES, PLAIN_NAMES)]
-    assert [name.startswith("mnist-worker-0-") for name in names] == [True, False]
-    yield "`--unique-names`"
-
-
-def generic() -> Iterable[object]:
-    hints = get_type_hints(ControllerInformers)
-    assert {get_origin(hints[kind]) for kind in ("jobs", "pods", "services", "deployments")} == {InformerGroup}
-    yield "one generic class"
-
-
-def accepts() -> Iterable[object]:
-    configs = (launcher.DockerPlatformConfig(), launcher.KubernetesPodPlatformConfig())
-    assert [launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, one) for one in configs] == [False, True]
-    yield "its own"
-
-
-def alike() -> Iterable[object]:
-    both = (launcher.DockerComponentLauncher, launcher.KubernetesPodComponentLauncher)
-    assert all(issubclass(one, ContainerComponentLauncher) and "launch" not in vars(one) for one in both)
-    yield "as on Kubernetes"
-
-
 def words(said: str, *facts: object) -> Check:
     """A check that a row says these words, and that they are true."""
     return lambda: [said if all(facts) else f"not: {said}"]
 
 
+def first_name(naming: Any) -> str:
+    return str(body(ALONE, PlanOptions(naming=naming))["metadata"]["name"])
+
+
+WORKERS = of("SR").status.replica_statuses["Worker"]
+KINDS, OBSERVED = get_type_hints(ControllerInformers), ("jobs", "pods", "services", "deployments")
+WITH_CONTAINERS = (launcher.DockerComponentLauncher, launcher.KubernetesPodComponentLauncher)
+
+
 CHECKS: dict[str, Check] = {
     "`Created`": created,
     "`Running`, also as a phase": running,
-    "(the same)": ready,
+    "(the same)": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
     "`Restarting`": restarting,
     "`Succeeded`, also as a phase": succeeded,
     "`Failed`": failed,
@@ -250,7 +218,10 @@ CHECKS: dict[str, Check] = {
     "(nor that)": lambda: [C.STRAGGLING, "onStraggler"],
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
     "phase `Unknown`": unknown,
-    "`active`, `succeeded`, `failed`": counts,
+    "`active`, `succeeded`, `failed`": words(
+        "after a success what still ran counts as succeeded",
+        (WORKERS.active, WORKERS.succeeded, WORKERS.failed) == (0, 2, 0),
+    ),
     "`startTime`": resumed,
     "`lastReconcileTime`": lambda: [f"{MAX_INTERVAL / 60:.0f} minutes old", f"{5 * MAX_INTERVAL:,.0f} active jobs"],
     "the job is deleted once every pod has completed, or stays": stays,
@@ -263,9 +234,13 @@ CHECKS: dict[str, Check] = {
     "`Never`, or a permanent exit code": taken,
     "`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`": arguments,
     "`TF_CONFIG`": words("the only replica", not told(ALONE), set(told(TWO)) >= {"cluster", "task"}),
-    "`TF_CONFIG`'s members": members,
+    "`TF_CONFIG`'s members": words(
+        f"`environment: {told(TWO)['environment']}`", "environment" not in told(TWO, enableDynamicWorker=True)
+    ),
     "indexes in names begin at 1": lambda: [body({"PS": 1})["metadata"]["name"].removeprefix("mnist-")],
-    "names end in the job's UID": unique,
+    "names end in the job's UID": words(
+        "`--unique-names`", first_name(UNIQUE_NAMES).startswith(f"{first_name(PLAIN_NAMES)}-")
+    ),
     "each pod has a service": network,
     "`tensorboard`": lambda: fields("spec", "tensorBoard"),
     "a parameter server without template": words("empty at first", not PlanOptions().default_ps_image),
@@ -273,7 +248,7 @@ CHECKS: dict[str, Check] = {
     "a Job controller": lambda: [f"{body(ALONE)['metadata']['ownerReferences'][0]['kind']}'s own"],
     "the CreateHandler": words("queue", {*signature(JobHandler).parameters} == {"enqueue", "enqueue_soon", "gone"}),
     "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
-    "`informer-gen`": generic,
+    "`informer-gen`": words("one generic class", {get_origin(KINDS[kind]) for kind in OBSERVED} == {InformerGroup}),
     "the reconciler lists a job's pods and services": words("one look", "owned" in signature(Looker.look).parameters),
     "Prow": lambda: re.findall(r"^test(?:-all)?(?=:)", (ROOT / "Makefile").read_text(), re.M),
     "`BeamRunner`": words("PipelineRunner", hasattr(pipeline, "PipelineRunner")),
@@ -282,9 +257,16 @@ CHECKS: dict[str, Check] = {
     "Argo repeats a launcher after any error (RFC)": lambda: ["exit codes {} and {}".format(*FINAL_EXIT_CODES)],
     "MLMD": words("a database of our own", "ml-metadata" not in (ROOT / "setup.cfg").read_text()),
     "the launcher's directory": words("with the run's records", launch_graph({}).root not in launch_plan().pods.home),
-    "`can_launch`": accepts,
+    "`can_launch`": words(
+        "its own",
+        launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, launcher.KubernetesPodPlatformConfig()),
+        not launcher.KubernetesPodComponentLauncher.can_launch(CONTAINER, launcher.DockerPlatformConfig()),
+    ),
     "no launcher accepts": no_launcher,
-    "Docker": alike,
+    "Docker": words(
+        "as on Kubernetes",
+        *(issubclass(one, ContainerComponentLauncher) and "launch" not in vars(one) for one in WITH_CONTAINERS),
+    ),
     "`DockerPlatformConfig`": refused,
     "`outputs`": outputs,
 }

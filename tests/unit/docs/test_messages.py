@@ -37,8 +37,7 @@ def texts(path: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize("heading", HEADINGS)
 def test_a_message_of_the_page_is_one_of_the_code(heading: str) -> None:
-    pieces = [piece.strip() for piece in heading.split(GAP)]
-    pattern = ".*".join(re.escape(piece) for piece in pieces)
+    pattern = ".*".join(re.escape(piece.strip()) for piece in heading.split(GAP))
     assert re.search(pattern, said()), heading
 
 

@@ -68,12 +68,9 @@ def test_the_versions_of_other_programs_are_those_that_are_pinned(name: str, mod
     assert f"| {name} {released} |" in (ROOT / "docs/install.md").read_text()
 
 
-def test_programs_are_built_in_the_workflow_by_a_go_that_is_new_enough() -> None:
+def test_programs_are_built_by_a_go_that_is_new_enough_as_root_of_the_debian_whose_packages_are_named() -> None:
     [version] = [step["with"]["go-version"] for step in steps("test-all") if "setup-go" in step.get("uses", "")]
     assert tuple(map(int, version.split("."))) >= GO_MINIMUM
-
-
-def test_programs_are_built_in_the_workflow_as_root_of_the_debian_whose_packages_are_named() -> None:
     container = WORKFLOW["jobs"]["test-all"]["container"]
     assert container["image"].endswith("-bookworm")
     assert "--privileged" in container["options"]

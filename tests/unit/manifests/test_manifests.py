@@ -37,12 +37,11 @@ def build(folder: str) -> Objects:
 def build_with_components(folder: Path, *components: str, **more: Any) -> Objects:
     """The base with these components, by an overlay in a folder of the test."""
     manifests = os.path.relpath(ROOT / "manifests", folder)  # kustomize takes no absolute paths
-    overlay = {
+    parts = {
         "resources": [f"{manifests}/base"],
         "components": [f"{manifests}/components/{name}" for name in components],
-        **more,
     }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump({**parts, **more}))
     return build(str(folder))
 
 
@@ -87,12 +86,8 @@ def container(base: Objects) -> dict[str, Any]:
     return container_of(base)
 
 
-def test_the_base_holds_the_crd_of_the_types(base: Objects) -> None:
-    found = base["CustomResourceDefinition", "tfjobs.kubeflow.org"]
-    assert found["spec"] == crd()["spec"]
-
-
-def test_everything_lives_in_the_operators_namespace(base: Objects) -> None:
+def test_the_base_holds_the_crd_of_the_types_and_the_rest_in_the_operators_namespace(base: Objects) -> None:
+    assert base["CustomResourceDefinition", "tfjobs.kubeflow.org"]["spec"] == crd()["spec"]
     cluster_wide = {"Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding"}
     for (kind, _), obj in base.items():
         assert obj["metadata"].get("namespace") == (None if kind in cluster_wide else "tfoperator-system"), kind
@@ -135,33 +130,26 @@ def test_no_right_is_a_wildcard_and_secrets_stay_unread(base: Objects) -> None:
             assert "secrets" not in rule["resources"], (kind, name)
 
 
-def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, container: dict[str, Any]) -> None:
+def test_probes_and_metrics_reach_the_ports_that_the_flags_open_on_the_operators_pods(
+    base: Objects, container: dict[str, Any]
+) -> None:
     ports = ports_of(base)
     assert f"--metrics-bind-address=:{ports['metrics']}" in container["args"]
     assert f"--health-probe-bind-address=:{ports['health']}" in container["args"]
     assert container["livenessProbe"]["httpGet"] == {"path": "/healthz", "port": "health"}
     assert container["readinessProbe"]["httpGet"] == {"path": "/readyz", "port": "health"}
-    (port,) = base["Service", "tfoperator-metrics"]["spec"]["ports"]
-    assert port["targetPort"] == "metrics"
+    check_service(base, "tfoperator-metrics", (ports["metrics"], "metrics"))
+    for kind in ("Deployment", "PodDisruptionBudget"):
+        selector = base[kind, "tfoperator"]["spec"]["selector"]["matchLabels"]
+        assert selector.items() <= pod_of(base)["metadata"]["labels"].items()
 
 
-def test_selectors_pick_the_operators_pods(base: Objects) -> None:
-    labels = pod_of(base)["metadata"]["labels"]
-    for selector in (
-        base["Deployment", "tfoperator"]["spec"]["selector"]["matchLabels"],
-        base["Service", "tfoperator-metrics"]["spec"]["selector"],
-        base["PodDisruptionBudget", "tfoperator"]["spec"]["selector"]["matchLabels"],
-    ):
-        assert selector.items() <= labels.items()
-
-
-def test_what_the_base_makes_tells_what_it_is_part_of_and_of_which_version(base: Objects) -> None:
+def test_what_the_base_makes_tells_what_it_is_part_of_and_of_which_version(
+    base: Objects, container: dict[str, Any]
+) -> None:
     said = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
     labels = {f"app.kubernetes.io/{name}": value for name, value in said.items()}
     assert all(labels.items() <= one["metadata"]["labels"].items() for one in [*base.values(), pod_of(base)])
-
-
-def test_the_image_is_of_this_version(container: dict[str, Any]) -> None:
     assert container["image"] == f"tfoperator:{tfoperator.__version__}"
     assert f"ARG VERSION={tfoperator.__version__}\n" in (ROOT / "Dockerfile").read_text()
 
@@ -205,10 +193,9 @@ def test_the_webhook_may_touch_its_own_secret_and_its_own_crd_only() -> None:
     check_bound(overlay, "tfoperator-webhook", "Role", "ClusterRole")
 
 
-def test_the_progress_overlay_opens_a_port_behind_a_service_and_may_keep_its_certificate() -> None:
+def test_the_progress_overlay_opens_a_port_to_the_pods_of_jobs_alone_and_may_keep_its_certificate() -> None:
     overlay, base = build("overlays/progress"), build("base")
     options = parse_options(container_of(overlay)["args"], {})
-    assert options.progress_bind_address is not None
     assert options.progress_bind_address.port == ports_of(overlay)["progress"]
     check_service(overlay, options.progress_service, (443, "progress"))
     added = {key for key in overlay if key not in base and "Binding" not in key[0] and "Role" in key[0]}
@@ -218,11 +205,7 @@ def test_the_progress_overlay_opens_a_port_behind_a_service_and_may_keep_its_cer
     (keys,) = overlay["ClusterRole", "tfoperator-progress"]["rules"]
     assert (keys["verbs"], set(keys)) == (["get"], {"nonResourceURLs", "verbs"})
     check_bound(overlay, "tfoperator-progress", "Role", "ClusterRole")
-
-
-def test_the_pods_of_jobs_and_nobody_else_may_reach_the_progress_server() -> None:
-    built = build("overlays/progress")
-    (rule,) = built["NetworkPolicy", "tfoperator-progress"]["spec"]["ingress"]
+    (rule,) = overlay["NetworkPolicy", "tfoperator-progress"]["spec"]["ingress"]
     assert rule["ports"] == [{"protocol": "TCP", "port": "progress"}]
     key, _, value = MANAGED_SELECTOR.partition("=")
     assert rule["from"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": {key: value}}}]
@@ -239,9 +222,8 @@ def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
     assert (mount["name"], mount["readOnly"]) == (volume["name"], True)
     assert f"--webhook-cert-dir={mount['mountPath']}" in container["args"]
     found = overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]
-    assert found["metadata"]["annotations"] == {
-        "cert-manager.io/inject-ca-from": f"tfoperator-system/{certificate['metadata']['name']}"
-    }
+    source = f"tfoperator-system/{certificate['metadata']['name']}"
+    assert found["metadata"]["annotations"] == {"cert-manager.io/inject-ca-from": source}
     service = found["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
     assert f"{service['name']}.{service['namespace']}.svc" in certificate["spec"]["dnsNames"]
 
@@ -265,8 +247,7 @@ def test_the_configuration_is_a_file_beside_the_overlay_that_the_operator_reads(
     generated = {"name": "tfoperator-config", "namespace": "tfoperator-system", "files": ["config.yaml"]}
     found = build_with_components(tmp_path, "configuration", "log-archive", configMapGenerator=[generated])
     [made] = [one for (kind, _), one in found.items() if kind == "ConfigMap"]
-    pod = found["Deployment", "tfoperator"]["spec"]["template"]["spec"]
-    [container] = pod["containers"]
+    pod, container = pod_of(found)["spec"], container_of(found)
     [mount] = [one for one in container["volumeMounts"] if one["name"] == "config"]
     [volume] = [one for one in pod["volumes"] if one["name"] == "config"]
     assert volume["configMap"]["name"] == made["metadata"]["name"] != "tfoperator-config", "a change restarts the pods"
@@ -276,20 +257,16 @@ def test_the_configuration_is_a_file_beside_the_overlay_that_the_operator_reads(
     assert parse_options([f"--config={tmp_path}/read.yaml"], {}).accelerators
 
 
-def test_the_namespaced_overlay_has_rights_in_one_namespace_only() -> None:
+def test_the_namespaced_overlay_has_rights_in_one_namespace_only_also_to_pod_groups(tmp_path: Path) -> None:
     overlay = build("overlays/namespaced")
     assert ("ClusterRole", "tfoperator") not in overlay
-    assert overlay["Role", "tfoperator"]["metadata"]["namespace"] == "training"
-    assert overlay["RoleBinding", "tfoperator"]["metadata"]["namespace"] == "training"
+    for kind in ("Role", "RoleBinding"):
+        assert overlay[kind, "tfoperator"]["metadata"]["namespace"] == "training"
     assert overlay["RoleBinding", "tfoperator"]["roleRef"]["kind"] == "Role"
     assert "--namespace=training" in container_of(overlay)["args"]
-
-
-def test_a_gang_for_one_namespace_has_pod_groups_there_only(tmp_path: Path) -> None:
-    found = build_with_components(tmp_path, "namespaced", "volcano")
-    with_groups = {key for key, one in found.items() if "podgroups" in str(one.get("rules"))}
-    assert with_groups == {("Role", "tfoperator")}
-    assert found["Role", "tfoperator"]["metadata"]["namespace"] == "training"
+    gang = build_with_components(tmp_path, "namespaced", "volcano")
+    assert {key for key, one in gang.items() if "podgroups" in str(one.get("rules"))} == {("Role", "tfoperator")}
+    assert gang["Role", "tfoperator"]["metadata"]["namespace"] == "training"
 
 
 @pytest.mark.parametrize(
@@ -410,21 +387,17 @@ def with_requirements(names: Iterable[str]) -> set[str]:
     todo = [canonicalize_name(name) for name in names]
     while todo:
         name = todo.pop()
-        if name in found:
-            continue
-        found.add(name)
-        requirements = [Requirement(text) for text in distribution(name).requires or []]
-        todo += [
-            canonicalize_name(one.name) for one in requirements if not one.marker or one.marker.evaluate({"extra": ""})
-        ]
+        if name not in found:
+            found.add(name)
+            required = [Requirement(text) for text in distribution(name).requires or []]
+            needed = [one.name for one in required if not one.marker or one.marker.evaluate({"extra": ""})]
+            todo += map(canonicalize_name, needed)
     return found
 
 
 def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
     listed = entries((ROOT / "requirements/operator.in").read_text())
-    code = (
-        "import sys; before = set(sys.modules); import tfoperator.operator.__main__; print(*set(sys.modules) - before)"
-    )
+    code = "import sys; before = {*sys.modules}; import tfoperator.operator.__main__; print(*{*sys.modules} - before)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     modules = {name.partition(".")[0] for name in done.stdout.split()}
     owners = packages_distributions()
@@ -433,10 +406,5 @@ def test_the_image_installs_what_the_operator_imports_and_no_more() -> None:
     imported = {canonicalize_name(name) for module in modules for name in owners.get(module, [])} - absent
     assert imported <= with_requirements(listed)
     # Imported only when needed: for credentials of a cluster, a configuration file, the webhook, progress, objects.
-    assert {canonicalize_name(name) for name in listed} - imported <= {
-        "cryptography",
-        "kubernetes",
-        "obstore",
-        "pyjwt",
-        "pyyaml",
-    }
+    late = {"cryptography", "kubernetes", "obstore", "pyjwt", "pyyaml"}
+    assert {canonicalize_name(name) for name in listed} - imported <= late
