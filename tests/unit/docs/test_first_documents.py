@@ -67,52 +67,6 @@ def fields(part: str, *wanted: str) -> list[str]:
     return [name if name in has else f"no {name}" for name in wanted]
 
 
-def created() -> Iterable[object]:
-    assert planned(make_job(ALONE)).is_true(C.CREATED), "before there is a pod"
-    waits = make_pod("Worker-0", "Pending", containers=(waiting("ErrImagePull"),))
-    running = planned(started(make_job(ALONE)), waits).condition(C.RUNNING)
-    yield f"{running.type}={running.status}"
-
-
-def running() -> Iterable[object]:
-    assert of("RP").is_true(C.RUNNING)
-    with_chief = started(make_job({"Worker": 1, "Chief": 1}))
-    assert not planned(with_chief, *pods("R", Chief="P")).is_true(C.RUNNING)
-    assert planned(with_chief, *pods("P", Chief="R")).is_true(C.RUNNING)
-    yield "or any worker where there is none"
-
-
-def restarting() -> Iterable[object]:
-    job = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "ExitCode"}}))
-    dead = make_pod("Worker-1", "Failed", exit_code=137)
-    plan = planned(job, make_pod("Worker-0"), dead)
-    assert plan.is_true(C.RESTARTING)
-    assert not plan.is_true(C.RUNNING)
-    yield f"The phase stays {plan.status.phase} while another replica runs"
-
-
-def succeeded() -> Iterable[object]:
-    assert of("SR").is_true(C.SUCCEEDED)
-    assert not of("RS").is_true(C.SUCCEEDED)
-    assert not of("SR", successPolicy="AllWorkers").is_true(C.SUCCEEDED)
-    assert of("RS", minSucceededWorkers=1).is_true(C.SUCCEEDED)
-    yield from fields("spec", "minSucceededWorkers")
-
-
-def failed() -> Iterable[object]:
-    assert of("RF").status.phase == "Failed"
-    assert not of("RF", maxFailedWorkers=1).is_true(C.FAILED)
-    assert of("RR", 6, runPolicy={"activeDeadlineSeconds": 5}).is_true(C.FAILED)
-    assert planned(make_job(ALONE), problems=("spec: it",)).is_true(C.FAILED)
-    yield from fields("spec", "maxFailedWorkers")
-
-
-def suspended() -> Iterable[object]:
-    plan = of("RR", runPolicy={"suspend": True})
-    assert plan.is_true(C.SUSPENDED)
-    yield from (C.SUSPENDED, f"The phase is {plan.status.phase}")
-
-
 def unknown() -> Iterable[object]:
     ran = planned(started(make_job(ALONE)), *pods("R")).status
     plan = planned(make_job(ALONE, status=ran), *pods("R"), problems=("spec: it",))
@@ -120,56 +74,10 @@ def unknown() -> Iterable[object]:
     yield from (one.type for one in plan.status.conditions if one.status == "Unknown")
 
 
-def resumed() -> Iterable[object]:
-    held = make_job(ALONE, status=of("RR", runPolicy={"suspend": True}).status)
-    assert planned(held, now=after(60)).status.start_time == after(60)
-    yield "again when it is resumed"
-
-
-def stays() -> Iterable[object]:
-    job = make_job(ALONE, status=planned(started(make_job(ALONE)), *pods("S")).status)
-    assert not planned(job, *pods("S"), now=after(10**7)).deletes_job
-    yield "ttlSecondsAfterFinished"
-
-
-def from_template() -> Iterable[object]:
-    plan = planned(make_job({"Worker": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}}}))
-    assert plan.creations("pods")[0].body["spec"]["restartPolicy"] == "Never"
-    assert "SetPodTemplateRestartPolicy" in plan.reasons
-    yield "with an event"
-
-
 def permanent() -> Iterable[object]:
     policies = {one for one in RestartPolicy if is_permanent(Ending(1, "", infrastructure=False), one)}
     assert policies == {RestartPolicy.EXIT_CODE, RestartPolicy.NEVER}
     yield f"under `{RestartPolicy.EXIT_CODE}`"
-
-
-def taken() -> Iterable[object]:
-    job = make_job(TWO, status=planned(started(make_job(TWO)), *pods("RR")).status)
-    assert planned(job, *pods("R-")).created_pods == ["Worker-1"]
-    assert not is_permanent(Ending(1, "", infrastructure=True), RestartPolicy.NEVER)
-    yield "by Kubernetes or a person"
-
-
-def arguments() -> Iterable[object]:
-    containers = [body(TWO, clusterArguments=one)["spec"]["containers"][0] for one in (False, True)]
-    assert ["args" in one for one in containers] == [False, True]
-    yield from fields("spec", "clusterArguments")
-
-
-def network() -> Iterable[object]:
-    numbers = [len(planned(make_job(TWO, network=one), services=()).creations("services")) for one in (None, "PerJob")]
-    assert numbers == [2, 1]
-    yield "`network: PerJob`"
-
-
-def stopped() -> Iterable[object]:
-    plan = of("FR")
-    assert (plan.stopped_pods, plan.deleted_pods) == (["Worker-1", "PS-0"], [])
-    job = started(make_job({"Worker": {"restartPolicy": "ExitCode"}}))
-    assert planned(job, make_pod("Worker-0", "Failed", exit_code=137), now=after(60)).deleted_pods == ["Worker-0"]
-    yield "stopped"
 
 
 def no_launcher() -> Iterable[object]:
@@ -192,28 +100,61 @@ def outputs() -> Iterable[object]:
     yield from (f"`{name}`" for name in launcher.Artifact.__struct_fields__)
 
 
-def words(said: str, *facts: object) -> Check:
+def words(said: str | list[str], *facts: object) -> Check:
     """A check that a row says these words, and that they are true."""
-    return lambda: [said if all(facts) else f"not: {said}"]
+    told = [said] if isinstance(said, str) else said
+    return lambda: told if all(facts) else [f"not: {word}" for word in told]
 
 
 def first_name(naming: Any) -> str:
     return str(body(ALONE, PlanOptions(naming=naming))["metadata"]["name"])
 
 
+IMAGE_WAITS = planned(started(make_job(ALONE)), make_pod("Worker-0", "Pending", containers=(waiting("ErrImagePull"),)))
+WITH_CHIEF = started(make_job({"Worker": 1, "Chief": 1}))
+ON_EXIT_CODE = started(make_job({"Worker": {"replicas": 2, "restartPolicy": "ExitCode"}}))
+ONE_DEAD = (make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=137))
+DIED = planned(ON_EXIT_CODE, *ONE_DEAD)
+SUSPENDED = of("RR", runPolicy={"suspend": True})
+DONE = make_job(ALONE, status=planned(started(make_job(ALONE)), *pods("S")).status)
+ALWAYS = planned(make_job({"Worker": {"template": {"spec": {**TEMPLATE["spec"], "restartPolicy": "Always"}}}}))
+RAN = make_job(TWO, status=planned(started(make_job(TWO)), *pods("RR")).status)
 WORKERS = of("SR").status.replica_statuses["Worker"]
 KINDS, OBSERVED = get_type_hints(ControllerInformers), ("jobs", "pods", "services", "deployments")
 WITH_CONTAINERS = (launcher.DockerComponentLauncher, launcher.KubernetesPodComponentLauncher)
 
 
 CHECKS: dict[str, Check] = {
-    "`Created`": created,
-    "`Running`, also as a phase": running,
+    "`Created`": words(
+        f"Running={IMAGE_WAITS.condition(C.RUNNING).status}", planned(make_job(ALONE)).is_true(C.CREATED)
+    ),
+    "`Running`, also as a phase": words(
+        "or any worker where there is none",
+        of("RP").is_true(C.RUNNING),
+        not planned(WITH_CHIEF, *pods("R", Chief="P")).is_true(C.RUNNING),
+        planned(WITH_CHIEF, *pods("P", Chief="R")).is_true(C.RUNNING),
+    ),
     "(the same)": words(C.READY, of("NR").is_true(C.RUNNING), not of("NR").is_true(C.READY)),
-    "`Restarting`": restarting,
-    "`Succeeded`, also as a phase": succeeded,
-    "`Failed`": failed,
-    "(not there)": suspended,
+    "`Restarting`": words(
+        f"The phase stays {DIED.status.phase} while another replica runs",
+        DIED.is_true(C.RESTARTING),
+        not DIED.is_true(C.RUNNING),
+    ),
+    "`Succeeded`, also as a phase": words(
+        fields("spec", "minSucceededWorkers"),
+        of("SR").is_true(C.SUCCEEDED),
+        not of("RS").is_true(C.SUCCEEDED),
+        not of("SR", successPolicy="AllWorkers").is_true(C.SUCCEEDED),
+        of("RS", minSucceededWorkers=1).is_true(C.SUCCEEDED),
+    ),
+    "`Failed`": words(
+        fields("spec", "maxFailedWorkers"),
+        of("RF").status.phase == "Failed",
+        not of("RF", maxFailedWorkers=1).is_true(C.FAILED),
+        of("RR", 6, runPolicy={"activeDeadlineSeconds": 5}).is_true(C.FAILED),
+        planned(make_job(ALONE), problems=("spec: it",)).is_true(C.FAILED),
+    ),
+    "(not there)": words([C.SUSPENDED, f"The phase is {SUSPENDED.status.phase}"], SUSPENDED.is_true(C.SUSPENDED)),
     "(nor this)": lambda: [C.STALLED, "progressDeadlineSeconds"],
     "(nor that)": lambda: [C.STRAGGLING, "onStraggler"],
     "phase `Pending`": words("nothing runs yet", of("PP").status.phase == "Pending"),
@@ -222,17 +163,34 @@ CHECKS: dict[str, Check] = {
         "after a success what still ran counts as succeeded",
         (WORKERS.active, WORKERS.succeeded, WORKERS.failed) == (0, 2, 0),
     ),
-    "`startTime`": resumed,
+    "`startTime`": words(
+        "again when it is resumed",
+        planned(make_job(ALONE, status=SUSPENDED.status), now=after(60)).status.start_time == after(60),
+    ),
     "`lastReconcileTime`": lambda: [f"{MAX_INTERVAL / 60:.0f} minutes old", f"{5 * MAX_INTERVAL:,.0f} active jobs"],
-    "the job is deleted once every pod has completed, or stays": stays,
+    "the job is deleted once every pod has completed, or stays": words(
+        "ttlSecondsAfterFinished", not planned(DONE, *pods("S"), now=after(10**7)).deletes_job
+    ),
     "versions": lambda: [one["name"] for one in VERSIONS],
     "`Eval`, in the draft `Local`": lambda: [f"`{v1_name('Eval')}`", f"becomes `{v1_name('Local')}`"],
     "`tfReplicaStatuses`": lambda: fields("status", "replicaStatuses"),
     "`Always`": lambda: [f"`{body(ALONE)['spec']['restartPolicy']}`"],
-    "the template's `restartPolicy`": from_template,
+    "the template's `restartPolicy`": words(
+        "with an event",
+        ALWAYS.creations("pods")[0].body["spec"]["restartPolicy"] == "Never",
+        "SetPodTemplateRestartPolicy" in ALWAYS.reasons,
+    ),
     "exit codes from 1 to 127": permanent,
-    "`Never`, or a permanent exit code": taken,
-    "`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`": arguments,
+    "`Never`, or a permanent exit code": words(
+        "by Kubernetes or a person",
+        planned(RAN, *pods("R-")).created_pods == ["Worker-1"],
+        not is_permanent(Ending(1, "", infrastructure=True), RestartPolicy.NEVER),
+    ),
+    "`--ps_hosts`, `--worker_hosts`, `--job_name`, `--task_index`": words(
+        fields("spec", "clusterArguments"),
+        "args" not in body(TWO, clusterArguments=False)["spec"]["containers"][0],
+        "args" in body(TWO, clusterArguments=True)["spec"]["containers"][0],
+    ),
     "`TF_CONFIG`": words("the only replica", not told(ALONE), set(told(TWO)) >= {"cluster", "task"}),
     "`TF_CONFIG`'s members": words(
         f"`environment: {told(TWO)['environment']}`", "environment" not in told(TWO, enableDynamicWorker=True)
@@ -241,10 +199,18 @@ CHECKS: dict[str, Check] = {
     "names end in the job's UID": words(
         "`--unique-names`", first_name(UNIQUE_NAMES).startswith(f"{first_name(PLAIN_NAMES)}-")
     ),
-    "each pod has a service": network,
+    "each pod has a service": words(
+        "`network: PerJob`",
+        len(planned(make_job(TWO), services=()).creations("services")) == 2,
+        len(planned(make_job(TWO, network="PerJob"), services=()).creations("services")) == 1,
+    ),
     "`tensorboard`": lambda: fields("spec", "tensorBoard"),
     "a parameter server without template": words("empty at first", not PlanOptions().default_ps_image),
-    "pods stay until the job is deleted (v1alpha1)": stopped,
+    "pods stay until the job is deleted (v1alpha1)": words(
+        "stopped",
+        (of("FR").stopped_pods, of("FR").deleted_pods) == (["Worker-1", "PS-0"], []),
+        planned(ON_EXIT_CODE, *ONE_DEAD, now=after(60)).deleted_pods == ["Worker-1"],
+    ),
     "a Job controller": lambda: [f"{body(ALONE)['metadata']['ownerReferences'][0]['kind']}'s own"],
     "the CreateHandler": words("queue", {*signature(JobHandler).parameters} == {"enqueue", "enqueue_soon", "gone"}),
     "`PodControl` and `ServiceControl`": words("one executor", {"pods", "services"} < set(get_args(OwnedKind))),
