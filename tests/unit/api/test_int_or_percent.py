@@ -47,13 +47,7 @@ def test_a_percentage_and_the_rest_of_it_make_a_whole(percent: int, total: int) 
     assert max(required(f"{percent}%", total), 0) + allowed(f"{100 - percent}%", total) == total
 
 
-@pytest.mark.parametrize("text", ["0%", "9%", "10%", "99%", "100%"])
-def test_what_is_a_percentage(text: str) -> None:
-    assert re.match(PERCENT_PATTERN, text)
-    assert (re.match(POSITIVE_PERCENT_PATTERN, text) is not None) == (text != "0%")
-
-
-@pytest.mark.parametrize("text", ["", "%", "5", "05%", "101%", "1.5%", "-1%", "5 %", "٣%"])
-def test_what_is_none(text: str) -> None:
-    assert not re.match(PERCENT_PATTERN, text)
-    assert not re.match(POSITIVE_PERCENT_PATTERN, text)
+def test_what_is_a_percentage() -> None:
+    texts = ["0%", "9%", "10%", "99%", "100%", "", "%", "5", "05%", "101%", "1.5%", "-1%", "5 %", "٣%"]
+    assert [text for text in texts if re.match(PERCENT_PATTERN, text)] == texts[:5]
+    assert [text for text in texts if re.match(POSITIVE_PERCENT_PATTERN, text)] == texts[1:5]

@@ -154,37 +154,23 @@ def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods(harnes
     assert pod["metadata"]["uid"] != old
 
 
-def test_the_time_of_a_comparison_rides_on_another_status_write(clocked: Harness, clock: FakeClock) -> None:
-    job = clocked.submit_and_sync(Worker=1)
-    uid = job["metadata"]["uid"]
+def test_the_time_of_a_comparison_rides_on_another_status_write_and_survives_a_conflict(
+    clocked: Harness, clock: FakeClock
+) -> None:
+    uid = clocked.submit_and_sync(Worker=1)["metadata"]["uid"]
     clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=False))
     assert clocked.calls_of_sync() == []
     clocked.play_kubelet("job-worker-0", "Running")
     clocked.sync()
     assert clocked.calls() == [("patch", "tfjobs")]
     assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
-
-
-def test_the_time_of_a_comparison_survives_a_conflict(clocked: Harness, clock: FakeClock) -> None:
-    job = clocked.submit_and_sync(Worker=1)
-    clocked.controller.note_comparison(job["metadata"]["uid"], Comparison(time=clock.now(), write=True))
+    clock.advance(60)
+    clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=True))
     clocked.api.fail("patch", "tfjobs", api_error(409, "Conflict"))
     clocked.sync()
-    assert "lastReconcileTime" not in clocked.status()
-    clocked.sync()
     assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:00:00Z"
-
-
-def test_a_job_past_its_time_to_live_is_deleted(clocked: Harness, clock: FakeClock) -> None:
-    clocked.submit_and_sync(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
-    clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
     clocked.sync()
-    clock.advance(61)
-    clocked.sync()
-    assert clocked.api.names(TFJOBS) == []
-    [delete] = [call for call in clocked.api.calls if call.verb == "delete" and call.resource == "tfjobs"]
-    assert delete.body["uid"]
-    assert delete.body["propagation"] == "Background"
+    assert clocked.status()["lastReconcileTime"] == "2026-01-01T00:01:00Z"
 
 
 def test_a_crash_half_way_through_fifty_creates_ends_with_exactly_fifty() -> None:

@@ -25,12 +25,9 @@ def refusal(text: str | bytes) -> str:
     return str(caught.value)
 
 
-def test_every_document_is_an_object_with_its_line() -> None:
+def test_every_document_is_an_object_with_its_line_and_a_list_is_opened() -> None:
     manifests = parse_manifests("---\na: 1\n---\n# nothing\n---\n\nb: 2\n...\n", "f")
     assert [(m.obj, m.source, m.line) for m in manifests] == [({"a": 1}, "f", 2), ({"b": 2}, "f", 7)]
-
-
-def test_a_list_is_opened() -> None:
     text = "kind: List\napiVersion: v1\nitems:\n- kind: A\n  spec:\n    x: 1\n- kind: B\n"
     first, second = parse_manifests(text)
     assert (first.obj, second.obj) == ({"kind": "A", "spec": {"x": 1}}, {"kind": "B"})
@@ -71,17 +68,11 @@ def test_scalars_mean_what_they_mean_to_kubectl(scalar: str, value: object) -> N
     assert parsed(f"v: {scalar}\n") == {"v": value}
 
 
-def test_keys_become_text() -> None:
+def test_keys_become_text_an_alias_is_a_copy_and_merge_keys_add_what_is_not_there() -> None:
     assert parsed("1: a\ntrue: b\nx: c\n") == {"1": "a", "true": "b", "x": "c"}
-
-
-def test_an_alias_is_a_copy_of_its_anchor() -> None:
     obj = parsed("a: &t {x: [1]}\nb: *t\n")
     assert obj == {"a": {"x": [1]}, "b": {"x": [1]}}
     assert obj["a"] is not obj["b"]
-
-
-def test_merge_keys_add_what_is_not_there() -> None:
     text = "base: &b {x: 1, y: 1}\nother: &o {y: 2, z: 2}\nv:\n  <<: [*b, *o]\n  x: 0\n"
     assert parsed(text)["v"] == {"x": 0, "y": 1, "z": 2}
 
@@ -135,20 +126,24 @@ def test_a_refusal_names_the_place(text: str | bytes, message: str) -> None:
     assert refusal(text).startswith(message)
 
 
-def test_a_file_that_is_too_large_is_refused_unread() -> None:
-    assert refusal("#" * (MAX_BYTES + 1)) == "job.yaml: is larger than 10 MiB"
-
-
-@pytest.mark.parametrize("nested", ["a: " + "[" * 5000, "\n".join(" " * i + "a:" for i in range(2000))])
-def test_deep_nesting_is_refused(nested: str) -> None:
-    assert "is nested more than 100 levels deep" in refusal(nested)
-
-
-@pytest.mark.parametrize("use", ["[{}]", "{{<<: [{}]}}"])
-def test_aliases_that_multiply_are_refused(use: str) -> None:
+def multiplied(use: str) -> str:
     levels = ["l0: &l0 {x: y}"]
-    levels += [f"l{i}: &l{i} {use.format(', '.join([f'*l{i - 1}'] * 10))}" for i in range(1, 12)]
-    assert "expands to more than 1000000 values" in refusal("\n".join(levels))
+    return "\n".join(levels + [f"l{i}: &l{i} {use.format(', '.join([f'*l{i - 1}'] * 10))}" for i in range(1, 12)])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("#" * (MAX_BYTES + 1), "job.yaml: is larger than 10 MiB"),
+        ("a: " + "[" * 5000, "is nested more than 100 levels deep"),
+        ("\n".join(" " * i + "a:" for i in range(2000)), "is nested more than 100 levels deep"),
+        (multiplied("[{}]"), "expands to more than 1000000 values"),
+        (multiplied("{{<<: [{}]}}"), "expands to more than 1000000 values"),
+    ],
+    ids=["large", "deep", "deep by lines", "aliases that multiply", "merge keys that multiply"],
+)
+def test_a_file_made_to_do_harm_is_refused(text: str, message: str) -> None:
+    assert message in refusal(text)
 
 
 def test_lines_of_a_file_made_to_be_large_stay_few() -> None:
@@ -156,21 +151,15 @@ def test_lines_of_a_file_made_to_be_large_stay_few() -> None:
     assert len(manifest.lines) <= 20_000
 
 
-def test_utf16_is_read() -> None:
-    assert parse_manifests("a: é\n".encode("utf-16"))[0].obj == {"a": "é"}
-
-
-def test_a_file_is_loaded_under_its_name(tmp_path: Path) -> None:
+def test_a_file_is_loaded_under_its_name_and_a_dash_is_standard_input(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "job.yaml"
-    path.write_text("a: 1\n")
-    (manifest,) = load_manifests(path)
-    assert (manifest.obj, manifest.source) == ({"a": 1}, str(path))
-
-
-def test_a_dash_is_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    path.write_bytes("a: é\n".encode("utf-16"))
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"a: 1\n")))
-    (manifest,) = load_manifests("-")
-    assert (manifest.obj, manifest.source) == ({"a": 1}, "<stdin>")
+    [named], [read] = load_manifests(path), load_manifests("-")
+    assert (named.obj, named.source) == ({"a": "é"}, str(path))
+    assert (read.obj, read.source) == ({"a": 1}, "<stdin>")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
@@ -207,13 +196,10 @@ def test_text_that_anybody_takes_for_something_else_is_quoted(text: str) -> None
     assert to_yaml([{"v": text}]) == f"v: '{text}'\n"
 
 
-def test_yaml_reorders_nothing_that_is_shown() -> None:
+def test_yaml_reorders_nothing_that_is_shown_and_writes_shared_parts_twice_and_programs_line_by_line() -> None:
     objects = [{"v": "loss \u202e1.0"}, {"v": "\u05d0"}]
     text = to_yaml(objects)
     assert "\u202e" not in text
     assert list(yaml.safe_load_all(text)) == objects
-
-
-def test_shared_parts_are_written_twice_and_programs_line_by_line() -> None:
     shared = {"command": "a\nb\n"}
     assert to_yaml([{"x": shared, "y": shared}]) == "x:\n  command: |\n    a\n    b\ny:\n  command: |\n    a\n    b\n"

@@ -86,14 +86,10 @@ def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
     assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts", "Goodput"}
 
 
-def test_a_printer_column_reads_a_field_that_exists() -> None:
+def test_printer_columns_and_the_scale_subresource_read_fields_that_exist_and_that_names_the_workers() -> None:
     (version,) = crd()["spec"]["versions"]
-    paths = {column["jsonPath"].replace("[-1:]", "[]") for column in version["additionalPrinterColumns"]}
-    assert paths - NODES.keys() == {".metadata.creationTimestamp"}
-
-
-def test_the_scale_subresource_reads_fields_that_exist_and_names_the_workers() -> None:
-    (version,) = crd()["spec"]["versions"]
+    shown = {column["jsonPath"].replace("[-1:]", "[]") for column in version["additionalPrinterColumns"]}
+    assert shown - NODES.keys() == {".metadata.creationTimestamp"}
     paths = version["subresources"]["scale"].values()
     assert all(".Worker." in path for path in paths)
     assert {path.replace(".Worker.", "[].") for path in paths} <= NODES.keys()
@@ -180,13 +176,10 @@ def test_the_schema_is_structural() -> None:
         assert set(schema.get("required", [])) <= set(schema.get("properties", {})), path
 
 
-def test_every_field_that_is_ours_says_what_it_means() -> None:
+def test_every_field_that_is_ours_says_what_it_means_and_a_new_one_has_to() -> None:
     for path, schema in NODES.items():
         if path.startswith((".spec.", ".status.")) and not path.endswith("[]"):
             assert schema.get("description"), path
-
-
-def test_a_new_field_without_a_description_is_an_error() -> None:
     fields = {**TABLE.fields, TFJobStatus: {"phase": TABLE.fields[TFJobStatus]["phase"]}}
     with pytest.raises(KeyError, match="ready"):
         struct_schema(TFJobStatus, Table(fields=fields))
@@ -201,13 +194,10 @@ def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
     assert NODES[".spec.tfReplicaSpecs[].template.spec.containers"]["maxItems"]
 
 
-def test_the_pod_template_stays_open() -> None:
+def test_the_pod_template_stays_open_and_defaults_are_those_of_the_controller() -> None:
     template = ".spec.tfReplicaSpecs[].template"
     for path in ("", ".metadata", ".spec", ".spec.containers[]", ".spec.containers[].ports[]"):
         assert NODES[template + path]["x-kubernetes-preserve-unknown-fields"] is True, path
-
-
-def test_defaults_are_those_of_the_controller() -> None:
     replica = NODES[".spec.tfReplicaSpecs[]"]["properties"]
     assert (replica["replicas"]["default"], replica["restartPolicy"]["default"]) == (1, "Never")
     policy = NODES[".spec.runPolicy"]["properties"]

@@ -15,33 +15,25 @@ def said(**spec: Any) -> list[str]:
     return [str(problem) for problem in validate_manifest(tfjob(workers, runPolicy=STOPS, **spec))]
 
 
-@pytest.mark.parametrize("value", [1, 4, "1%", "80%", "100%"])
-def test_a_number_or_a_share_of_workers_is_good(value: Any) -> None:
-    assert said(minSucceededWorkers=value) == []
-    assert said(maxFailedWorkers=value) == []
+MINIMUM = 'spec.minSucceededWorkers: must be a number from 1 or a percentage from "1%" to "100%", but is '
+MAXIMUM = 'spec.maxFailedWorkers: must be a number from 0 or a percentage from "0%" to "100%", but is '
 
 
-@pytest.mark.parametrize("value", [-1, "", "half", "101%", "1.5%", "3"])
-def test_anything_else_is_not(value: Any) -> None:
-    (minimum,), (maximum,) = said(minSucceededWorkers=value), said(maxFailedWorkers=value)
-    assert minimum.startswith(
-        'spec.minSucceededWorkers: must be a number from 1 or a percentage from "1%" to "100%", but is'
-    )
-    assert maximum.startswith(
-        'spec.maxFailedWorkers: must be a number from 0 or a percentage from "0%" to "100%", but is'
-    )
-
-
-@pytest.mark.parametrize("value", [0, "0%"])
-def test_none_may_fail_but_success_takes_one(value: Any) -> None:
-    assert said(maxFailedWorkers=value) == []
-    assert len(said(minSucceededWorkers=value)) == 1
-
-
-@pytest.mark.parametrize("value", [1.5, True, [], {"percent": 80}])
-def test_other_types_are_refused(value: Any) -> None:
-    (problem,) = said(minSucceededWorkers=value)
-    assert problem.startswith("spec.minSucceededWorkers: must be")
+@pytest.mark.parametrize(
+    ("values", "minimum", "maximum"),
+    [
+        ([1, 4, "1%", "80%", "100%"], None, None),
+        ([0, "0%"], MINIMUM, None),
+        ([-1, "", "half", "101%", "1.5%", "3"], MINIMUM, MAXIMUM),
+        ([1.5, True, [], {"percent": 80}], "spec.minSucceededWorkers: must be", "spec.maxFailedWorkers: must be"),
+    ],
+    ids=["a number or a share", "none may fail, but success takes one", "neither", "another type"],
+)
+def test_a_number_or_a_share_of_workers_is_good(values: list[Any], minimum: str | None, maximum: str | None) -> None:
+    for name, wrong in (("minSucceededWorkers", minimum), ("maxFailedWorkers", maximum)):
+        for value in values:
+            found = said(**{name: value})
+            assert [bool(wrong and one.startswith(wrong)) for one in found] == ([True] if wrong else []), value
 
 
 @pytest.mark.parametrize(

@@ -123,12 +123,9 @@ def test_what_needs_no_look_is_accepted_in_any_case(
             assert too_long(hosts, dynamic=dynamic, arguments=arguments) == ""
 
 
-def test_one_character_more_may_be_too_many() -> None:
+def test_one_character_more_may_be_too_many_and_linux_takes_no_more() -> None:
     hosts = {ReplicaType.WORKER: HostList(2, ALWAYS_ACCEPTED - 2 * PER_HOST + 1)}
     assert too_long(hosts, dynamic=False, arguments=False)
-
-
-def test_linux_takes_no_more() -> None:
     subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * MAX_TF_CONFIG_LENGTH}, check=True)
     with pytest.raises(OSError, match="too long"):
         subprocess.run(["/bin/true"], env={"TF_CONFIG": "x" * (MAX_TF_CONFIG_LENGTH + 1)}, check=True)
@@ -147,6 +144,8 @@ def test_replica_types_that_kueue_does_not_know_are_warned_of() -> None:
         "spec.tfReplicaSpecs[worker]: is not counted by queue research, for Kueue knows Worker only: these pods run "
         "without quota"
     ]
+    assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
+    assert warnings(queued({"Worker": {}, "Chief": {}})) == []
 
 
 @pytest.mark.parametrize("template", [None, {"metadata": {}, "spec": {"containers": None}}])
@@ -154,11 +153,6 @@ def test_kueue_can_not_queue_a_parameter_server_without_a_template(template: obj
     manifest = queued({"PS": {"template": template}, "Worker": {}})
     assert complaints(manifest) == []
     assert any("the job stays in queue research" in warning for warning in warnings(manifest))
-
-
-def test_a_job_without_a_queue_is_not_warned() -> None:
-    assert warnings(queued({"worker": {}, "chief": {}}, queue="")) == []
-    assert warnings(queued({"Worker": {}, "Chief": {}})) == []
 
 
 @pytest.mark.parametrize(

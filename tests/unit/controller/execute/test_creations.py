@@ -21,6 +21,10 @@ def in_the_way(labels: dict[str, str] | None = None, **meta: Any) -> dict[str, A
     return {"metadata": {"name": "job-worker-0", "namespace": "ns", "labels": labels or {}, **meta}}
 
 
+def owned_by(uid: str, kind: str = "TFJob", name: str = "job") -> list[dict[str, Any]]:
+    return [{"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid, "controller": True}]
+
+
 def test_what_a_job_needs_is_created_together_service_before_pod(harness: Harness) -> None:
     harness.submit_and_sync(Worker=7)
     # The first chain is sent by itself: it shows whether anything may be created.
@@ -48,13 +52,18 @@ def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None
     assert expected == [True] * 4
 
 
-def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(harness: Harness) -> None:
-    harness.api.put(PODS, in_the_way())
+@pytest.mark.parametrize(
+    ("owners", "whose"), [([], "was not made by"), (owned_by("u", "ReplicaSet", "web"), "belongs to ReplicaSet web")]
+)
+def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_replica(
+    harness: Harness, owners: list[dict[str, Any]], whose: str
+) -> None:
+    harness.api.put(PODS, in_the_way(ownerReferences=owners))
     harness.submit(Worker=2)
     harness.sync(times=3)
-    warnings = [message for kind, _, message in harness.recorder.events if kind == "Warning"]
-    assert len(warnings) == 1
-    assert "Pod ns/job-worker-0 is in the way" in warnings[0]
+    [warning] = [message for kind, _, message in harness.recorder.events if kind == "Warning"]
+    assert "Pod ns/job-worker-0 is in the way" in warning
+    assert whose in warning
     assert harness.queue.num_requeues("ns/job") > 0
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     harness.api.remove(PODS, "ns", "job-worker-0")
@@ -64,24 +73,6 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_repl
         "job",
     ]
     assert harness.queue.num_requeues("ns/job") == 0
-
-
-def test_a_foreign_object_is_named_with_its_owner(harness: Harness) -> None:
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web", "uid": "u", "controller": True}
-    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
-    harness.submit_and_sync(Worker=1)
-    assert "belongs to ReplicaSet web" in harness.recorder.events[0][2]
-
-
-def test_what_an_earlier_job_of_the_name_owned_is_waited_for_without_a_warning(harness: Harness) -> None:
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
-    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
-    harness.submit_and_sync(Worker=2)
-    assert harness.recorder.reasons == ["SuccessfulCreatePod"]
-    assert harness.queue.num_requeues("ns/job") == 1
-    harness.api.remove(PODS, "ns", "job-worker-0")
-    harness.sync()
-    assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
 
 
 @pytest.mark.parametrize("workers", [1, 7])
@@ -126,8 +117,7 @@ def test_a_matching_orphan_that_the_cache_misses_is_adopted_when_its_name_is_fou
 
 def test_an_object_of_ours_without_our_labels_is_released_and_reported(harness: Harness) -> None:
     uid = harness.submit(Worker=1)["metadata"]["uid"]
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": uid, "controller": True}
-    harness.api.put(PODS, in_the_way(ownerReferences=[owner]))
+    harness.api.put(PODS, in_the_way(ownerReferences=owned_by(uid)))
     harness.sync()
     [pod] = harness.api.objects(PODS)
     assert pod["metadata"]["ownerReferences"] == []
@@ -141,11 +131,11 @@ def test_what_an_earlier_job_of_the_name_leaves_for_too_long_is_told_of(
     clocked: Harness, clock: FakeClock, finalizers: list[str], why: str
 ) -> None:
     """A pod on a lost node: no kubelet confirms its end, and nobody asks who waits for its name."""
-    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "job", "uid": "earlier", "controller": True}
     due = timestamp(clock.now() + timedelta(seconds=30))
-    clocked.api.put(PODS, in_the_way(OURS, ownerReferences=[owner], deletionTimestamp=due, finalizers=finalizers))
-    clocked.submit(Worker=2)
-    clocked.sync()
+    owners = owned_by("earlier")
+    clocked.api.put(PODS, in_the_way(OURS, ownerReferences=owners, deletionTimestamp=due, finalizers=finalizers))
+    clocked.submit_and_sync(Worker=2)
+    assert clocked.queue.num_requeues("ns/job") == 1
     clock.advance(59)
     clocked.sync()
     assert {kind for kind, _, _ in clocked.recorder.events} == {"Normal"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from tests.support.clock import FakeClock
 from tests.support.controller_harness import Harness
 from tests.support.fake_api import api_error
+from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 
@@ -28,8 +29,12 @@ def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails
     clocked.api.fail("delete", "tfjobs", api_error(403, "Forbidden", "not yours"))
     clocked.controller.sync_tfjob("ns/job")
     assert ("Warning", "FailedDeleteJob") in [(kind, reason) for kind, reason, _ in clocked.recorder.events]
-    clocked.controller.sync_tfjob("ns/job")
+    clocked.sync()
     assert ("Normal", "SuccessfulDeleteJob", "Deleted job: job") in clocked.recorder.events
+    assert clocked.api.names(TFJOBS) == []
+    *_, delete = [call for call in clocked.api.calls if (call.verb, call.resource) == ("delete", "tfjobs")]
+    assert delete.body["uid"]
+    assert delete.body["propagation"] == "Background"
 
 
 def test_what_went_wrong_on_our_side_is_not_told_to_the_jobs_owner(harness: Harness) -> None:

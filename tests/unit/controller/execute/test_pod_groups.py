@@ -74,25 +74,21 @@ def test_a_gang_of_kubernetes_is_made_before_its_pods_and_costs_no_watch_of_prio
         assert world.informers.priority_classes is None
 
 
-def test_a_change_is_one_patch_of_what_differs_with_the_uid_as_precondition(world: Harness) -> None:
+def test_a_change_is_one_patch_of_what_differs_and_a_group_that_was_replaced_meanwhile_is_not_changed(
+    world: Harness,
+) -> None:
     world.submit_and_sync(Worker=2)
     uid = group(world.api)["metadata"]["uid"]
-    edit_job(world, runPolicy={"schedulingPolicy": {"minAvailable": 1}})
-    world.forget_calls()
-    world.sync()
-    (patch,) = [call for call in world.api.calls if call.verb == "patch" and call.resource == "podgroups"]
-    assert patch.body == {"metadata": {"uid": uid}, "spec": {"minMember": 1}}
-    assert world.calls_of_sync() == []
-
-
-def test_a_group_that_was_replaced_meanwhile_is_not_changed(world: Harness) -> None:
-    world.submit_and_sync(Worker=2)
     edit_job(world, runPolicy={"schedulingPolicy": {"minAvailable": 1}})
     world.api.fail("patch", "podgroups", api_error(409, "Conflict"))
     world.sync()
     assert group(world.api)["spec"]["minMember"] == 2
+    world.forget_calls()
     world.sync()
     assert group(world.api)["spec"]["minMember"] == 1
+    (patch,) = [call for call in world.api.calls if call.verb == "patch" and call.resource == "podgroups"]
+    assert patch.body == {"metadata": {"uid": uid}, "spec": {"minMember": 1}}
+    assert world.calls_of_sync() == []
 
 
 def test_a_suspended_job_deletes_its_group_once() -> None:
@@ -117,18 +113,14 @@ def test_no_pod_is_made_without_its_group(world: Harness) -> None:
     assert world.api.names(PODS) == ["job-worker-0"]
 
 
-def test_what_the_api_server_never_accepts_becomes_a_condition() -> None:
+def test_what_the_api_server_never_accepts_becomes_a_condition(world: Harness) -> None:
     cause = StatusCause(reason="FieldValueInvalid", message="must be lower", field="spec.minResources")
     status = Status(code=422, reason="Invalid", message="PodGroup is invalid", details=StatusDetails(causes=(cause,)))
-    with harness() as world:
-        world.submit(Worker=1)
-        world.api.fail("create", "podgroups", error_from_status(status))
-        world.sync()
-        world.sync()
-        said = world.condition("Failed")["message"]
-        assert (
-            "spec.runPolicy.schedulingPolicy: the API server refuses the PodGroup: spec.minResources: must be" in said
-        )
+    world.submit(Worker=1)
+    world.api.fail("create", "podgroups", error_from_status(status))
+    world.sync(times=2)
+    said = world.condition("Failed")["message"]
+    assert "spec.runPolicy.schedulingPolicy: the API server refuses the PodGroup: spec.minResources: must be" in said
 
 
 def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness) -> None:
@@ -145,12 +137,9 @@ def test_the_group_of_the_go_operator_has_no_labels_and_gets_them(world: Harness
 def test_a_foreign_group_is_in_the_way_and_that_is_said_once(world: Harness, owned: bool) -> None:
     world.submit(Worker=1)
     owners = [{"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "x", "controller": True}] if owned else []
-    world.api.put(
-        COSCHEDULING_POD_GROUPS,
-        namespaced({"metadata": {"name": "job", "ownerReferences": owners}, "spec": {"minMember": 5}}),
-    )
-    world.sync()
-    world.sync()
+    theirs = {"metadata": {"name": "job", "ownerReferences": owners}, "spec": {"minMember": 5}}
+    world.api.put(COSCHEDULING_POD_GROUPS, namespaced(theirs))
+    world.sync(times=2)
     assert world.recorder.reasons.count("FailedCreatePodGroup") == 1
     assert world.api.names(PODS) == []
     assert group(world.api)["spec"] == {"minMember": 5}

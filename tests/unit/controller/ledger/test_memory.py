@@ -31,6 +31,9 @@ def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
     assert any("containers" in problem for problem in first.problems)
     changed = memory.recall(job(version="12", generation=2), 0.0)
     assert changed.job.spec is not first.job.spec
+    first, again = (memory.recall(job(generation=0), 0.0) for _ in range(2))
+    assert again.job.spec is not first.job.spec, "without a generation it is looked at anew each time"
+    assert not memory.refuse("u", 0, "never mind")
 
 
 def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> None:
@@ -43,37 +46,17 @@ def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> 
     assert not first.job.spec.enable_dynamic_worker
 
 
-def test_a_job_without_generation_is_looked_at_anew_each_time() -> None:
-    memory = JobMemory()
-    first = memory.recall(job(generation=0), 0.0)
-    again = memory.recall(job(generation=0), 0.0)
-    assert again.job.spec is not first.job.spec
-    assert not memory.refuse("u", 0, "never mind")
-
-
-def test_a_job_is_known_since_it_was_looked_at_first() -> None:
-    memory = JobMemory()
-    assert memory.recall(job(), 5.0).known_for == 0
-    assert memory.recall(job("11", generation=2), 7.5).known_for == 2.5
-
-
-def test_a_refusal_is_a_problem_of_this_generation_only() -> None:
-    memory = JobMemory()
-    memory.recall(job(), 0.0)
-    assert memory.refuse("u", 1, "the server refuses it")
-    assert "the server refuses it" in memory.recall(job(), 0.0).problems
-    assert "the server refuses it" not in memory.recall(job(generation=2), 0.0).problems
-    assert not memory.refuse("u", 1, "too late")
-
-
-def test_a_refusal_is_forgotten_with_the_next_comparison_but_what_validation_found_is_not() -> None:
-    memory = JobMemory()
+def test_a_refusal_is_a_problem_of_its_generation_until_the_next_comparison_and_what_validation_found_stays() -> None:
+    memory, refusal = JobMemory(), "the server refuses it"
     problems = memory.recall(job(), 0.0).problems
-    memory.refuse("u", 1, "the server refuses it")
-    memory.compared("u", Comparison(time=datetime.now(UTC), write=False))
-    assert memory.recall(job(), 0.0).problems == problems
-    assert memory.refuse("u", 1, "the server refuses it")
-    assert memory.recall(job(), 0.0).problems == (*problems, "the server refuses it")
+    for _ in range(2):
+        assert memory.refuse("u", 1, refusal)
+        assert memory.recall(job(), 0.0).problems == (*problems, refusal)
+        memory.compared("u", Comparison(time=datetime.now(UTC), write=False))
+        assert memory.recall(job(), 0.0).problems == problems
+    assert memory.refuse("u", 1, refusal)
+    assert refusal not in memory.recall(job(generation=2), 0.0).problems
+    assert not memory.refuse("u", 1, "too late")
 
 
 def test_a_warning_is_said_once_per_generation() -> None:
@@ -135,11 +118,12 @@ def test_an_edited_template_is_named_once() -> None:
     assert edited(with_template(11, None, **more, successPolicy="AllWorkers")) == [], "no pod would differ"
 
 
-def test_the_age_of_a_status_is_counted_from_its_last_write_by_this_process() -> None:
+def test_the_ages_of_a_job_and_its_status_are_counted_from_our_first_look_and_our_last_write() -> None:
     memory = JobMemory()
-    assert memory.recall(job(), 1.0).status_age == math.inf
+    assert (memory.recall(job(), 1.0).status_age, memory.recall(job(), 1.0).known_for) == (math.inf, 0)
     memory.recorded("u", TFJobStatus(), 2.0)
     assert memory.recall(job(), 5.0).status_age == 3
+    assert memory.recall(job("11", generation=2), 5.0).known_for == 4
     memory.recorded("u", TFJobStatus(), 6.0)
     assert memory.recall(job(), 6.5).status_age == 0.5
     memory.forget("u")

@@ -52,19 +52,14 @@ def test_a_new_pod_queues_its_job_and_meets_an_expectation(world: World) -> None
     assert not world.expectations.outstanding(KEY.owner_uid)
 
 
-def test_a_pod_first_seen_while_it_terminates_counts_as_deleted(world: World) -> None:
-    world.expectations.expect_deletions(KEY, ["pod-uid"])
-    world.handler.on_add(pod(deletion_timestamp="2026-01-01T00:00:00Z"))
-    assert not world.expectations.outstanding(KEY.owner_uid)
-
-
-def test_a_deletion_mark_and_a_deletion_both_meet_an_expectation_once(world: World) -> None:
-    world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
+def test_a_pod_that_terminates_counts_as_deleted_and_its_deletion_meets_an_expectation_once(world: World) -> None:
+    world.expectations.expect_deletions(KEY, ["pod-uid", "other", "seen first"])
     going = pod(version="2", deletion_timestamp="2026-01-01T00:00:00Z")
+    world.handler.on_add(pod(uid="seen first", deletion_timestamp="2026-01-01T00:00:00Z"))
     world.handler.on_update(pod(), going)
     world.handler.on_delete(going)
     assert world.expectations.outstanding(KEY.owner_uid) == {KEY: frozenset({"other"})}
-    assert world.keys == ["ns/job", "ns/job"]
+    assert world.keys == ["ns/job"] * 3
 
 
 def test_a_pod_that_fails_is_urgent_once(world: World) -> None:
@@ -77,17 +72,14 @@ def test_a_pod_that_fails_is_urgent_once(world: World) -> None:
     assert world.urgent == ["ns/job"]
 
 
-def test_the_last_deletion_that_was_awaited_is_urgent(world: World) -> None:
+def test_the_last_deletion_that_was_awaited_is_urgent_and_one_that_nobody_asked_for_is_not(world: World) -> None:
     world.expectations.expect_deletions(KEY, ["pod-uid", "other"])
     world.handler.on_delete(pod())
     assert (world.urgent, world.keys) == ([], ["ns/job"])
     world.handler.on_delete(pod(uid="other"))
     assert (world.urgent, world.keys) == (["ns/job"], ["ns/job"])
-
-
-def test_a_deletion_that_nobody_asked_for_is_not_urgent(world: World) -> None:
-    world.handler.on_delete(pod())
-    assert (world.urgent, world.keys) == ([], ["ns/job"])
+    world.handler.on_delete(pod(uid="unasked"))
+    assert (world.urgent, world.keys) == (["ns/job"], ["ns/job"] * 2)
 
 
 RUNS = PodStatus(phase="Running")
@@ -111,31 +103,31 @@ def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World)
 
 
 @pytest.mark.parametrize(
-    "reference",
-    [owner(uid="another"), owner(kind="PyTorchJob"), owner(api_version="example.org/v1")],
-    ids=["another job of that name", "another kind", "another group"],
+    ("meta", "keys"),
+    [
+        ({"owners": (owner(uid="another"),)}, []),
+        ({"owners": (owner(kind="PyTorchJob"),)}, []),
+        ({"owners": (owner(api_version="example.org/v1"),)}, []),
+        ({"owners": ()}, ["ns/job"]),
+        ({"owners": (), "labels": {}}, []),
+        ({"owners": (), "labels": {names.LABEL_JOB_NAME: "job"}}, []),
+    ],
 )
-def test_what_belongs_to_somebody_else_queues_nothing(world: World, reference: OwnerReference) -> None:
-    world.handler.on_add(pod(owners=(reference,)))
-    assert world.keys == []
+def test_an_orphan_queues_the_job_that_may_adopt_it_and_what_belongs_to_others_nobody(
+    world: World, meta: dict[str, Any], keys: list[str]
+) -> None:
+    world.handler.on_add(pod(**meta))
+    assert world.keys == keys
 
 
-def test_the_end_of_what_an_earlier_job_of_the_name_owned_queues_the_job_that_waits_for_its_name(world: World) -> None:
-    earlier = pod(owners=(owner(uid="earlier"),))
-    world.handler.on_delete(earlier)
+def test_a_change_of_owner_queues_the_former_one_and_the_end_of_what_another_owned_who_waits_for_its_name(
+    world: World,
+) -> None:
+    theirs = pod(owners=(owner(uid="another"),), version="2")
+    world.handler.on_update(pod(), theirs)
     assert world.keys == ["ns/job"]
-
-
-def test_an_orphan_queues_the_job_that_may_adopt_it(world: World) -> None:
-    world.handler.on_add(pod(owners=()))
-    world.handler.on_add(pod(owners=(), labels={}))
-    world.handler.on_add(pod(owners=(), labels={names.LABEL_JOB_NAME: "job"}))
-    assert world.keys == ["ns/job"]
-
-
-def test_a_change_of_owner_queues_the_former_one(world: World) -> None:
-    world.handler.on_update(pod(), pod(owners=(owner(uid="another"),), version="2"))
-    assert world.keys == ["ns/job"]
+    world.handler.on_delete(theirs)
+    assert world.keys == ["ns/job"] * 2
 
 
 def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:

@@ -70,6 +70,15 @@ def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
     assert (stop.uid, stop.body["metadata"]["resourceVersion"]) == ("chief", "7")
 
 
+def anew(finished: datetime | None, container: str = "tensorflow") -> ContainerStatus:
+    """A container that runs anew after an end at that time."""
+    ended_before = ContainerState(terminated=ContainerStateTerminated(0, "", "", finished))
+    return ContainerStatus(name=container, ready=True, restart_count=1, last_state=ended_before)
+
+
+LOOPS = msgspec.structs.replace(waiting("CrashLoopBackOff", restarts=9), last_state=anew(after(60)).last_state)
+
+
 @pytest.mark.parametrize(
     ("kind", "pod", "done"),
     [
@@ -96,6 +105,18 @@ def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
         ("Succeeded", make_pod("Worker-0", "Pending", node="node", containers=PULLS), "stopped"),
         ("Succeeded", make_pod("Worker-0", "Pending", node="node", init_containers=BEGINS), "left"),
         ("Succeeded", make_pod("Worker-0", containers=(waiting("CrashLoopBackOff", restarts=3),)), "left"),
+        # What has ended and is started again by its kubelet has finished in peace.
+        ("Succeeded", make_pod("Worker-0", containers=(LOOPS,)), "stopped"),
+        ("Succeeded", make_pod("Worker-0", containers=(anew(after(60)),)), "stopped"),
+        ("Succeeded", make_pod("Evaluator-0", containers=(anew(after(60)),)), "stopped"),
+        ("Succeeded", make_pod("Worker-0", "Pending", node="n", init_containers=(anew(after(60), "i"),)), "stopped"),
+        # It was started again before the job's end, perhaps: clocks differ.
+        ("Succeeded", make_pod("Worker-0", containers=(anew(after(9)),)), "left"),
+        ("Succeeded", make_pod("Worker-0", containers=(anew(after(-60)),)), "left"),
+        ("Succeeded", make_pod("Worker-0", containers=(anew(None),)), "left"),
+        # Another container than the one that trains.
+        ("Succeeded", make_pod("Worker-0", containers=(ContainerStatus("tensorflow"), anew(after(60), "x"))), "left"),
+        ("Succeeded", make_pod("Worker-0", init_containers=(anew(after(60), "sidecar"),)), "left"),
     ],
 )
 def test_what_becomes_of_a_pod(kind: str, pod: Pod, done: str) -> None:
@@ -103,40 +124,6 @@ def test_what_becomes_of_a_pod(kind: str, pod: Pod, done: str) -> None:
     assert (bool(result.stops), bool(result.deletions("pods"))) == (done == "stopped", done == "deleted")
     assert not result.deletions("services")
     assert not result.write_status
-
-
-def restarted_in_place(finished: datetime | None, container: str = "tensorflow", exit_code: int = 0) -> ContainerStatus:
-    """A container that runs anew after an end at that time."""
-    ended_before = ContainerState(terminated=ContainerStateTerminated(exit_code, "", "", finished))
-    return ContainerStatus(name=container, ready=True, restart_count=1, last_state=ended_before)
-
-
-LOOPS = msgspec.structs.replace(
-    waiting("CrashLoopBackOff", restarts=9), last_state=restarted_in_place(after(60)).last_state
-)
-
-
-@pytest.mark.parametrize(
-    ("pod", "stopped"),
-    [
-        (make_pod("Worker-0", containers=(LOOPS,)), True),
-        (make_pod("Worker-0", containers=(restarted_in_place(after(60)),)), True),
-        (make_pod("Evaluator-0", containers=(restarted_in_place(after(60)),)), True),
-        (make_pod("Worker-0", "Pending", node="n", init_containers=(restarted_in_place(after(60), "init"),)), True),
-        # It was started again before the job's end, perhaps: clocks differ.
-        (make_pod("Worker-0", containers=(restarted_in_place(after(9)),)), False),
-        (make_pod("Worker-0", containers=(restarted_in_place(after(-60)),)), False),
-        (make_pod("Worker-0", containers=(restarted_in_place(None),)), False),
-        # Another container than the one that trains.
-        (
-            make_pod("Worker-0", containers=(ContainerStatus(name="tensorflow"), restarted_in_place(after(60), "x"))),
-            False,
-        ),
-        (make_pod("Worker-0", init_containers=(restarted_in_place(after(60), "sidecar"),)), False),
-    ],
-)
-def test_what_has_ended_and_is_started_again_by_its_kubelet_has_finished_in_peace(pod: Pod, stopped: bool) -> None:
-    assert bool(ended("Succeeded", pod).stops) is stopped
 
 
 LOST = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")

@@ -22,7 +22,7 @@ from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import PlanOptions, SchedulingRules
 from tfoperator.controller.kueue.objects import Priority
 from tfoperator.controller.observe.informers import priorities_of
-from tfoperator.controller.plan.actions import Create, Delete, Patch
+from tfoperator.controller.plan.actions import Action, Create, Delete, Patch
 from tfoperator.controller.plan.observed import Observed
 from tfoperator.controller.pods.gang import GangScheduler, PodGroup, decode_pod_group, gang_scheduler
 from tfoperator.controller.pods.scheduling_rules import AllowedNames
@@ -66,22 +66,13 @@ def decide(
     return plan_for(observed, options=PlanOptions(gang=gang, scheduling=rules or SchedulingRules()))
 
 
-def creation_of_group(result: ReadablePlan) -> Create | None:
-    return next((one for one in result.actions if isinstance(one, Create) and one.kind == "podgroups"), None)
-
-
-def patch_of_group(result: ReadablePlan) -> Patch | None:
-    return next((one for one in result.actions if isinstance(one, Patch) and one.kind == "podgroups"), None)
-
-
-def deletion_of_group(result: ReadablePlan) -> Delete | None:
-    return next((one for one in result.actions if isinstance(one, Delete) and one.kind == "podgroups"), None)
+def of_group(result: ReadablePlan, kind: type[Action]) -> Any:
+    """What the plan does of this kind to the PodGroup, if anything."""
+    return next((one for one in result.actions if isinstance(one, kind) and one.kind == "podgroups"), None)
 
 
 def body_of_group(result: ReadablePlan) -> dict[str, Any]:
-    found = creation_of_group(result)
-    assert found is not None
-    return found.body
+    return dict(of_group(result, Create).body)
 
 
 def made(job: TFJob, gang: GangScheduler = VOLCANO, **options: Any) -> dict[str, Any]:
@@ -242,7 +233,7 @@ def test_a_request_that_is_no_quantity_makes_the_job_invalid() -> None:
     result = decide(make_job({"Worker": replicas(1, "much")}))
     assert result.is_true(ConditionType.FAILED)
     assert "resources.requests[cpu]: must be a quantity" in result.status.conditions[-1].message
-    assert creation_of_group(result) is None
+    assert of_group(result, Create) is None
 
 
 # When pods may be made.
@@ -263,7 +254,7 @@ def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
     job = make_job({"Worker": replicas(2)})
     result = decide(job, group=pod_group(job, phase))
     assert result.created_pods == ["Worker-0", "Worker-1"]
-    assert (creation_of_group(result), patch_of_group(result)) == (None, None)
+    assert (of_group(result, Create), of_group(result, Patch)) == (None, None)
     body = result.creations("pods")[0].body
     assert body["spec"]["schedulerName"] == "volcano"
     assert body["metadata"]["annotations"] == {
@@ -274,7 +265,7 @@ def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
 
 def test_coscheduling_pods_are_made_with_their_group() -> None:
     result = decide(make_job({"Worker": replicas(2)}), gang=COSCHEDULING)
-    assert creation_of_group(result) is not None
+    assert of_group(result, Create) is not None
     body = result.creations("pods")[0].body
     assert body["spec"]["schedulerName"] == "mine"
     assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
@@ -282,7 +273,7 @@ def test_coscheduling_pods_are_made_with_their_group() -> None:
 
 def test_pods_of_kubernetes_gangs_name_their_group() -> None:
     result = decide(make_job({"Worker": replicas(2)}), gang=KUBERNETES)
-    assert creation_of_group(result) is not None
+    assert of_group(result, Create) is not None
     spec = result.creations("pods")[0].body["spec"]
     assert (spec["schedulerName"], spec["schedulingGroup"]) == ("default-scheduler", {"podGroupName": "mnist"})
     seen = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
@@ -321,7 +312,7 @@ def test_another_scheduler_is_kept_with_one_warning() -> None:
 def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
     job = started(make_job({"Worker": replicas(2)}))
     result = decide(job, make_pod("Worker-0"))
-    assert creation_of_group(result) is None
+    assert of_group(result, Create) is None
     assert result.created_pods == ["Worker-1"]
     assert "schedulerName" not in result.creations("pods")[0].body["spec"]
 
@@ -342,9 +333,8 @@ def test_what_differs_is_patched_and_nothing_else() -> None:
     group = pod_group(job)
     lowered = gang_job({"Worker": replicas(2)}, minAvailable=1, priorityClass="high")
     result = decide(lowered, group=group)
-    assert patch_of_group(result) is not None
-    assert patch_of_group(result).uid == "group-uid"
-    assert patch_of_group(result).body == {
+    assert of_group(result, Patch).uid == "group-uid"
+    assert of_group(result, Patch).body == {
         "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
     }
 
@@ -353,8 +343,7 @@ def test_of_a_group_of_kubernetes_only_the_size_is_patched() -> None:
     job = make_job({"Worker": replicas(2)})
     policy = {"schedulingPolicy": {"minAvailable": 1, "priorityClass": "high", "minResources": {"cpu": "9"}}}
     changed = annotated(make_job({"Worker": replicas(2)}, runPolicy={"restartScope": "Job", **policy}), TOPOLOGY)
-    patch = patch_of_group(decide(changed, group=pod_group(job, gang=KUBERNETES), gang=KUBERNETES))
-    assert patch is not None
+    patch = of_group(decide(changed, group=pod_group(job, gang=KUBERNETES), gang=KUBERNETES), Patch)
     assert patch.body == {"spec": {"schedulingPolicy": {"gang": {"minCount": 1}}}}
 
 
@@ -376,10 +365,10 @@ def test_a_patched_group_needs_no_second_patch(gang: GangScheduler, old: dict[st
     workers = {"Worker": replicas(3)}
     before = pod_group(gang_job(workers, **old), gang=gang)
     job = gang_job(workers, **new)
-    patch = patch_of_group(decide(job, group=before, gang=gang))
+    patch = of_group(decide(job, group=before, gang=gang), Patch)
     if patch is not None:
         before = msgspec.convert(apply_merge_patch(msgspec.to_builtins(before), patch.body), PodGroup)
-    assert patch_of_group(decide(job, group=before, gang=gang)) is None
+    assert of_group(decide(job, group=before, gang=gang), Patch) is None
     assert before.spec.members == max(new.get("minAvailable", 3), int(gang is KUBERNETES))
 
 
@@ -388,9 +377,8 @@ def test_completed_replicas_count_only_while_nothing_needs_room() -> None:
     group = pod_group(job, gang=COSCHEDULING)
     done = [member(f"Worker-{i}", "Succeeded", node="n", exit_code=0) for i in range(2)]
     job = with_status(job, decide(job, *done, member("Worker-2", "Running", node="n"), group=group).status)
-    assert patch_of_group(decide(job, *done, member("Worker-2", "Running", node="n"), group=group)) is None
-    patch = patch_of_group(decide(job, *done, member("Worker-2", "Failed", node="n", exit_code=137), group=group))
-    assert patch is not None
+    assert of_group(decide(job, *done, member("Worker-2", "Running", node="n"), group=group), Patch) is None
+    patch = of_group(decide(job, *done, member("Worker-2", "Failed", node="n", exit_code=137), group=group), Patch)
     assert patch.body == {"spec": {"minMember": 1, "minResources": {"cpu": "1"}}}
 
 
@@ -398,13 +386,13 @@ def test_the_group_goes_when_the_job_is_suspended_or_has_ended() -> None:
     job = started(make_job({"Worker": replicas(1)}))
     group = pod_group(job)
     suspended = with_status(make_job({"Worker": 1}, runPolicy={"suspend": True}), job.status)
-    assert deletion_of_group(decide(suspended, group=group)) is not None
+    assert of_group(decide(suspended, group=group), Delete) is not None
     ended = decide(job, member("Worker-0", "Succeeded", node="n", exit_code=0), group=group)
     assert ended.is_true(ConditionType.SUCCEEDED)
-    assert deletion_of_group(ended) is not None
+    assert of_group(ended, Delete) is not None
     assert ended.write_status_first
     finished = with_status(job, ended.status)
-    assert deletion_of_group(decide(finished, group=group)) is not None
+    assert of_group(decide(finished, group=group), Delete) is not None
     assert not decide(finished).changes_objects
 
 
@@ -582,5 +570,5 @@ def test_a_job_that_is_resumed_in_the_grace_period_of_its_old_pods_gets_a_gang()
     waits = decide(awake, make_pod("Worker-1", deleted=NOW), gang=COSCHEDULING)
     assert not list(waits.actions)
     result = decide(with_status(awake, waits.status), gang=COSCHEDULING)
-    assert creation_of_group(result) is not None
+    assert of_group(result, Create) is not None
     assert {one.body["spec"]["schedulerName"] for one in result.creations("pods")} == {"mine"}

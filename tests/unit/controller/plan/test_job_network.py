@@ -125,11 +125,8 @@ def test_a_service_that_was_deleted_is_made_again_and_alone() -> None:
 
 
 def test_suspension_takes_the_service_and_resumption_makes_it_again() -> None:
-    job = begun(per_job(runPolicy={"suspend": False}))
-    suspended = msgspec.structs.replace(
-        job,
-        spec=msgspec.structs.replace(job.spec, run_policy=msgspec.structs.replace(job.spec.run_policy, suspend=True)),
-    )
+    job = begun(per_job())
+    suspended = with_status(per_job(runPolicy={"suspend": True}), job.status)
     result = planned(suspended, *pods_of(*REPLICAS), services=SERVICE)
     assert len(result.deleted_pods) == 4
     assert [(one.name, one.reason) for one in result.deletions("services")] == [("mnist", DeleteReason.SUSPEND)]

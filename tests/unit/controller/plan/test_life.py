@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -65,38 +66,26 @@ def test_an_invalid_new_job_fails_with_its_problems_once() -> None:
 
 
 def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired() -> None:
-    running = planned(started(make_job({"Worker": 2})), make_pod("Worker-0"), make_pod("Worker-1"))
-    job = with_status(make_job({"Worker": 2}), running.status)
-    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Failed", exit_code=1))
-    frozen = planned(job, *pods, problems=("spec.successPolicy: bad",))
-    unknown = frozen.condition(C.RUNNING)
-    assert (unknown.status, unknown.reason) == ("Unknown", "TFJobInvalid")
-    assert "spec.successPolicy: bad" in unknown.message
+    pods = make_pod("Worker-0"), make_pod("Worker-1")
+    running = planned(started(make_job({"Worker": 2})), *pods)
+    stalled = JobCondition("Stalled", "False", "TFJobProgresses", "", NOW, NOW)
+    status = msgspec.structs.replace(running.status, conditions=(stalled, *running.status.conditions))
+    job = make_job({"Worker": 2}, status=status)
+    failed, problems = (pods[0], make_pod("Worker-1", "Failed", exit_code=1)), ("spec.successPolicy: bad",)
+    frozen = planned(job, *failed, problems=problems)
+    assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
+    assert frozen.condition(C.RUNNING).reason == "TFJobInvalid"
+    assert "spec.successPolicy: bad" in frozen.condition(C.RUNNING).message
     assert frozen.status.phase == "Unknown"
     assert frozen.reasons == ["TFJobInvalid"]
     assert not frozen.deletions("pods")
     assert not frozen.has_condition(C.FAILED)
     job = with_status(job, frozen.status)
-    assert not planned(job, *pods, problems=("spec.successPolicy: bad",), now=after(9)).acts
-    repaired = planned(job, pods[0], make_pod("Worker-1"), now=after(9))
-    assert repaired.is_true(C.RUNNING)
+    assert not planned(job, *failed, problems=problems, now=after(9)).acts
+    assert not planned(job, *pods, problems=problems, now=after(9)).acts
+    repaired = planned(job, *pods, now=after(9))
+    assert (repaired.is_true(C.RUNNING), repaired.is_true(C.READY)) == (True, True)
     assert repaired.status.phase == "Running"
-
-
-def test_of_a_frozen_job_nobody_knows_whether_it_is_ready_or_stalled() -> None:
-    pods = make_pod("Worker-0"), make_pod("Worker-1")
-    running = planned(started(make_job({"Worker": 2})), *pods)
-    assert running.is_true(C.READY)
-    stalled = JobCondition("Stalled", "False", "TFJobProgresses", "", NOW, NOW)
-    status = msgspec.structs.replace(running.status, conditions=(stalled, *running.status.conditions))
-    job = make_job({"Worker": 2}, status=status)
-    frozen = planned(job, make_pod("Worker-0", "Failed", exit_code=1), problems=("spec.x: bad",))
-    assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
-    assert frozen.reasons == ["TFJobInvalid"]
-    job = with_status(job, frozen.status)
-    assert not planned(job, *pods, problems=("spec.x: bad",)).acts
-    mended = planned(job, *pods)
-    assert (mended.is_true(C.RUNNING), mended.is_true(C.READY)) == (True, True)
 
 
 def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
@@ -265,31 +254,28 @@ def test_a_job_that_had_ended_when_it_was_suspended_has_ended() -> None:
 
 
 @pytest.mark.parametrize(
-    ("elapsed", "ends", "requeue"), [(0, False, 2.0), (1.5, False, 0.5), (2, True, None), (3600, True, None)]
+    ("seconds", "elapsed", "ends", "requeue"),
+    [
+        (2, 0, False, 2.0),
+        (2, 1.5, False, 0.5),
+        (2, 2, True, None),
+        (2, 3600, True, None),
+        # Far moments are approached in steps, and a clock that was set back breaks nothing.
+        (10**9, 0, False, 3600),
+        (10**25, 0, False, 3600),
+        (60, -(10**6), False, 3600),
+    ],
 )
-def test_the_deadline_fires_by_itself(elapsed: float, ends: bool, requeue: float | None) -> None:
-    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 2}))
+def test_the_deadline_fires_by_itself(seconds: int, elapsed: float, ends: bool, requeue: float | None) -> None:
+    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": seconds}))
     result = planned(job, make_pod("Worker-0"), now=after(elapsed))
-    assert result.is_true(C.FAILED) is ends
+    assert (result.is_true(C.FAILED), result.is_true(C.RUNNING)) == (ends, not ends)
     assert result.requeue_after == requeue
     if ends:
         message = "Job mnist has failed because it was active longer than specified deadline"
         assert result.status.conditions[-1].message == message
         assert result.stopped_pods == ["Worker-0"]
         assert result.status.completion_time == after(int(elapsed))
-
-
-@pytest.mark.parametrize("seconds", [10**9, 10**25])
-def test_far_moments_are_approached_in_steps(seconds: int) -> None:
-    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": seconds}))
-    assert planned(job, make_pod("Worker-0")).requeue_after == 3600
-
-
-def test_a_clock_that_was_set_back_breaks_nothing() -> None:
-    job = started(make_job({"Worker": 1}, runPolicy={"activeDeadlineSeconds": 60}))
-    result = planned(job, make_pod("Worker-0"), now=after(-(10**6)))
-    assert result.is_true(C.RUNNING)
-    assert result.requeue_after == 3600
 
 
 def finished_job(kind: str, policy: str = "None", **run_policy: Any) -> TFJob:
@@ -340,23 +326,19 @@ def test_the_sync_that_ends_a_job_also_cleans_it_up() -> None:
     assert result.write_status_first
 
 
-@pytest.mark.parametrize("kind", ["Succeeded", "Failed"])
+@pytest.mark.parametrize(("kind", "completion"), [("Succeeded", NOW), ("Failed", NOW), ("Failed", None)])
 @pytest.mark.parametrize(
     ("elapsed", "deleted", "requeue"), [(0, False, 3.0), (2.5, False, 0.5), (3, True, None), (9999, True, None)]
 )
-def test_the_time_to_live_counts_from_the_end(kind: str, elapsed: float, deleted: bool, requeue: float | None) -> None:
+def test_the_time_to_live_counts_from_the_end(
+    kind: str, completion: datetime | None, elapsed: float, deleted: bool, requeue: float | None
+) -> None:
     job = finished_job(kind, "None", ttlSecondsAfterFinished=3)
+    job = with_status(job, msgspec.structs.replace(job.status, completion_time=completion))
     result = planned(job, *all_pods("Succeeded"), now=after(elapsed))
     assert result.deletes_job is deleted
     assert result.requeue_after == requeue
     assert not result.deletions("pods")
-
-
-def test_the_time_to_live_needs_no_completion_time() -> None:
-    job = finished_job("Failed", ttlSecondsAfterFinished=3)
-    job = with_status(job, msgspec.structs.replace(job.status, completion_time=None))
-    assert not planned(job, now=after(1)).deletes_job
-    assert planned(job, now=after(3)).deletes_job
 
 
 def test_the_end_of_a_job_sets_the_timer_of_its_time_to_live() -> None:

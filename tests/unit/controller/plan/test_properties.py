@@ -369,19 +369,15 @@ class Worlds(RuleBasedStateMachine):
 
     @invariant()
     def never_counts_more_restarts_than_there_were(self) -> None:
-        if hasattr(self, "world"):
-            for replica, count in self.world.counted().items():
-                assert count <= self.world.losses[replica], (replica, count, self.world.losses)
-            assert set(range(self.world.job.status.job_restarts)) <= self.world.lost_numbers
+        for replica, count in self.world.counted().items():
+            assert count <= self.world.losses[replica], (replica, count, self.world.losses)
+        assert set(range(self.world.job.status.job_restarts)) <= self.world.lost_numbers
 
     @invariant()
     def all_pods_find_each_other_in_one_way(self) -> None:
-        if hasattr(self, "world"):
-            assert len({pod.spec.subdomain for pod in self.world.pods.values()}) <= 1
+        assert len({pod.spec.subdomain for pod in self.world.pods.values()}) <= 1
 
     def teardown(self) -> None:
-        if not hasattr(self, "world"):
-            return
         world = self.world
         world.suspend(False)
         world.forget_deadline()

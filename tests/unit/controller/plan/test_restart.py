@@ -33,24 +33,22 @@ CRASHES = waiting("CrashLoopBackOff", restarts=3)
 DISRUPTED = PodCondition("DisruptionTarget", "True", "PreemptionByScheduler")
 
 
+def failed(code: int | None = None, **how: Any) -> Pod:
+    return make_pod("Worker-0", "Failed", exit_code=code, **how)
+
+
 @pytest.mark.parametrize("policy", list(RestartPolicy))
 @pytest.mark.parametrize(
     ("pod", "permanent_under"),
     [
-        (make_pod("Worker-0", "Failed", exit_code=1), "Never ExitCode"),
-        (make_pod("Worker-0", "Failed", exit_code=2), "Never ExitCode"),
-        (make_pod("Worker-0", "Failed", exit_code=3), "Never ExitCode"),
-        (make_pod("Worker-0", "Failed", exit_code=127), "Never ExitCode"),
-        (make_pod("Worker-0", "Failed", exit_code=128), "Never"),
-        (make_pod("Worker-0", "Failed", exit_code=130), "Never"),
-        (make_pod("Worker-0", "Failed", exit_code=138), "Never"),
-        (make_pod("Worker-0", "Failed", exit_code=255), "Never"),
-        (make_pod("Worker-0", "Failed"), "Never"),
-        (make_pod("Worker-0", "Failed", reason="Evicted"), ""),
-        (make_pod("Worker-0", "Failed", exit_code=1, reason="Evicted"), ""),
-        (make_pod("Worker-0", "Failed", exit_code=1, reason="NodeLost"), ""),
-        (make_pod("Worker-0", "Failed", exit_code=1, conditions=(DISRUPTED,)), ""),
-        (make_pod("Worker-0", "Failed", reason="OutOfcpu"), ""),
+        *((failed(code), "Never ExitCode") for code in (1, 2, 3, 127)),
+        *((failed(code), "Never") for code in (128, 130, 138, 255)),
+        (failed(), "Never"),
+        (failed(reason="Evicted"), ""),
+        (failed(1, reason="Evicted"), ""),
+        (failed(1, reason="NodeLost"), ""),
+        (failed(1, conditions=(DISRUPTED,)), ""),
+        (failed(reason="OutOfcpu"), ""),
     ],
 )
 def test_what_is_permanent(policy: RestartPolicy, pod: Pod, permanent_under: str) -> None:
@@ -66,45 +64,32 @@ REFUSALS = """InvalidNodeInfo NodeAffinity NodeName NodePorts OutOfnvidia.com/gp
 @pytest.mark.parametrize("message", ["Pod was rejected: no room", "Pod no room"])
 def test_a_pod_that_its_kubelet_refused_is_taken_whatever_the_reason(reason: str, message: str) -> None:
     """Older kubelets say it without the words that newer ones begin each refusal with."""
-    ending = ending_of(make_pod("Worker-0", "Failed", reason=reason, message=message))
+    ending = ending_of(failed(reason=reason, message=message))
     assert ending.infrastructure
     assert str(ending) == reason
 
 
 @pytest.mark.parametrize(
-    "pod",
+    ("pod", "loss"),
     [
-        make_pod("Worker-0", "Failed", reason="DeadlineExceeded", message="Pod was active on the node longer than ..."),
-        make_pod("Worker-0", "Failed", exit_code=1, message="Pod was rejected: says the program"),
-        make_pod("Worker-0", "Failed", exit_code=1, reason="NodeName"),
-        make_pod(
-            "Worker-0", "Failed", init_containers=(terminated(1, container="init"),), message="Pod was rejected: not"
-        ),
-        make_pod("Worker-0", "Failed", message="Pod was rejected: but nobody says why"),
+        # So kubelets and runtimes say it of what ran when their node crashed.
+        (failed(containers=(terminated(137, reason="ContainerStatusUnknown"),)), "ContainerStatusUnknown"),
+        (failed(containers=(terminated(255, reason="Unknown"),)), "Unknown"),
+        # An end that is known is the program's own.
+        (failed(containers=(terminated(255, reason="Error"),)), ""),
+        (failed(containers=(terminated(1, reason="Unknown"),)), ""),
+        (failed(containers=(terminated(1), terminated(137, reason="ContainerStatusUnknown", container="sidecar"))), ""),
+        # What has run or is over was not refused.
+        (failed(reason="DeadlineExceeded", message="Pod was active on the node longer than ..."), ""),
+        (failed(1, message="Pod was rejected: says the program"), ""),
+        (failed(1, reason="NodeName"), ""),
+        (failed(init_containers=(terminated(1, container="init"),), message="Pod was rejected: not"), ""),
+        (failed(message="Pod was rejected: but nobody says why"), ""),
     ],
 )
-def test_what_has_run_or_is_over_was_not_refused(pod: Pod) -> None:
-    assert not ending_of(pod).infrastructure
-
-
-@pytest.mark.parametrize(("code", "reason"), [(137, "ContainerStatusUnknown"), (255, "Unknown")])
-def test_a_container_whose_end_nobody_has_seen_is_the_nodes_loss(code: int, reason: str) -> None:
-    """So kubelets and runtimes say it of what ran when their node crashed."""
-    ending = ending_of(make_pod("Worker-0", "Failed", containers=(terminated(code, reason=reason),)))
-    assert ending.infrastructure
-    assert str(ending) == reason
-
-
-@pytest.mark.parametrize(
-    "containers",
-    [
-        (terminated(255, reason="Error"),),
-        (terminated(1, reason="Unknown"),),
-        (terminated(1), terminated(137, reason="ContainerStatusUnknown", container="sidecar")),
-    ],
-)
-def test_an_end_that_is_known_is_the_programs_own(containers: tuple[ContainerStatus, ...]) -> None:
-    assert not ending_of(make_pod("Worker-0", "Failed", containers=containers)).infrastructure
+def test_what_is_a_nodes_loss(pod: Pod, loss: str) -> None:
+    ending = ending_of(pod)
+    assert (ending.infrastructure, str(ending) if loss else "") == (bool(loss), loss)
 
 
 @pytest.mark.parametrize(
@@ -121,18 +106,18 @@ def test_an_end_that_is_known_is_the_programs_own(containers: tuple[ContainerSta
 def test_the_exit_code_is_that_of_the_training_container_first(
     containers: tuple[ContainerStatus, ...], init: tuple[ContainerStatus, ...], code: int | None
 ) -> None:
-    pod = make_pod("Worker-0", "Failed", containers=containers, init_containers=init)
+    pod = failed(containers=containers, init_containers=init)
     assert ending_of(pod).exit_code == code
 
 
 @pytest.mark.parametrize(
     ("pod", "text"),
     [
-        (make_pod("Worker-0", "Failed", exit_code=1), "exited with code 1"),
-        (make_pod("Worker-0", "Failed", containers=(terminated(137, reason="OOMKilled"),)), "code 137 (OOMKilled)"),
-        (make_pod("Worker-0", "Failed", containers=(terminated(1, reason="Error"),)), "exited with code 1"),
-        (make_pod("Worker-0", "Failed", exit_code=1, reason="Evicted"), "Evicted"),
-        (make_pod("Worker-0", "Failed"), "failed without an exit code"),
+        (failed(1), "exited with code 1"),
+        (failed(containers=(terminated(137, reason="OOMKilled"),)), "code 137 (OOMKilled)"),
+        (failed(containers=(terminated(1, reason="Error"),)), "exited with code 1"),
+        (failed(1, reason="Evicted"), "Evicted"),
+        (failed(), "failed without an exit code"),
     ],
 )
 def test_an_ending_reads_well(pod: Pod, text: str) -> None:
@@ -145,10 +130,6 @@ def test_delays_double_up_to_the_cap() -> None:
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-
-def failed(code: int | None = None, **how: Any) -> Pod:
-    return make_pod("Worker-0", "Failed", exit_code=code, **how)
 
 
 @pytest.mark.parametrize(
@@ -200,11 +181,7 @@ def test_the_annotation_is_read_tolerantly(annotation: str, count: int) -> None:
     pod = make_pod("Worker-0")
     meta = msgspec.structs.replace(pod.metadata, annotations={ANNOTATION_RESTARTS: annotation})
     assert restarts_before(Pod(metadata=meta)) == count
-
-
-def test_no_container_counts_for_more_than_the_most() -> None:
-    pod = make_pod("Worker-0", in_place=2**31 - 1)
-    assert restarts_in_place(pod) == MAX_RESTARTS
+    assert restarts_in_place(make_pod("Worker-0", in_place=2**31 - 1)) == MAX_RESTARTS
 
 
 @pytest.mark.parametrize(
@@ -222,12 +199,9 @@ def test_the_number_of_restarts_of_all_is_the_largest_that_is_told(status: int, 
     [(after(0), True), (after(20), True), (after(-9), True), (after(-10), False), (after(-60), False), (None, True)],
 )
 def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool) -> None:
-    pod = make_pod("Worker-0", "Failed", exit_code=1, finished=finished, deleted=NOW)  # type: ignore[arg-type]
+    pod = failed(1, finished=finished, deleted=NOW)
     assert ended_by_deletion(pod) is blamed
-
-
-def test_what_does_not_terminate_did_not_end_by_deletion() -> None:
-    assert not ended_by_deletion(make_pod("Worker-0", "Failed", exit_code=1))
+    assert not ended_by_deletion(failed(1, finished=finished)), "it does not terminate"
 
 
 @pytest.mark.parametrize(

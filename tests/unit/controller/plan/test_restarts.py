@@ -75,6 +75,10 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     assert due.created_pods == ["Worker-1"]
     assert not due.write_status, "the count is durable already"
     assert not due.events
+    [(deletion, creation)] = [chain for phase in due.phases for chain in phase.chains]
+    assert isinstance(deletion, Delete)
+    assert isinstance(creation, Create)
+    assert (deletion.uid, deletion.name) == (failed.metadata.uid, creation.name)
 
     gone = planned(job, other, now=after(2))
     assert gone.created_pods == ["Worker-1"]
@@ -86,18 +90,6 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     assert not back.has_condition(C.RESTARTING)
     assert counts(back) == {"1": 1}
     assert back.status.restarts == 1
-
-
-def test_a_failed_pod_and_its_successor_are_one_chain() -> None:
-    job, failed = job_of("OnFailure"), make_pod("Worker-1", "Failed", exit_code=137)
-    result = planned(job, make_pod("Worker-0"), failed, now=LATER)
-    [phase] = result.phases
-    [(deletion, creation)] = phase.chains
-    assert isinstance(deletion, Delete)
-    assert isinstance(creation, Create)
-    assert (deletion.uid, deletion.name) == (failed.metadata.uid, creation.name)
-    assert creation.body["metadata"]["annotations"] == {"training.kubeflow.org/restarts": "1"}
-    assert result.write_status_first
 
 
 def changed(pod: Pod, **meta: Any) -> Pod:

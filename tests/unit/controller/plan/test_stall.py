@@ -30,6 +30,7 @@ from tfoperator.operator.witnesses.log_looks import new_line
 C = ConditionType
 WORKERS = (make_pod("Worker-0"), make_pod("Worker-1"))
 NEVER = datetime(1970, 1, 1, tzinfo=UTC)
+BEHIND = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
 
 
 def job(deadline: int | None = 60, replicas: Any = 2, **policy: Any) -> TFJob:
@@ -83,14 +84,14 @@ def test_a_report_moves_the_deadline() -> None:
 
 
 def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind() -> None:
-    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    plan = seen(reporting(job(), 50, *behind, percentage=45, step=8), 110)
+    plan = seen(reporting(job(), 50, *BEHIND, percentage=45, step=8), 110, stacks_taken=NEVER)
     stalled = plan.condition(C.STALLED)
     assert (stalled.status, stalled.reason) == ("True", "ProgressDeadlineExceeded")
     assert (
         "has made no progress for 1m: the last report at 45 % (step 8) came at 2026-01-01T12:00:50Z." in stalled.message
     )
     assert stalled.message.endswith("Behind: worker-1.")
+    assert taken_of(plan) == ["mnist-worker-1", "mnist-worker-0"], "those that are behind are looked into first"
     assert plan.reasons == ["Stalled"]
     assert not plan.changes_objects
     again = seen(with_status(job(), plan.status), 200)
@@ -243,8 +244,7 @@ def told(of: TFJob, seconds: float, *pods: Pod) -> TFJob:
 
 
 def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
-    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    plan = seen(told(reporting(job(onStall="Restart"), 50, *behind, step=8), 110), 110)
+    plan = seen(told(reporting(job(onStall="Restart"), 50, *BEHIND, step=8), 110), 110)
     assert plan.deleted_pods == ["Worker-1"]
     assert plan.write_status_first
     assert plan.status.restarts == 1
@@ -254,8 +254,7 @@ def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
 
 
 def test_a_restart_that_was_written_down_is_carried_out_by_the_next_leader_and_counted_once() -> None:
-    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    of = told(reporting(job(onStall="Restart"), 50, *behind, step=8), 110)
+    of = told(reporting(job(onStall="Restart"), 50, *BEHIND, step=8), 110)
     again = seen(with_status(of, seen(of, 110).status), 111)
     assert again.deleted_pods == ["Worker-1"]
     assert again.status.restarts == 1
@@ -320,12 +319,6 @@ def test_a_stall_that_is_only_told_has_its_stacks_taken_once() -> None:
     of = with_status(of, first.status)
     assert not taken_of(seen(of, 111, stacks_taken=NEVER))
     assert not taken_of(seen(of, 500, stacks_taken=after(111)))
-
-
-def test_those_that_are_behind_are_looked_into_first() -> None:
-    behind = (ReplicaProgress("worker-1", 7, after(20)), ReplicaProgress("worker-0", 8, after(50)))
-    plan = seen(reporting(job(), 50, *behind, step=8), 110, stacks_taken=NEVER)
-    assert taken_of(plan) == ["mnist-worker-1", "mnist-worker-0"]
 
 
 def test_a_job_whose_time_is_over_ends_when_its_stacks_are_taken() -> None:

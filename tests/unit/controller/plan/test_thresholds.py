@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.unit.controller.builders import (
@@ -136,35 +135,25 @@ def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
     assert remembered(another) == "1-2"
 
 
-def scaled(job: TFJob, result: ReadablePlan, replicas: int) -> TFJob:
-    spec = job.spec.tf_replica_specs["Worker"]
-    assert spec is not None
-    specs = {"Worker": msgspec.structs.replace(spec, replicas=replicas)}
-    changed = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs=specs))
-    return with_status(changed, result.status)
-
-
 def test_scaling_a_failed_worker_away_and_back_gives_it_another_try() -> None:
-    job = job_with("RRF", enableDynamicWorker=True)
-    failed = planned(job, *pods_by_letter("RRF"))
-    fewer = scaled(job, failed, 2)
-    down = planned(fewer, *pods_by_letter("RRF"))
+    def scaled(result: ReadablePlan, replicas: int) -> TFJob:
+        return with_status(job_with("R" * replicas, enableDynamicWorker=True), result.status)
+
+    failed = planned(job_with("RRF", enableDynamicWorker=True), *pods_by_letter("RRF"))
+    down = planned(scaled(failed, 2), *pods_by_letter("RRF"))
     assert (down.deleted_pods, remembered(down)) == (["Worker-2"], "")
     assert down.write_status_first
     leaving = make_pod("Worker-2", "Failed", exit_code=1, deleted=NOW)
-    waiting = planned(scaled(job, down, 3), *pods_by_letter("RR"), leaving)
+    waiting = planned(scaled(down, 3), *pods_by_letter("RR"), leaving)
     assert not waiting.creations("pods")
     assert remembered(waiting) == ""
-    assert planned(scaled(job, waiting, 3), *pods_by_letter("RR")).created_pods == ["Worker-2"]
+    assert planned(scaled(waiting, 3), *pods_by_letter("RR")).created_pods == ["Worker-2"]
 
 
 def test_failures_outlive_a_suspension() -> None:
-    job = job_with("RFR", maxFailedWorkers=1)
+    job, asleep = (job_with("RFR", maxFailedWorkers=1, runPolicy={"suspend": one}) for one in (False, True))
     failed = planned(job, *pods_by_letter("RFR"))
-    policy = job.spec.run_policy
-    assert policy is not None
-    asleep = msgspec.structs.replace(job.spec, run_policy=msgspec.structs.replace(policy, suspend=True))
-    suspended = planned(with_status(msgspec.structs.replace(job, spec=asleep), failed.status), *pods_by_letter("RFR"))
+    suspended = planned(with_status(asleep, failed.status), *pods_by_letter("RFR"))
     assert remembered(suspended) == "1"
     assert planned(with_status(job, suspended.status)).created_pods == ["Worker-0", "Worker-2"]
 

@@ -88,6 +88,7 @@ def test_arguments_are_said_in_short_as_well(dynamic: bool) -> None:
         ({"args": ["--tag=$(_)"]}, ["__", "___"]),
         ({"command": ["sh", "-c", "echo $(__)"]}, ["_", "___"]),
         ({"env": [{"name": "A", "value": "$(_)$(___)"}]}, ["__", "____"]),
+        ({"env": [{"name": "_", "value": "mine"}, {"name": "__", "valueFrom": {}}]}, ["___", "____"]),
         ({"envFrom": [{"configMapRef": {"name": "settings"}}]}, ["_TF_HOSTS", "_TF_HOSTS_"]),
         (
             {"envFrom": [{"configMapRef": {"name": "settings"}}], "args": ["$(_TF_HOSTS)"]},
@@ -95,7 +96,7 @@ def test_arguments_are_said_in_short_as_well(dynamic: bool) -> None:
         ),
         ({"envFrom": []}, ["_", "__"]),
     ],
-    ids=["in arguments", "in the command", "in a variable", "from elsewhere", "both", "from nowhere"],
+    ids=["in arguments", "in the command", "in a variable", "its own", "from elsewhere", "both", "from nowhere"],
 )
 def test_no_variable_that_a_template_may_mean_is_taken(own: dict[str, Any], names: list[str]) -> None:
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", **own}]}}
@@ -103,5 +104,6 @@ def test_no_variable_that_a_template_may_mean_is_taken(own: dict[str, Any], name
         {"PS": 1, "Worker": {"replicas": 200, "template": template}}, network="PerJob", clusterArguments=True
     )
     for create in planned(job, services=()).creations("pods"):
-        env = [one["name"] for one in create.body["spec"]["containers"][0]["env"]]
-        assert env[-3:] == [*names, "TF_CONFIG"]
+        *given, _, _, _ = env = create.body["spec"]["containers"][0]["env"]
+        assert [one["name"] for one in env[-3:]] == [*names, "TF_CONFIG"]
+        assert given == (own.get("env", []) if label(create.replica) != "PS-0" else [])

@@ -6,7 +6,6 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import ReadablePlan, make_job, planned
-from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller import Accelerator
 from tfoperator.controller.plan.observed import PlanOptions
 
@@ -113,18 +112,3 @@ def test_tf_config_and_the_checkpoint_come_on_top_for_every_pod_and_the_configur
         assert names == ["LD_LIBRARY_PATH", "TFOPERATOR_CHECKPOINT_DIR", "TF_CONFIG"]
         assert [mount["mountPath"] for mount in trainer["volumeMounts"]] == ["/usr/local/nvidia", "/checkpoint"]
     assert json.dumps([VOLUME, MOUNT, PATH]) == before
-
-
-@pytest.mark.parametrize(
-    ("spec", "field"),
-    [
-        ({"containers": [container(limits={GPU: 1}, env="x")]}, "containers[0].env"),
-        ({"containers": [container(limits={GPU: 1}, volumeMounts=[1])]}, "containers[0].volumeMounts"),
-        ({"containers": [container(limits={GPU: 1})], "volumes": {}}, "volumes"),
-        ({"containers": [container()], "initContainers": ["x"]}, "initContainers"),
-    ],
-)
-def test_a_template_of_the_wrong_shape_makes_the_job_invalid(spec: dict[str, Any], field: str) -> None:
-    result = plan_new(spec)
-    failed = result.condition(ConditionType.FAILED)
-    assert f"spec.tfReplicaSpecs[Worker].template.spec.{field}: must be a list of objects" in failed.message

@@ -6,6 +6,9 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
+from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
+from tfoperator.controller import Accelerator, ProgressAccess
+from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.bodies import away_from
 
 
@@ -155,26 +158,57 @@ def test_a_service_has_every_port_once_and_named() -> None:
     ]
 
 
+def of(*containers: Any, **pod_spec: Any) -> dict[str, Any]:
+    """A template of these containers."""
+    return {"spec": {"containers": [*containers], **pod_spec}}
+
+
+TRAINS = {"name": "tensorflow", "image": "i"}
+WITH_GPU = {**TRAINS, "resources": {"limits": {"nvidia.com/gpu": 1}}}
+EQUIPPED = Accelerator(
+    ({"name": "n", "emptyDir": {}},), ({"name": "n", "mountPath": "/n"},), ({"name": "A", "value": ""},)
+)
+OPTIONS = PlanOptions(accelerators={"nvidia.com/gpu": EQUIPPED}, progress=ProgressAccess("https://progress", "ca"))
+SAVES = {"checkpoint": {"volume": {"emptyDir": {}}, "mountPath": "/saved"}}
+REPORTS: dict[str, Any] = {"progress": {}}
+AT_SAVED, AT_REPORTS = ({"name": "mine", "mountPath": path} for path in ("/saved/", PROGRESS_MOUNT_PATH + "/"))
+
+
 @pytest.mark.parametrize(
-    ("template", "field"),
+    ("template", "spec", "message"),
     [
-        ([], "spec.tfReplicaSpecs[Worker].template: "),
-        ({"spec": {}}, "spec.tfReplicaSpecs[Worker].template.spec.containers: must have at least one container"),
-        ({"spec": {"containers": ["x"]}}, "spec.tfReplicaSpecs[Worker].template.spec.containers[0]: must be an object"),
+        ([], {}, ": "),
+        ({"spec": {}}, {}, ".spec.containers: must have at least one container"),
+        ({"metadata": {"labels": 1}}, {}, ".metadata.labels: must be an object"),
+        (of("x"), {}, ".spec.containers[0]: must be an object"),
+        (of({**TRAINS, "env": "x"}), {}, ".spec.containers[0].env: must be a list of objects"),
+        (of({**TRAINS, "args": "--x"}), {"clusterArguments": True}, ".spec.containers[0].args: must be a list"),
+        (of({**WITH_GPU, "env": "x"}), {}, ".spec.containers[0].env: must be a list of objects"),
+        (of({**WITH_GPU, "volumeMounts": [1]}), {}, ".spec.containers[0].volumeMounts: must be a list of objects"),
+        (of(WITH_GPU, volumes={}), {}, ".spec.volumes: must be a list of objects"),
+        (of(TRAINS, initContainers=["x"]), {}, ".spec.initContainers: must be a list of objects"),
+        (of(TRAINS), {"checkpoint": {"volume": "claim", "mountPath": "/c"}}, "spec.checkpoint.volume: must be an obj"),
+        (of(TRAINS, volumes="x"), SAVES, ".spec.volumes: must be a list of objects"),
+        (of(TRAINS, volumes=[{"name": "tfoperator-checkpoint"}]), SAVES, ".spec.volumes: must not have a volume named"),
+        (of({}, {**TRAINS, "volumeMounts": [1]}), SAVES, ".spec.containers[1].volumeMounts: must be a list of objects"),
         (
-            {"spec": {"containers": [{"name": "tensorflow", "env": "x"}]}},
-            "spec.tfReplicaSpecs[Worker].template.spec.containers[0].env: must be a list of objects",
+            of({**TRAINS, "volumeMounts": [AT_SAVED]}),
+            SAVES,
+            "spec.checkpoint.mountPath: /saved is where spec.tfReplicaSpecs[Worker].template mounts volume mine",
         ),
-        ({"metadata": {"labels": 1}}, "spec.tfReplicaSpecs[Worker].template.metadata.labels: must be an object"),
+        (of(TRAINS, volumes=[{"name": "tfoperator-progress", "emptyDir": {}}]), REPORTS, "progress"),
+        (of({**TRAINS, "volumeMounts": [AT_REPORTS]}, volumes=[{"name": "mine"}]), REPORTS, "progress"),
     ],
 )
-def test_an_unusable_template_fails_the_job_with_the_field(template: Any, field: str) -> None:
-    result = plan_new({"PS": 1, "Worker": {"replicas": 1, "template": template}})
+def test_a_template_that_can_not_be_used_fails_the_job_and_names_the_field(
+    template: Any, spec: dict[str, Any], message: str
+) -> None:
+    result = planned(make_job({"PS": 1, "Worker": {"template": template}}, **spec), services=(), options=OPTIONS)
     assert not result.creations("pods")
     assert not result.creations("services")
     failed = result.status.conditions[-1]
     assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
-    assert field in failed.message
+    assert (f"spec.tfReplicaSpecs[Worker].template{message}" if message[0] in ".:" else message) in failed.message
 
 
 def test_a_pod_that_is_to_run_elsewhere_keeps_what_its_own_affinity_requires() -> None:

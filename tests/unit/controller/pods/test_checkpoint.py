@@ -2,10 +2,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
-from tfoperator.api.v1.types import ConditionType
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
 
@@ -45,35 +42,3 @@ def test_it_joins_what_the_template_has_and_leaves_other_containers_alone() -> N
     assert [volume["name"] for volume in spec["volumes"]] == ["data", "tfoperator-checkpoint"]
     assert container["volumeMounts"][0] == mount
     assert container["env"] == [env[0], {"name": "TFOPERATOR_CHECKPOINT_DIR", "value": "/checkpoint"}]
-
-
-@pytest.mark.parametrize(
-    ("worker", "checkpoint", "message"),
-    [
-        (template(), {"volume": "claim"}, "spec.checkpoint.volume: must be an object"),
-        (
-            template(volumes=[{"name": "tfoperator-checkpoint", "emptyDir": {}}]),
-            {},
-            "spec.tfReplicaSpecs[Worker].template.spec.volumes: must not have a volume named tfoperator-checkpoint",
-        ),
-        (
-            template(volumeMounts=[{"name": "data", "mountPath": "/checkpoint/"}]),
-            {},
-            "spec.checkpoint.mountPath: /checkpoint is where spec.tfReplicaSpecs[Worker].template mounts volume data",
-        ),
-        (template(volumes="x"), {}, "spec.tfReplicaSpecs[Worker].template.spec.volumes: must be a list of objects"),
-        (
-            template(volumeMounts=["x"]),
-            {},
-            "spec.tfReplicaSpecs[Worker].template.spec.containers[1].volumeMounts: must be a list of objects",
-        ),
-    ],
-)
-def test_what_can_not_be_mounted_makes_the_job_invalid(
-    worker: dict[str, Any], checkpoint: dict[str, Any], message: str
-) -> None:
-    result = plan_new({"Worker": worker}, **checkpoint)
-    failed = result.condition(ConditionType.FAILED)
-    assert failed.reason == "TFJobInvalid"
-    assert message in failed.message
-    assert not result.creations("pods")

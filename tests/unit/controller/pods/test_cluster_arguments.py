@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, label, make_job, planned
-from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.plan.observed import PlanOptions
 
 
@@ -33,16 +32,10 @@ def test_each_replica_is_told_of_all_and_which_it_is() -> None:
         "Worker-0": [*hosts, "--job_name=worker", "--task_index=0"],
         "Worker-1": [*hosts, "--job_name=worker", "--task_index=1"],
     }
-
-
-def test_a_job_that_does_not_ask_for_arguments_gets_none() -> None:
+    # So is a single replica, since its program parses the same, and nobody where the job does not ask for it.
+    alone = ["--worker_hosts=mnist-worker-0.ns.svc:2222", "--job_name=worker", "--task_index=0"]
+    assert arguments(plan_new({"Worker": 1})) == {"Worker-0": alone}
     assert arguments(plan_new({"PS": 1, "Worker": 1}, clusterArguments=False)) == {"PS-0": None, "Worker-0": None}
-
-
-def test_a_single_replica_is_told_too_since_its_program_parses_the_same() -> None:
-    assert arguments(plan_new({"Worker": 1})) == {
-        "Worker-0": ["--worker_hosts=mnist-worker-0.ns.svc:2222", "--job_name=worker", "--task_index=0"]
-    }
 
 
 @pytest.mark.parametrize(
@@ -65,10 +58,3 @@ def test_they_follow_the_arguments_of_the_container_that_trains() -> None:
     assert sidecar["args"] == ["--quiet"]
     assert trainer["args"][:2] == ["--steps=3", "--job_name=mine"]
     assert trainer["args"][-2:] == ["--job_name=worker", "--task_index=0"]
-
-
-def test_arguments_that_are_no_list_make_the_job_invalid() -> None:
-    result = plan_new({"Worker": with_container(args="--steps=3")})
-    failed = result.condition(ConditionType.FAILED)
-    assert "spec.tfReplicaSpecs[Worker].template.spec.containers[0].args: must be a list" in failed.message
-    assert not result.creations("pods")

@@ -65,23 +65,3 @@ def test_a_template_with_a_server_of_its_own_keeps_it() -> None:
     own = {"name": "KUBEFLOW_TRAINER_SERVER_URL", "value": "https://elsewhere"}
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "x", "env": [own]}]}}
     assert pods(ACCESS, template, progress={}) == pods(None, template, progress={})
-
-
-@pytest.mark.parametrize(
-    "members",
-    [
-        {"volumes": [{"name": "tfoperator-progress", "emptyDir": {}}]},
-        {
-            "volumes": [{"name": "mine", "emptyDir": {}}],
-            "containers": [{**CONTAINER, "volumeMounts": [{"name": "mine", "mountPath": PROGRESS_MOUNT_PATH + "/"}]}],
-        },
-    ],
-)
-def test_a_template_that_has_another_use_for_the_place_fails_the_job_and_names_the_field(
-    members: dict[str, Any],
-) -> None:
-    template = {"spec": {**TEMPLATE["spec"], **members}}
-    job = make_job({"Worker": {"template": template}}, progress={})
-    result = planned(job, options=msgspec.structs.replace(OPTIONS, progress=ACCESS))
-    (failed,) = [one for one in result.status.conditions if one.type == "Failed"]
-    assert "progress" in failed.message

@@ -25,39 +25,33 @@ def cpu(amount: str) -> dict[str, Any]:
     return {"requests": {"cpu": amount}}
 
 
-def test_containers_add_up() -> None:
-    one = {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
-    assert requests(one, {"requests": {"cpu": "500m", "memory": "512Mi"}}) == {"cpu": "2", "memory": "1536Mi"}
+BOTH = {"requests": {"cpu": "1500m", "memory": "1Gi"}, "limits": {"cpu": "9"}}
+LIMITED = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": "4"}}
+SIDECAR = init(cpu("1"), restartPolicy="Always")
 
 
-def test_a_limit_counts_where_nothing_is_requested() -> None:
-    one = {"requests": {"cpu": "1"}, "limits": {"cpu": "2", "nvidia.com/gpu": "4"}}
-    assert requests(one) == {"cpu": "1", "nvidia.com/gpu": "4"}
-
-
-def test_the_largest_init_container_counts_if_it_is_larger_than_all_containers() -> None:
-    assert requests(cpu("1"), cpu("1"), initContainers=[init(cpu("3")), init(cpu("2"))]) == {"cpu": "3"}
-    assert requests(cpu("2"), cpu("2"), initContainers=[init(cpu("3"))]) == {"cpu": "4"}
-
-
-def test_an_init_container_that_keeps_running_counts_with_what_comes_after_it() -> None:
-    sidecar = init(cpu("1"), restartPolicy="Always")
-    assert requests(cpu("2"), initContainers=[sidecar]) == {"cpu": "3"}
-    assert requests(cpu("2"), initContainers=[sidecar, init(cpu("3"))]) == {"cpu": "4"}
-    assert requests(cpu("2"), initContainers=[init(cpu("3")), sidecar]) == {"cpu": "3"}
-
-
-def test_what_a_pod_asks_for_as_a_whole_overrules_its_containers() -> None:
-    assert requests(cpu("2"), resources={"requests": {"cpu": "5", "example.com/x": "1"}}) == {"cpu": "5"}
-    assert requests(cpu("2"), resources={"limits": {"cpu": "5", "memory": "1Gi"}}) == {"cpu": "2", "memory": "1Gi"}
-
-
-def test_overhead_is_added() -> None:
-    assert requests(cpu("2"), overhead={"cpu": "250m"}) == {"cpu": "2250m"}
-
-
-def test_what_is_asked_for_none_of_is_left_out() -> None:
-    assert requests({}, cpu("0")) == {}
+@pytest.mark.parametrize(
+    ("containers", "spec", "asked"),
+    [
+        ([BOTH, {"requests": {"cpu": "500m", "memory": "512Mi"}}], {}, {"cpu": "2", "memory": "1536Mi"}),
+        # A limit counts where nothing is requested.
+        ([LIMITED], {}, {"cpu": "1", "nvidia.com/gpu": "4"}),
+        # The largest init container counts if it is larger than all containers.
+        ([cpu("1"), cpu("1")], {"initContainers": [init(cpu("3")), init(cpu("2"))]}, {"cpu": "3"}),
+        ([cpu("2"), cpu("2")], {"initContainers": [init(cpu("3"))]}, {"cpu": "4"}),
+        # One that keeps running counts with what comes after it.
+        ([cpu("2")], {"initContainers": [SIDECAR]}, {"cpu": "3"}),
+        ([cpu("2")], {"initContainers": [SIDECAR, init(cpu("3"))]}, {"cpu": "4"}),
+        ([cpu("2")], {"initContainers": [init(cpu("3")), SIDECAR]}, {"cpu": "3"}),
+        # What a pod asks for as a whole overrules its containers.
+        ([cpu("2")], {"resources": {"requests": {"cpu": "5", "example.com/x": "1"}}}, {"cpu": "5"}),
+        ([cpu("2")], {"resources": {"limits": {"cpu": "5", "memory": "1Gi"}}}, {"cpu": "2", "memory": "1Gi"}),
+        ([cpu("2")], {"overhead": {"cpu": "250m"}}, {"cpu": "2250m"}),
+        ([{}, cpu("0")], {}, {}),
+    ],
+)
+def test_what_a_pod_asks_for(containers: list[Any], spec: dict[str, Any], asked: dict[str, str]) -> None:
+    assert requests(*containers, **spec) == asked
 
 
 @pytest.mark.parametrize(

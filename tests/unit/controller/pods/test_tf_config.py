@@ -104,15 +104,3 @@ def test_programs_read_the_whole_cluster_however_a_pod_says_it(
         kind, _, index = replica.rpartition("-")
         task = {"type": kind.lower(), "index": int(index)}
         assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
-
-
-def test_no_variable_of_the_users_is_taken_for_that() -> None:
-    own = [{"name": "_", "value": "mine"}, {"name": "__", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]
-    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": own}]}}
-    pods = new_pods({"PS": 140, "Worker": {"replicas": 130, "template": template}}, network="PerJob")
-    worker = pods["Worker-0"]["spec"]["containers"][0]["env"]
-    assert worker[:2] == own
-    assert [one["name"] for one in worker[2:]] == ["___", "____", "TF_CONFIG"]
-    assert [one["name"] for one in pods["PS-0"]["spec"]["containers"][0]["env"]] == ["___", "____", "TF_CONFIG"]
-    assert told(pods["Worker-0"])["cluster"] == told(pods["PS-0"])["cluster"]
-    assert len(told(pods["PS-0"])["cluster"]["worker"]) == 130
