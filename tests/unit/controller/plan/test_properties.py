@@ -28,9 +28,11 @@ from tfoperator.controller.plan.draft import MAX_REQUEUE
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.progress import STACKS_TIMEOUT
 from tfoperator.controller.plan.restart import ending_of, is_permanent, job_restarts_before, node_is_lost
+from tfoperator.controller.plan.status import is_worth_writing, only_counts_rise
 from tfoperator.controller.pods.manifests import restarts_together
 from tfoperator.controller.pods.naming import NAMINGS, Naming
 
+COUNTS_PERIOD = 1.0
 POLICIES = st.sampled_from(["Never", "OnFailure", "Always", "ExitCode"])
 PICK = st.integers(0, 1000)
 LAG = st.integers(0, 6)
@@ -82,9 +84,8 @@ def worlds(draw: st.DrawFn) -> World:
     )
     naming = draw(st.sampled_from(NAMINGS))
     delay = draw(st.sampled_from([0.0, 1.0, 30.0]))
-    options = PlanOptions(
-        restart_delay_base=delay, naming=naming, network=draw(st.sampled_from(Network)), counts_period=1.0
-    )
+    network = draw(st.sampled_from(Network))
+    options = PlanOptions(restart_delay_base=delay, naming=naming, network=network, counts_period=COUNTS_PERIOD)
     stacks = draw(st.sampled_from(["", "prompt", "deaf"]))
     backs_off = draw(st.booleans())
     return World(job, options=options, sidecar=draw(st.integers(0, 2)) == 0, backs_off=backs_off, stacks=stacks)
@@ -113,6 +114,7 @@ def check_plan(result: ReadablePlan, view: View) -> None:
     check_clean_up(result, view)
     check_memory(result, view)
     check_thresholds(result, view)
+    check_writes(result, view)
     conditions = {c.type: c for c in result.status.conditions}
     assert len(conditions) == len(result.status.conditions), "a condition twice"
     both = {"Succeeded", "Failed"} <= {kind for kind, c in conditions.items() if c.status == "True"}
@@ -227,6 +229,17 @@ def check_thresholds(result: ReadablePlan, view: View) -> None:
         assert ends or failed <= of(spec.max_failed_workers, size, math.floor)
     elif not spec.enable_dynamic_worker:
         assert ends or not failed
+
+
+def check_writes(result: ReadablePlan, view: View) -> None:
+    """What would be worth a write and is not written yet is nothing but counts that rise, and that is written soon."""
+    old, new = view.job.status, result.status
+    if result.write_status or not is_worth_writing(old, new):
+        return
+    assert only_counts_rise(old, new, view.job.spec), (old, new)
+    assert not result.acts
+    assert result.requeue_after is not None
+    assert result.requeue_after <= COUNTS_PERIOD, "it is late"
 
 
 def of(share: int | str, total: int, rounded: Callable[[Fraction], int]) -> int:
@@ -411,6 +424,8 @@ def assert_settled(world: World) -> None:
     wanted -= {("Worker", index) for index in world.failed("Worker")}
     assert set(alive) >= wanted, (wanted, alive)
     assert all(count == 1 for count in alive.values())
+    counted = {key: one.active for key, one in world.job.status.replica_statuses.items() if one.active}
+    assert counted == Counter(str(kind) for kind, _ in alive), "what was written late was written"
     services = {replica_of(service.metadata.labels) for service in world.services.values()}
     if world.job.status.network == Network.PER_JOB:
         assert services <= {None}, "no replica's"
@@ -450,7 +465,7 @@ def test_restarts_are_counted_exactly_once_when_the_operator_sees_each_loss(
     stalls = {"progressDeadlineSeconds": 450, "onStall": "Restart"}  # longer than a world takes to settle
     restarts = {"restartMode" if scope == "InPlace" else "restartScope": scope}
     job = make_job({"Worker": workers, "PS": 1}, runPolicy={**restarts, **stalls})
-    world = World(job, options=PlanOptions(counts_period=1.0), stacks=stacks, backs_off=backs_off)
+    world = World(job, options=PlanOptions(counts_period=COUNTS_PERIOD), stacks=stacks, backs_off=backs_off)
     settle(world)
     for pick, event in events:
         names = sorted(name for name in world.pods if "worker" in name)
