@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 import copy
+import json
 from typing import Any
 
 import pytest
 
 from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
+from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.pods.bodies import away_from
@@ -236,3 +238,30 @@ def test_a_pod_that_is_to_run_elsewhere_keeps_what_its_own_affinity_requires() -
         "podAffinity": {},
     }
     assert pod == before, "other pods are made from the same parts"
+
+
+IMAGE = "example.com/tensorflow:2"
+
+
+@pytest.mark.parametrize("key", ["PS", "ps"])
+def test_parameter_servers_without_a_template_run_the_stock_one(key: str) -> None:
+    job = make_job({key: {"replicas": 2, "template": None}, "Worker": 1})
+    result = planned(job, services=(), options=PlanOptions(default_ps_image=IMAGE))
+    servers = [c for c in result.creations("pods") if c.replica in ((ReplicaType.PS, 0), (ReplicaType.PS, 1))]
+    assert [c.name for c in servers] == ["mnist-ps-0", "mnist-ps-1"]
+    for index, server in enumerate(servers):
+        (container,) = server.body["spec"]["containers"]
+        assert (container["name"], container["image"]) == ("tensorflow", IMAGE)
+        assert container["command"][0] == "python"
+        assert json.loads(container["env"][0]["value"])["task"] == {"type": "ps", "index": index}
+    assert len(result.creations("services")) == 3
+
+
+def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() -> None:
+    result = plan_new({"PS": {"template": None}, "Worker": 1})
+    failed = result.condition(ConditionType.FAILED)
+    assert failed.reason == "TFJobInvalid"
+    assert "spec.tfReplicaSpecs[PS].template: is required" in failed.message
+    assert "--default-ps-image" in failed.message
+    assert not result.creations("pods")
+    assert not result.creations("services")
