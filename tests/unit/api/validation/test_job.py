@@ -119,31 +119,40 @@ def test_a_bad_success_policy_is_refused() -> None:
     assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
 
 
+STOPS = {"cleanPodPolicy": "Running"}
+FOUR = {"Worker": {"replicas": 4}}
+
+
 @pytest.mark.parametrize(
-    ("replicas", "policy", "warning"),
+    ("replicas", "spec", "warning"),
     [
         ({"Chief": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Chief"),
         ({"Worker": {}, "Evaluator": {"replicas": 2}}, {}, "TensorFlow refuses a cluster with more than one Evaluator"),
         ({"PS": {}}, {}, "has neither Chief nor Worker, so nothing decides when the job has succeeded"),
         ({"Worker": {"replicas": 0}}, {}, "asks for no replica at all"),
-        ({"Worker": {}}, {"activeDeadlineSeconds": 0}, "ends the job as soon as it starts"),
-        ({"Worker": {}}, {"restartMode": "InPlace"}, "no replica type has restartPolicy ExitCode or OnFailure"),
-        ({"Worker": {}}, {"schedulingPolicy": {"minAvailable": 2}}, "is 2, but the job has only 1 replicas"),
+        (FOUR, {"runPolicy": {"activeDeadlineSeconds": 0}}, "ends the job as soon as it starts"),
+        (FOUR, {"runPolicy": {"restartMode": "InPlace"}}, "no replica type has restartPolicy ExitCode or OnFailure"),
+        (FOUR, {"runPolicy": {"schedulingPolicy": {"minAvailable": 5}}}, "is 5, but the job has only 4 replicas"),
+        (FOUR, {"clusterArguments": True}, ""),
+        (FOUR, {"enableDynamicWorker": True}, ""),
+        (FOUR, {"clusterArguments": True, "enableDynamicWorker": True}, "clusterArguments: names the workers that "),
+        (FOUR, {"minSucceededWorkers": 5, "runPolicy": STOPS}, "is 5, but there are 4 workers: it means all of them"),
+        ({"Chief": {}}, {"minSucceededWorkers": 1, "runPolicy": STOPS}, "the job has no workers"),
+        ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
+        ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
+        (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy Running stops them"),
+        (
+            FOUR,
+            {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}},
+            "cleanPodPolicy Running stops them",
+        ),
     ],
 )
-def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], policy: dict[str, Any], warning: str) -> None:
-    job = tfjob(replicas, runPolicy=policy)
+def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], spec: dict[str, Any], warning: str) -> None:
+    job = tfjob(replicas, **spec)
     assert complaints(job) == []
-    (found,) = warnings(job)
-    assert warning in found
-
-
-def test_arguments_that_name_all_workers_do_not_go_with_workers_that_come_and_go() -> None:
-    job = tfjob({"Worker": {"replicas": 2}}, clusterArguments=True)
-    assert validate_manifest(job) == ()
-    job["spec"]["enableDynamicWorker"] = True
-    (warning,) = warnings(job)
-    assert warning.startswith("spec.clusterArguments: names the workers that there are when a pod is made")
+    found = warnings(job)
+    assert [warning in one for one in found] == ([True] if warning else [])
 
 
 CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
@@ -195,3 +204,24 @@ def test_host_names_of_a_template_have_no_effect_in_a_network_of_the_job() -> No
         f"{WORKER}.template.spec.subdomain",
     ]
     assert not any("has no effect" in line for line in warnings(tfjob(replicas)))
+
+
+MINIMUM = 'spec.minSucceededWorkers: must be a number from 1 or a percentage from "1%" to "100%", but is '
+MAXIMUM = 'spec.maxFailedWorkers: must be a number from 0 or a percentage from "0%" to "100%", but is '
+
+
+@pytest.mark.parametrize(
+    ("values", "minimum", "maximum"),
+    [
+        ([1, 4, "1%", "80%", "100%"], None, None),
+        ([0, "0%"], MINIMUM, None),
+        ([-1, "", "half", "101%", "1.5%", "3"], MINIMUM, MAXIMUM),
+        ([1.5, True, [], {"percent": 80}], "spec.minSucceededWorkers: must be", "spec.maxFailedWorkers: must be"),
+    ],
+    ids=["a number or a share", "none may fail, but success takes one", "neither", "another type"],
+)
+def test_a_number_or_a_share_of_workers_is_good(values: list[Any], minimum: str | None, maximum: str | None) -> None:
+    for name, wrong in (("minSucceededWorkers", minimum), ("maxFailedWorkers", maximum)):
+        for value in values:
+            found = [str(one) for one in validate_manifest(tfjob(FOUR, runPolicy=STOPS, **{name: value}))]
+            assert [bool(wrong and one.startswith(wrong)) for one in found] == ([True] if wrong else []), value
