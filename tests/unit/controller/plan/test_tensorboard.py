@@ -20,6 +20,7 @@ from tests.unit.controller.builders import (
     planned,
     services_of,
     started,
+    with_status,
 )
 from tfoperator.api import names
 from tfoperator.api.v1.types import TFJob
@@ -37,6 +38,7 @@ BOARD: dict[str, Any] = {
     "volumeMounts": [{"name": "logs", "mountPath": "/logs"}],
 }
 NAME = "mnist-tensorboard"
+PORT = "TENSORBOARD_PORT"
 OPEN = PlanOptions(exposed_tensorboards=True)
 NOT_EXPOSED = ("Warning", "TensorBoardNotExposed")
 LABELS = names.tensorboard_labels("mnist")
@@ -95,7 +97,7 @@ def kinds(actions: Sequence[Action]) -> list[tuple[str, str]]:
     return [(type(action).__name__, action.kind) for action in actions]
 
 
-def test_its_service_is_reached_at_port_80_and_belongs_to_the_job() -> None:
+def test_its_service_is_reached_at_port_80_belongs_to_the_job_and_selects_no_replica() -> None:
     body = there().bodies["services"]
     assert body["spec"] == {
         "type": "ClusterIP",
@@ -105,10 +107,22 @@ def test_its_service_is_reached_at_port_80_and_belongs_to_the_job() -> None:
     assert body["metadata"]["labels"] == LABELS
     [owner] = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("TFJob", "job-uid", True)
+    # Its pods have no label by which a job's replicas are found.
+    spec = there().bodies["deployments"]["spec"]
+    labels = spec["template"]["metadata"]["labels"]
+    assert spec["selector"]["matchLabels"] == labels == {names.LABEL_TENSORBOARD: "mnist"}
+    assert not set(labels) & {names.LABEL_OPERATOR_NAME, names.LABEL_JOB_NAME, names.LABEL_REPLICA_TYPE}
 
 
 def test_its_pod_runs_the_program_without_a_shell_and_without_privileges() -> None:
-    spec = there(BOARD | {"image": "boards:1", "resources": {"limits": {"cpu": 1}}}).bodies["deployments"]["spec"]
+    for_a_private_bucket = {
+        "nodeSelector": {"disk": "fast"},
+        "serviceAccountName": "reader",
+        "imagePullSecrets": [{"name": "registry"}],
+    }
+    key = {"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}
+    own = {"image": "boards:1", "resources": {"limits": {"cpu": 1}}, "env": [key, {"name": PORT, "value": "80"}]}
+    spec = there(BOARD | for_a_private_bucket | own).bodies["deployments"]["spec"]
     pod = spec["template"]["spec"]
     [container] = pod["containers"]
     assert container["image"] == "boards:1"
@@ -118,52 +132,21 @@ def test_its_pod_runs_the_program_without_a_shell_and_without_privileges() -> No
     assert container["resources"] == {"limits": {"cpu": 1}}
     assert container["volumeMounts"] == BOARD["volumeMounts"]
     assert pod["volumes"] == BOARD["volumes"]
+    assert container["env"][0] == key
+    # Where it listens is not for the job to say: of two of a name Kubernetes takes the last.
+    assert {one["name"]: one.get("value") for one in container["env"]}[PORT] == "6006"
     assert container["securityContext"] == {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}}
     assert container["ports"][0]["containerPort"] > 1024
     assert pod["automountServiceAccountToken"] is False
+    assert {name: pod[name] for name in for_a_private_bucket} == for_a_private_bucket
     assert spec["replicas"] == 1
 
 
-def pod_of(board: dict[str, Any]) -> dict[str, Any]:
-    return dict(there(board).bodies["deployments"]["spec"]["template"]["spec"])
-
-
-def test_its_pod_is_nobodys_and_no_root_unless_the_job_says_more() -> None:
-    seccomp = {"type": "RuntimeDefault"}
-    assert pod_of(BOARD)["securityContext"] == {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": seccomp}
-    given = {"runAsUser": 1000, "fsGroup": 1000}
-    assert pod_of(BOARD | {"securityContext": given})["securityContext"] == {
-        "runAsNonRoot": True,
-        "seccompProfile": seccomp,
-        **given,
-    }
-
-
-def test_what_a_private_bucket_needs_goes_into_its_pod_as_it_is() -> None:
-    more = {
-        "nodeSelector": {"disk": "fast"},
-        "serviceAccountName": "reader",
-        "imagePullSecrets": [{"name": "registry"}],
-        "env": [{"name": "KEY", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}],
-    }
-    pod = pod_of(BOARD | more)
-    [container] = pod["containers"]
-    assert {name: pod[name] for name in more if name != "env"} == {k: v for k, v in more.items() if k != "env"}
-    assert container["env"][0] == more["env"][0]
-    assert pod["automountServiceAccountToken"] is False
-
-
-def test_where_it_listens_is_not_for_the_job_to_say() -> None:
-    [container] = pod_of(BOARD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]})["containers"]
-    # Of two of a name Kubernetes takes the last.
-    assert {one["name"]: one["value"] for one in container["env"]}["TENSORBOARD_PORT"] == "6006"
-
-
-def test_its_pods_have_no_label_by_which_a_jobs_replicas_are_found() -> None:
-    spec = there().bodies["deployments"]["spec"]
-    labels = spec["template"]["metadata"]["labels"]
-    assert spec["selector"]["matchLabels"] == labels == {names.LABEL_TENSORBOARD: "mnist"}
-    assert not set(labels) & {names.LABEL_OPERATOR_NAME, names.LABEL_JOB_NAME, names.LABEL_REPLICA_TYPE}
+@pytest.mark.parametrize("given", [{}, {"runAsUser": 1000, "fsGroup": 1000}])
+def test_its_pod_is_nobodys_and_no_root_unless_the_job_says_more(given: dict[str, Any]) -> None:
+    pod = there(BOARD | {"securityContext": given}).bodies["deployments"]["spec"]["template"]["spec"]
+    nobody = {"runAsNonRoot": True, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}}
+    assert pod["securityContext"] == nobody | given
 
 
 @pytest.mark.parametrize("available", [0, 1])
@@ -227,12 +210,6 @@ def test_a_service_is_reached_from_outside_only_where_administrators_allow_it(wa
         assert result.tensorboard_actions == ()
 
 
-def test_taken_out_of_the_spec_it_goes_at_once() -> None:
-    result = there(available=1).plan(started(job(None)))
-    assert kinds(result.tensorboard_actions) == [("Delete", "deployments"), ("Delete", "services")]
-    assert result.status.tensor_board is None
-
-
 def test_it_survives_the_jobs_end_and_its_clean_up() -> None:
     pod = make_pod("Worker-0", "Succeeded", exit_code=0)
     board_job = started(job(runPolicy={"cleanPodPolicy": "All"}))
@@ -247,11 +224,15 @@ def test_it_survives_the_jobs_end_and_its_clean_up() -> None:
     assert board_job.status.tensor_board is not None
 
 
-def test_after_the_jobs_end_it_can_still_be_changed_and_removed() -> None:
-    ended = planned(started(job()), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
-    for board, expected in ((BOARD | {"image": "boards:2"}, "Patch"), (None, "Delete")):
-        result = there().plan(msgspec.structs.replace(job(board), status=ended))
-        assert {kind for kind, _ in kinds(result.tensorboard_actions)} == {expected}
+def test_while_the_job_runs_and_after_its_end_it_can_be_changed_and_removed() -> None:
+    running = started(job())
+    ended = planned(running, make_pod("Worker-0", "Succeeded", exit_code=0), services=())
+    for status in (running.status, ended.status):
+        changed, removed = (with_status(job(board), status) for board in (BOARD | {"image": "boards:2"}, None))
+        assert kinds(there().plan(changed).tensorboard_actions) == [("Patch", "deployments")]
+        result = there(available=1).plan(removed)
+        assert kinds(result.tensorboard_actions) == [("Delete", "deployments"), ("Delete", "services")]
+        assert result.status.tensor_board is None
 
 
 def test_what_terminates_keeps_its_name_until_it_is_gone() -> None:
