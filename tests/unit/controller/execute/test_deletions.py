@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -35,23 +36,41 @@ def test_a_delete_carries_the_uid_and_a_vanished_object_is_no_error(harness: Har
     eventually(lambda: not harness.expectations.outstanding(owner), what="nothing more is expected")
 
 
-@pytest.mark.parametrize("error", [TransportError("reset"), api_error(500), api_error(504), api_error(409, "Conflict")])
-def test_a_pod_whose_deletion_was_answered_with_an_error_is_no_loss(harness: Harness, error: Exception) -> None:
-    harness.submit_and_sync(Worker=1, restart_policy="OnFailure")
-    harness.play_kubelet("job-worker-0", "Running")
-    harness.sync()
+SUSPENDED, RESUMED = ({"runPolicy": {"suspend": one}} for one in (True, False))
+NO_WORKER, TWO_WORKERS = ({"tfReplicaSpecs": {"Worker": {"replicas": number}}} for number in (0, 2))
+
+
+@pytest.mark.parametrize(
+    ("error", "away", "back"),
+    [
+        (None, SUSPENDED, RESUMED),
+        (None, NO_WORKER, TWO_WORKERS),
+        (TransportError("reset"), SUSPENDED, RESUMED),
+        (api_error(500), SUSPENDED, RESUMED),
+        (api_error(504), SUSPENDED, RESUMED),
+        (api_error(409, "Conflict"), SUSPENDED, RESUMED),
+    ],
+)
+def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_change_of_mind(
+    harness: Harness, error: Exception | None, away: dict[str, Any], back: dict[str, Any]
+) -> None:
+    """Nor if its deletion was answered with an error."""
+    harness.submit_and_sync(PS=1, Worker=2, restart_policy="OnFailure")
+    harness.run_all()
     harness.api.mute("pods")
-    harness.api.lose_answer(PODS, "ns", "job-worker-0", error)
-    for suspended in (True, False):
-        harness.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": suspended}}})
+    if error is not None:
+        harness.api.lose_answer(PODS, "ns", "job-worker-0", error)
+    for spec in (away, back):
+        harness.api.edit(TFJOBS, "ns", "job", {"spec": spec})
         version = harness.api.objects(TFJOBS)[0]["metadata"]["resourceVersion"]
         eventually(lambda v=version: harness.informers.jobs.lister.list()[0].metadata.resource_version == v)
         harness.controller.sync_tfjob("ns/job")
     harness.api.unmute()
     harness.informers.pods.relist()
     harness.sync(times=3)
-    assert harness.api.names(PODS) == ["job-worker-0"]
+    assert len(harness.api.names(PODS)) == 3
     assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
+    assert "Restarting" not in {one["type"] for one in harness.status()["conditions"]}
 
 
 def test_a_job_that_was_given_more_time_meanwhile_is_not_deleted(clocked: Harness, clock: FakeClock) -> None:

@@ -1,10 +1,7 @@
 from __future__ import annotations
 
-import pytest
-
 from tests.support.controller_harness import Harness
 from tests.support.eventually import eventually
-from tfoperator.api.v1.types import TFJOBS
 from tfoperator.expectations import expectation_key
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -36,29 +33,3 @@ def test_a_pod_that_is_gone_while_another_is_still_awaited_is_not_judged_yet(har
     harness.forget_calls()
     harness.controller.sync_tfjob("ns/job")
     assert harness.calls() == []
-
-
-@pytest.mark.parametrize(
-    ("away", "back"),
-    [
-        ({"runPolicy": {"suspend": True}}, {"runPolicy": {"suspend": False}}),
-        ({"tfReplicaSpecs": {"Worker": {"replicas": 0}}}, {"tfReplicaSpecs": {"Worker": {"replicas": 2}}}),
-    ],
-)
-def test_a_pod_that_is_let_go_of_is_no_loss_although_its_end_is_seen_after_a_change_of_mind(
-    harness: Harness, away: dict[str, object], back: dict[str, object]
-) -> None:
-    harness.submit_and_sync(PS=1, Worker=2, restart_policy="OnFailure")
-    harness.run_all()
-    harness.api.mute("pods")
-    for spec in (away, back):
-        harness.api.edit(TFJOBS, "ns", "job", {"spec": spec})
-        version = harness.api.objects(TFJOBS)[0]["metadata"]["resourceVersion"]
-        eventually(lambda v=version: harness.informers.jobs.lister.list()[0].metadata.resource_version == v)
-        harness.controller.sync_tfjob("ns/job")
-    harness.api.unmute()
-    harness.informers.pods.relist()
-    harness.sync(times=3)
-    assert len(harness.api.names(PODS)) == 3
-    assert harness.status()["replicaStatuses"]["Worker"].get("restarts", 0) == 0
-    assert "Restarting" not in {one["type"] for one in harness.status()["conditions"]}
