@@ -47,9 +47,10 @@ def test_a_failure_amid_others_holds_up_nothing_for_long(harness: Harness, faili
 
 
 def test_expectations_are_raised_before_the_first_call(harness: Harness) -> None:
-    expected = harness.expected_when_created(harness.submit(Worker=2)["metadata"]["uid"])
-    harness.controller.sync_tfjob("ns/job")
-    assert expected == [True] * 4
+    job = harness.submit(Worker=2, spec={"tensorBoard": {"logDir": "gs://bucket/logs"}})
+    expected = harness.expected_when_created(job["metadata"]["uid"])
+    harness.sync(times=2)
+    assert expected == [True] * 6
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,6 @@ from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 
 
-def test_events_of_a_status_wait_for_its_write(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1)
-    harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
-    harness.api.fail("patch", "tfjobs", api_error(503))
-    harness.sync()
-    assert "TFJobSucceeded" not in harness.recorder.reasons
-    harness.sync()
-    harness.sync()
-    assert harness.recorder.reasons.count("TFJobSucceeded") == 1
-
-
 def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails(
     clocked: Harness, clock: FakeClock
 ) -> None:

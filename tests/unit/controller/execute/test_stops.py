@@ -87,13 +87,15 @@ def test_a_pod_that_has_begun_since_it_was_seen_pending_is_not_deleted(harness: 
     assert harness.queue.num_requeues("ns/job") > 0
 
 
-def test_the_end_is_written_before_anything_is_stopped(harness: Harness) -> None:
+def test_the_end_is_written_before_it_is_told_and_before_anything_is_stopped(harness: Harness) -> None:
     fail_worker_1(harness)
     harness.api.fail("patch", "tfjobs", api_error(503), times=1)
     harness.sync()
     assert not harness.api.count("patch", "pods")
-    harness.sync()
+    assert not events(harness, "TFJobFailed")
+    harness.sync(times=2)
     assert harness.api.count("patch", "pods") == 2
+    assert len(events(harness, "TFJobFailed")) == 1
 
 
 def test_a_pod_that_has_gone_meanwhile_needs_no_stopping(harness: Harness) -> None:

@@ -28,15 +28,6 @@ def test_it_is_made_once_and_shown_in_the_status(harness: Harness) -> None:
     assert harness.recorder.reasons.count("TensorBoardCreated") == 1
 
 
-def test_its_creation_is_expected_before_it_is_asked_for(harness: Harness) -> None:
-    uid = harness.submit_and_sync(Worker=1, spec=BOARD)["metadata"]["uid"]
-    harness.api.remove(DEPLOYMENTS, "ns", NAME)
-    harness.catch_up()
-    expected = harness.expected_when_created(uid)
-    harness.sync()
-    assert expected == [True]
-
-
 def test_a_cache_that_has_not_seen_it_yet_makes_no_second_one(harness: Harness) -> None:
     harness.submit(Worker=1, spec=BOARD)
     harness.api.mute("deployments", "services")
