@@ -28,16 +28,6 @@ def line(
     return json.dumps(entry).encode()
 
 
-def test_calls_are_counted_by_verb_and_resource() -> None:
-    lines = [
-        line("create", "pods"),
-        line("create", "pods"),
-        line("patch", "tfjobs", subresource="status"),
-        line("list", "pods"),
-    ]
-    assert count_calls(lines) == Counter({"create pods": 2, "patch tfjobs/status": 1, "list pods": 1})
-
-
 @pytest.mark.parametrize(
     "other",
     [

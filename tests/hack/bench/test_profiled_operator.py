@@ -30,19 +30,6 @@ def run_workers() -> None:
 
 
 @pytest.mark.skipif(one_thread_at_a_time, reason="this Python counts the calls of one thread at a time")
-def test_calls_are_counted_by_threads_of_one_name() -> None:
-    calls = Calls()
-    work(100)
-    with calls.counting():
-        run_workers()
-    run_workers()
-    found = {one.name.rpartition(" ")[2]: one for one in calls.by_thread()["worker"]}
-    assert found["step"].calls == 7
-    assert found["work"].calls == 2
-    assert found["work"].whole >= found["work"].own >= 0
-
-
-@pytest.mark.skipif(one_thread_at_a_time, reason="this Python counts the calls of one thread at a time")
 def test_the_operator_gets_its_flags_and_the_table_is_written_when_it_has_ended(tmp_path: Path) -> None:
     target, seen = tmp_path / "profiles" / "calls.txt", []
 

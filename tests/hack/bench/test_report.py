@@ -81,11 +81,7 @@ def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFix
 
 
 def test_targets_are_judged_where_both_figures_are_there() -> None:
-    results = [
-        result("peer-tuned", cpu_ms=15.0),
-        result("ours", cpu_ms=6.0),
-        result("ours", "finish", calls=11.0),
-    ]
+    results = [result("peer-tuned", cpu_ms=15.0), result("ours", cpu_ms=6.0), result("ours", "finish", calls=11.0)]
     judged = {(one.load, one.figure): ratio for one, ratio in targets(medians(results)) if ratio is not None}
     assert judged == {("medium", "cpu_ms"): 0.4}
     assert "| medium: CPU per job, times Go operator, tuned | 0.4 | 0.40 | reached |" in table(results)

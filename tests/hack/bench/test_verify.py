@@ -9,16 +9,7 @@ import pytest
 
 from hack.bench.loads import Load
 from hack.bench.verify import MAX_COMPLAINTS, Found, verify
-from tests.hack.bench.outcomes import (
-    ALONE,
-    CHURNING,
-    DYNAMIC,
-    FINISHING,
-    MANY,
-    PER_JOB,
-    STAYING,
-    outcome,
-)
+from tests.hack.bench.outcomes import ALONE, CHURNING, DYNAMIC, FINISHING, MANY, PER_JOB, STAYING, outcome
 
 Json = dict[str, Any]
 

@@ -133,11 +133,6 @@ def test_the_pod_of_a_tensorboard_is_none_of_the_operators_business() -> None:
 # Gangs.
 
 
-@pytest.mark.parametrize("gang", ["volcano", "coscheduler"])
-def test_a_gang_that_runs_is_in_order(gang: str) -> None:
-    assert in_gang(gang).end() == []
-
-
 def test_a_pod_group_that_is_not_made_again_is_lost() -> None:
     assert ended(in_gang().take("g")) == ["lost: job: it has no PodGroup"]
 
@@ -218,12 +213,6 @@ def test_what_a_job_leaves_behind_belongs_to_nobody_and_what_somebody_else_manag
 
 
 # Foreign objects.
-
-
-def test_a_foreign_object_is_in_order_and_the_plan_may_delete_it() -> None:
-    story = in_gang().attach("Deployment", "x", owner="")
-    assert story.end() == []
-    assert story.take("x").end() == []
 
 
 def test_a_foreign_object_that_is_changed_or_deleted_is_wrong() -> None:

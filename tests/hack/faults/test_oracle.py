@@ -23,10 +23,6 @@ def restarted() -> Story:
     return story.status("Running", "Ready", Worker={**ACTIVE, **counted})
 
 
-def test_a_counted_restart_is_in_order() -> None:
-    assert restarted().end() == []
-
-
 @pytest.mark.parametrize(("code", "verdict"), [(0, "Succeeded"), (3, "Failed")])
 def test_a_sidecar_is_stopped_when_its_program_has_ended_and_holds_no_machine(code: int, verdict: str) -> None:
     story = healthy("Never").program_ends("worker-0", code)
@@ -216,11 +212,6 @@ def test_the_parameter_servers_of_a_succeeded_job_are_stopped_when_nobody_else_r
     assert story.stop("ps-0").phase("ps-0", "Failed", 143).end() == []
 
 
-@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
-def test_under_an_explicit_none_nothing_has_to_be_done(verdict: str) -> None:
-    assert ended(verdict, "None").end() == []
-
-
 def test_under_an_explicit_none_a_limit_stops_what_runs() -> None:
     story = ended("Failed", "None")
     story.journal.entries[-1].obj["status"]["conditions"][-1]["message"] = "it has reached the specified backoff limit"
@@ -264,11 +255,6 @@ def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> Non
 def test_a_permanent_failure_that_is_restarted_is_wrong() -> None:
     story = healthy("ExitCode").phase("worker-0", "Failed", 1).remove("worker-0")
     assert story.never() == ["wrong: job: pod job-worker-0 (Failed) was deleted without a reason"]
-
-
-def test_an_eviction_is_no_permanent_failure() -> None:
-    story = healthy("ExitCode").phase("worker-0", "Failed", reason="Evicted").remove("worker-0")
-    assert story.never() == []
 
 
 @pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
@@ -421,11 +407,6 @@ def test_restarts_in_place_count() -> None:
     story = healthy().phase("worker-0", "Running", restarts=2)
     assert "wrong" in story.kinds()
     assert story.status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 2}}).end() == []
-
-
-def test_a_suspended_job_without_objects_is_in_order() -> None:
-    story = healthy().spec(runPolicy={"suspend": True}).remove("worker-0").remove("service-worker-0")
-    assert story.status("-Running", "Suspended", Worker={}).end() == []
 
 
 def test_a_resumed_job_gets_pods_when_its_status_says_so_and_not_before() -> None:

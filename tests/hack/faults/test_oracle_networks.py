@@ -28,11 +28,6 @@ def per_job(network: str | None = "PerJob", *, recorded: bool = True, **spec: An
     return story.report("j", network="PerJob") if recorded else story
 
 
-def test_one_service_for_all_is_in_order() -> None:
-    assert per_job().end() == []
-    assert per_job(None).end() == [], "an operator may have chosen it"
-
-
 def test_dynamic_workers_are_told_of_each_other_by_index() -> None:
     spec = pod_spec()
     config = {"cluster": {"worker": {"0": "job-worker-0.job.ns.svc:2222"}, "ps": []}}
@@ -46,10 +41,7 @@ def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str)
     spec = pod_spec()
     config = {"cluster": {"worker": ["job-worker-0$(_)1$(_)2.job.ns.svc:2222"]}}
     between = f'.{service}.ns.svc:2222", "job-worker-'
-    spec["containers"][0]["env"] = [
-        {"name": "_", "value": between},
-        {"name": "TF_CONFIG", "value": json.dumps(config)},
-    ]
+    spec["containers"][0]["env"] = [{"name": "_", "value": between}, {"name": "TF_CONFIG", "value": json.dumps(config)}]
     complaints = Story("OnFailure", {"network": "PerJob"}).job_service().pod("worker-0", "w", spec=spec).never()
     assert any("is told of job-worker-0.other.ns.svc:2222" in one for one in complaints) is (service == "other")
 

@@ -31,10 +31,6 @@ def failed(story: Story, ended: str) -> list[str]:
     return story.report("j", progress=REPORTED, completionTime=completion, conditions=[condition]).never()
 
 
-def test_a_restart_of_what_has_stalled_is_in_order() -> None:
-    assert restarted(healthy(), "Running", "Stalled").end() == []
-
-
 def test_a_restart_of_what_has_not_is_wrong() -> None:
     found = restarted(healthy(), "Running").never()
     assert "doubled: job: Worker-1 counts 1 restarts, there were at most 0" in found

@@ -80,17 +80,6 @@ def on_events(fault: EventFault) -> FaultInjector:
     return FaultInjector("test", {}, {fault: 1.0})
 
 
-def test_without_faults_it_is_not_noticed(served: Served) -> None:
-    with behind(served, FaultInjector("test", {}, {})) as there:
-        there.create("a")
-        assert there.list() == ["a"]
-        with there.watch() as events:
-            there.create("b")
-            assert next(events).object["metadata"]["name"] == "b"
-        with pytest.raises(ConflictError):
-            there.create("a")
-
-
 @pytest.mark.parametrize(
     ("fault", "error", "processed"),
     [
