@@ -41,8 +41,7 @@ def test_what_a_pod_leaves_out_is_filled_in(space: Space) -> None:
 
 
 @pytest.mark.parametrize(
-    ("image", "policy"),
-    [("x", "Always"), ("x:latest", "Always"), ("x:1", "IfNotPresent"), ("host:5000/x", "Always")],
+    ("image", "policy"), [("x", "Always"), ("x:latest", "Always"), ("x:1", "IfNotPresent"), ("host:5000/x", "Always")]
 )
 def test_an_image_without_a_version_is_always_pulled(space: Space, image: str, policy: str) -> None:
     made = space.create(PODS, pod("a", containers=[{"name": "main", "image": image}]))
@@ -52,11 +51,7 @@ def test_an_image_without_a_version_is_always_pulled(space: Space, image: str, p
 
 @pytest.mark.parametrize(
     ("requests", "limits", "quality"),
-    [
-        ({}, {}, "BestEffort"),
-        ({"cpu": "1"}, {}, "Burstable"),
-        ({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed"),
-    ],
+    [({}, {}, "BestEffort"), ({"cpu": "1"}, {}, "Burstable"), ({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed")],
 )
 def test_the_quality_of_service_follows_from_the_resources(
     space: Space, requests: dict[str, str], limits: dict[str, str], quality: str

@@ -31,10 +31,7 @@ def test_the_administrator_may_create_pods(space: Space) -> None:
 
 def test_all_rules_are_one(space: Space) -> None:
     code, said = review(
-        space,
-        f"{AUTHORIZATION}/selfsubjectrulesreviews",
-        "SelfSubjectRulesReview",
-        {"namespace": space.namespace},
+        space, f"{AUTHORIZATION}/selfsubjectrulesreviews", "SelfSubjectRulesReview", {"namespace": space.namespace}
     )
 
     assert code == 201

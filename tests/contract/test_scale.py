@@ -145,18 +145,6 @@ def test_a_dry_run_scales_nothing(space: Space) -> None:
     assert workers(space) == 2
 
 
-@pytest.mark.controlplane
-def test_kubectl_scales_the_workers(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-
-    said = space.kubectl("scale", "tfjob/a", "--replicas=3")
-    guarded = space.kubectl("scale", "tfjob/a", "--current-replicas=3", "--replicas=4")
-    shown = space.kubectl("get", "tfjob", "a", "--subresource=scale", "-o", "jsonpath={.spec.replicas}")
-
-    assert said == guarded == "tfjob.kubeflow.org/a scaled\n"
-    assert (workers(space), shown) == (4, "4")
-
-
 def test_discovery_tells_of_the_scale_and_its_kind(space: Space) -> None:
     listed = space.http("GET", "/apis/kubeflow.org/v1").body["resources"]
     (entry,) = (resource for resource in listed if resource["name"] == "tfjobs/scale")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -12,21 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.contract.support import CONFIG_MAPS, Space, decode, nothing_left, pod, tfjob
+from tests.contract.support import CONFIG_MAPS, Space, decode, nothing_left, tfjob
 from tests.support.eventually import eventually
 from tests.support.jobs import JobWorld, soon
-from tfoperator.kube import PODS, InvalidError, Resource
-from tfoperator.sdk import (
-    JobAlreadyExists,
-    JobDeleted,
-    JobFailed,
-    JobInvalid,
-    JobNotFound,
-    NamespaceNotFound,
-    NotInstalled,
-    TFJobClient,
-    WaitTimeout,
-)
+from tfoperator.kube import InvalidError, Resource
+from tfoperator.sdk import JobAlreadyExists, JobInvalid, JobNotFound, NamespaceNotFound, NotInstalled, TFJobClient
 from tfoperator.sdk.states import job_state
 from tfoperator.sdk.workdir.delivery import Folder
 
@@ -59,26 +48,6 @@ def test_a_job_lives_and_is_deleted(sdk: TFJobClient, space: Space) -> None:
     sdk.wait_for_job_deletion("mnist", wait_timeout=100)
     with pytest.raises(JobNotFound):
         sdk.get_job("mnist")
-
-
-def test_a_function_becomes_a_job_that_the_server_accepts(sdk: TFJobClient) -> None:
-    def train(parameters: dict[str, int]) -> None:
-        print(parameters["steps"])
-
-    sdk.create_job(
-        name="function",
-        train_func=train,
-        base_image="tensorflow/tensorflow:2.18.0-gpu",
-        parameters={"steps": 3},
-        num_ps_replicas=1,
-        num_workers=2,
-        resources_per_worker={"cpu": 1, "memory": "1Gi", "gpu": 1},
-        packages_to_install=["keras"],
-        env_vars={"A": "b"},
-    )
-    template = sdk.get_job("function").spec.tf_replica_specs["Worker"]
-    assert template is not None
-    assert b"nvidia.com/gpu" in bytes(template.template)
 
 
 def test_a_folder_belongs_to_all_jobs_that_were_sent_with_it(sdk: TFJobClient, space: Space, tmp_path: Path) -> None:
@@ -145,49 +114,3 @@ def test_waiting_follows_the_job_to_its_end(sdk: TFJobClient, world: JobWorld) -
     with soon(*[partial(goes_on, condition, after) for after, condition in steps], after=0.0):
         sdk.wait_for_job_conditions("mnist", callback=lambda job: states.append(job_state(job)), wait_timeout=100)
     assert states == ["Pending", "Created", "Running", "Succeeded"]
-
-
-def test_waiting_ends_with_failure_deletion_and_time(sdk: TFJobClient, world: JobWorld) -> None:
-    world.submit("fails")
-    with soon(lambda: world.becomes("Failed", "fails", message="no luck")), pytest.raises(JobFailed, match="no luck"):
-        sdk.wait_for_job_conditions("fails", wait_timeout=100)
-    world.submit("deleted")
-    seen = threading.Event()  # one that is gone before was never there
-    with soon(lambda: seen.wait(60) and sdk.delete_job("deleted")), pytest.raises(JobDeleted):
-        sdk.wait_for_job_conditions("deleted", callback=lambda _: seen.set(), wait_timeout=100)
-    world.submit("late")
-    with pytest.raises(WaitTimeout):
-        sdk.wait_for_job_conditions("late", wait_timeout=0.2)
-    with pytest.raises(JobNotFound):
-        sdk.wait_for_job_conditions("never", wait_timeout=100)
-
-
-def test_pods_are_those_of_this_very_job(sdk: TFJobClient, world: JobWorld, space: Space) -> None:
-    world.submit(PS=1, Worker=2)
-    for replica in ("ps-0", "worker-1", "worker-0"):
-        world.pod(replica)
-    stranger = pod("mnist-worker-7", space.get(PODS, "mnist-worker-1")["metadata"]["labels"])
-    space.create(PODS, stranger)
-    assert sdk.get_job_pod_names("mnist") == ["mnist-worker-0", "mnist-worker-1", "mnist-ps-0"]
-    assert sdk.get_job_pod_names("mnist", is_master=True) == ["mnist-worker-0"]
-    assert sdk.get_job_pod_names("mnist", replica_type="worker", replica_index=1) == ["mnist-worker-1"]
-
-
-def test_events_are_found_by_what_they_are_about(sdk: TFJobClient, world: JobWorld) -> None:
-    world.submit()
-    world.event("TFJob", "mnist", "First", "about the job")
-    world.event("Pod", "mnist-worker-0", "Second", "about a pod", warning=True)
-    world.event("Pod", "other-worker-0", "Foreign", "about another")
-    assert {(event.reason, event.type) for event in sdk.get_job_events("mnist")} == {
-        ("First", "Normal"),
-        ("Second", "Warning"),
-    }
-
-
-def test_the_namespace_is_that_of_the_call(sdk: TFJobClient) -> None:
-    sdk.create_job(tfjob("mnist"), namespace="default")
-    try:
-        assert sdk.list_jobs() == []
-        assert sdk.get_job("mnist", "default").metadata.namespace == "default"
-    finally:
-        sdk.delete_job("mnist", "default")

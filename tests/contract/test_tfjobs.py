@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
@@ -207,62 +206,6 @@ def test_kubectl_watches_tfjobs(space: Space) -> None:
     assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert first.split()[0] == "a"
     assert changed.split()[:2] == ["a", "Running"]
-
-
-@pytest.mark.controlplane
-def test_kubectl_applies_changes_and_deletes(space: Space) -> None:
-    manifest = tfjob("a")
-    created = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    manifest["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] = 5
-    configured = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    unchanged = space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    replicas = space.get(TFJOBS, "a")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"]
-    deleted = space.kubectl("delete", "tfjob", "a")
-
-    assert created == "tfjob.kubeflow.org/a created\n"
-    assert configured == "tfjob.kubeflow.org/a configured\n"
-    assert unchanged == "tfjob.kubeflow.org/a unchanged\n"
-    assert replicas == 5
-    assert "deleted" in deleted
-    assert not space.exists(TFJOBS, "a")
-
-
-@pytest.mark.controlplane
-def test_kubectl_applies_pods_by_strategic_merge(space: Space) -> None:
-    manifest = pod("a", {"x": "1"})
-    space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-    manifest["metadata"]["labels"] = {"x": "2"}
-    manifest["spec"]["containers"][0]["image"] = "example.invalid/x:2"
-    space.kubectl("apply", "-f", "-", stdin=json.dumps(manifest))
-
-    live = space.get(PODS, "a")
-    assert live["metadata"]["labels"] == {"x": "2"}
-    assert live["spec"]["containers"][0]["image"] == "example.invalid/x:2"
-    assert live["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
-
-
-@pytest.mark.controlplane
-def test_kubectl_describes_waits_labels_and_explains(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-    condition = {"type": "Running", "status": "True", "reason": "Tested", "message": "runs"}
-    space.patch(TFJOBS, "a", {"status": {"conditions": [condition]}}, subresource="status")
-
-    assert "Kind:         TFJob" in space.kubectl("describe", "tfjob", "a")
-    assert "condition met" in space.kubectl("wait", "tfjob/a", "--for=condition=Running", "--timeout=100s")
-    assert "labeled" in space.kubectl("label", "tfjob", "a", "x=y")
-    assert "patched" in space.kubectl(
-        "patch", "tfjob", "a", "--type=merge", "-p", '{"spec":{"runPolicy":{"suspend":true}}}'
-    )
-    assert "runPolicy" in space.kubectl("explain", "tfjob.spec")
-
-
-@pytest.mark.controlplane
-def test_kubectl_creates_small_things_in_its_own_way(space: Space) -> None:
-    space.kubectl("create", "configmap", "c", "--from-literal=key=value")
-    space.kubectl("create", "secret", "generic", "s", "--from-literal=key=value")
-
-    assert space.kubectl("get", "configmap", "c", "-o", "jsonpath={.data.key}") == "value"
-    assert space.kubectl("get", "secret", "s", "-o", "jsonpath={.data.key}") == "dmFsdWU="
 
 
 def test_discovery_names_the_resource(space: Space) -> None:
