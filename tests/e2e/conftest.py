@@ -89,10 +89,7 @@ def operator_flags() -> tuple[str, ...]:
 
 @pytest.fixture(scope="module")
 def operated(
-    plane: ControlPlane,
-    admin: Client,
-    operator_flags: tuple[str, ...],
-    tmp_path_factory: pytest.TempPathFactory,
+    plane: ControlPlane, admin: Client, operator_flags: tuple[str, ...], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Operated]:
     """A namespace and an operator for all tests of a module; each brings a job of its own."""
     cluster = Cluster(admin)

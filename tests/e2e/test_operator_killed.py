@@ -30,10 +30,7 @@ def real(plane: ControlPlane, admin: Client) -> Path:
 
 
 @pytest.fixture(
-    params=[
-        pytest.param("embedded", marks=pytest.mark.journey),
-        pytest.param("real", marks=pytest.mark.controlplane),
-    ]
+    params=[pytest.param("embedded", marks=pytest.mark.journey), pytest.param("real", marks=pytest.mark.controlplane)]
 )
 def kubeconfig(request: pytest.FixtureRequest) -> Path:
     return Path(request.getfixturevalue(request.param))

@@ -1,18 +1,18 @@
-"""The operator as a process on a real kube-apiserver; the test plays the kubelet by writing pod status."""
+"""The operator as a process on a real kube-apiserver: who leads, what it survives, what it reads again."""
 
 from __future__ import annotations
 
 import json
 import signal
 from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
-from tests.support.tcp_proxy import TcpProxy
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import LEASES
 
@@ -46,37 +46,6 @@ def test_the_standby_takes_over(
     cluster.wait_pods(2)
 
 
-def test_a_change_made_while_the_api_server_was_unreachable_is_noticed(
-    plane: ControlPlane, cluster: Cluster, start_operator: Start, tmp_path: object
-) -> None:
-    proxy = TcpProxy(("127.0.0.1", plane.port))
-    try:
-        config = plane.kubeconfig.read_text().replace(plane.url, f"https://127.0.0.1:{proxy.port}")
-        through_proxy = plane.folder / f"kubeconfig-proxy-{proxy.port}"
-        through_proxy.write_text(config)
-        start_operator(kubeconfig=through_proxy)
-        cluster.submit(tfjob("cut", Worker=1))
-        cluster.wait_pods(1)
-        proxy.cut()
-        cluster.set_phase("cut-worker-0", "Running")
-        proxy.restore()
-        cluster.wait_condition("cut", "Running")
-    finally:
-        proxy.close()
-
-
-def test_an_api_server_that_restarts_is_found_again(
-    plane: ControlPlane, cluster: Cluster, start_operator: Start
-) -> None:
-    start_operator()
-    cluster.submit(tfjob("restart", Worker=1))
-    cluster.wait_pods(1)
-    plane.stop_api_server()
-    plane.start_api_server()
-    cluster.set_phase("restart-worker-0", "Running")
-    cluster.wait_condition("restart", "Running")
-
-
 def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:
     # API servers take 10,000 levels; a decoder in Python stops before, and may not always be told otherwise.
     levels = "[" * 9990 + "]" * 9990
@@ -85,3 +54,33 @@ def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, sta
     start_operator()
     cluster.submit(tfjob("flat", Worker=1))
     eventually(lambda: "flat-worker-0" in cluster.pods(), what="the other job's pod")
+
+
+CONFIG = "accelerators: {example.com/gpu: {env: [{name: DRIVER, value: '%s'}]}}\n"
+
+
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    (only,) = pod["spec"]["containers"]
+    return dict(only)
+
+
+def test_accelerators_equip_pods_and_a_changed_file_those_that_come_later(
+    cluster: Cluster, start_operator: Start, tmp_path: Path
+) -> None:
+    config = tmp_path / "operator.yaml"
+    config.write_text(CONFIG % "1")
+    operator = start_operator(f"--config={config}")
+
+    def driver_of(name: str) -> str:
+        job = tfjob(name, Worker=1)
+        template = job["spec"]["tfReplicaSpecs"]["Worker"]["template"]
+        template["spec"]["containers"][0]["resources"] = {"limits": {"example.com/gpu": 1}}
+        cluster.submit(job)
+        pod = eventually(lambda: cluster.pods().get(f"{name}-worker-0"), what="a pod")
+        assert pod is not None
+        return str(container(pod)["env"][0]["value"])
+
+    assert driver_of("before") == "1"
+    config.write_text(CONFIG % "22")
+    eventually(lambda: "new pods are made with the accelerators: example.com/gpu" in operator.tail(), what="a reload")
+    assert driver_of("after") == "22"

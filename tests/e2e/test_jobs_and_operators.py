@@ -1,0 +1,215 @@
+"""Jobs whose end, or whose operator's, takes a process and a real API server to see.
+
+What is decided about jobs is in tests/unit/controller; that it comes off on a real API server, whatever happens to the
+operator, is what test_faults shows. The numbers are threads of kubeflow/trainer, whose users complain of these things;
+names that are too long (#1101) and misplaced fields (#1241) are in tests/contract, memory (#1661) is in
+test_operator_cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from hack.controlplane import ControlPlane
+from tests.e2e.conftest import COUNTED_USER
+from tests.support.audit import AuditTrail
+from tests.support.cluster import Cluster, Json, decode, tfjob
+from tests.support.eventually import eventually
+from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
+from tests.support.operator_process import OperatorProcess
+from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS, Resource
+
+pytestmark = pytest.mark.controlplane
+
+HOUR = 3600
+"""Seconds. Much longer than a test waits: an operator that counts them from its own start is never in time."""
+
+
+@pytest.fixture(scope="module")
+def operator_flags() -> tuple[str, ...]:
+    """No comparison with the live state in time: what is in time here is so by the job's own timer."""
+    return ("--restart-delay-base=100ms", "--resync-period=5m")
+
+
+def test_2045_the_back_off_limit_counts_over_recreations_and_restarts_of_the_operator(operated: Operated) -> None:
+    job = operated.running("limited", restart_policy="ExitCode", run_policy={"backoffLimit": 2}, Worker=2)
+    job.fail("worker-0", exit_code=137)
+    operated.restart_operator()
+    job.fail("worker-1", exit_code=137)
+    eventually(lambda: job.restarts() == 2, every=0.05, what="two restarts are counted")
+    operated.restart_operator(meanwhile=lambda: job.play("Failed", "worker-0", exit_code=137))
+    failed = job.wait("Failed")
+    assert "reached the specified backoff limit" in failed["message"]
+    assert job.restarts() == 2, "what ends the job is not tried again"
+    job.wait_pods("worker-0")  # its log tells why; the other is stopped
+
+
+def set_back(job: JobOnCluster, field: str) -> None:
+    """Let the time in the job's status be an hour ago, while there is no operator."""
+    moment = (datetime.now(UTC) - timedelta(seconds=HOUR)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    change = {"status": {field: moment}}
+    job.cluster.client.patch(TFJOBS, job.cluster.namespace, job.name, change, decode, subresource="status")
+
+
+def test_3358_1533_1186_deadlines_times_to_live_and_ends_hold_across_a_restart_of_the_operator(
+    operated: Operated,
+) -> None:
+    late = operated.running("late", run_policy={"activeDeadlineSeconds": HOUR + 5}, Worker=1)
+    manifest = tfjob("over", run_policy={"ttlSecondsAfterFinished": HOUR + 5}, Worker=1)
+    manifest["metadata"]["finalizers"] = [HOLD]
+    over = operated.submit(manifest)
+    over.wait_pods("worker-0")
+    over.play("Succeeded", "worker-0", leads_to="Succeeded")
+    half = operated.running("half-done", restart_policy="OnFailure", spec={"successPolicy": "AllWorkers"}, Worker=2)
+    half.play("Succeeded", "worker-1")
+    eventually(lambda: half.completed("Worker") == "1", every=0.05, what="worker 1 has succeeded")
+
+    def meanwhile() -> None:
+        set_back(late, "startTime")
+        set_back(over, "completionTime")
+        half.delete_pod("worker-1")
+
+    operated.restart_operator(meanwhile)
+    late.wait("Failed")
+    status = late.status()
+    assert parse_time(status["completionTime"]) - parse_time(status["startTime"]) >= HOUR + 5
+    completed = parse_time(over.status()["completionTime"])
+    assert over.wait_deletion_time() - completed >= HOUR + 5
+    operated.settle()
+    assert set(half.pods()) == {"worker-0"}, "what has finished is not run again"
+    half.play("Succeeded", "worker-0", leads_to="Succeeded")
+
+
+def test_2361_pods_are_made_in_parallel_and_after_their_services(
+    plane: ControlPlane, cluster: Cluster, start_operator: Callable[..., OperatorProcess]
+) -> None:
+    trail = AuditTrail(plane.audit_log, COUNTED_USER)
+    start_operator(kubeconfig=plane.kubeconfig_for(COUNTED_USER))
+    cluster.submit(tfjob("wide", Worker=30))
+    cluster.wait_pods(30)
+
+    def creations() -> dict[str, tuple[datetime, datetime]]:
+        """Begin and end of the creation of each pod."""
+        found = {}
+        for entry in trail.entries():
+            what = entry.get("objectRef", {})
+            if (entry["verb"], what.get("resource"), what.get("namespace")) == ("create", "pods", cluster.namespace):
+                begin, end = entry["requestReceivedTimestamp"], entry["stageTimestamp"]
+                found[what["name"]] = datetime.fromisoformat(begin), datetime.fromisoformat(end)
+        return found
+
+    eventually(lambda: len(creations()) == 30, every=0.1, what="the audit log is written")
+    pods = creations()
+    at_once = max(sum(begin <= other < end for begin, end in pods.values()) for other, _ in pods.values())
+    assert 2 <= at_once <= 16
+    # Not by the log's times: an answer reaches the operator before the log says that it was given.
+    made = cluster.services(), cluster.pods()
+    orders = [{name: int(one["metadata"]["resourceVersion"]) for name, one in some.items()} for some in made]
+    assert all(orders[0][name] < order for name, order in orders[1].items())
+
+
+# Pods that are no longer a job's.
+
+
+@pytest.mark.parametrize("label", [LABEL_JOB_NAME, LABEL_OPERATOR_NAME])
+def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_out_of_the_way(
+    operated: Operated, label: str
+) -> None:
+    job = operated.running(f"releases-{label.rpartition('/')[2]}", restart_policy="ExitCode", Worker=2)
+    freed, pod = job.pod_uid("worker-1"), job.pod_name("worker-1")
+    change = {"metadata": {"labels": {label: None}}}
+    operated.cluster.client.patch(PODS, operated.cluster.namespace, pod, change, decode)
+    eventually(
+        lambda: not operated.cluster.pods()[pod]["metadata"].get("ownerReferences"), every=0.05, what="it is released"
+    )
+    job.wait_reasons("FailedCreatePod")
+    assert not job.cluster.has_condition(job.name, "Failed")
+    operated.cluster.delete_pod(pod)
+    job.wait_successor("worker-1", of=freed)
+
+
+# Jobs that an older operator of this project has started.
+
+
+def as_left_by_an_older_one(operated: Operated, name: str, policy: str, **run_policy: Any) -> JobOnCluster:
+    """A running job of two workers, the first of which was restarted twice; no operator runs.
+
+    Its spec has what older CRDs filled in, and its status what older operators knew of.
+    """
+    run_policy = {"cleanPodPolicy": "None", "suspend": False, **run_policy}
+    job = operated.running(name, restart_policy=policy, run_policy=run_policy, Worker=2)
+    operated.operator.kill()
+    worker: Json = {"active": 2, "ready": 2, "restarts": 2, "restartCounts": {"0": 2}, "startedIndexes": "0-1"}
+    older = {"restarts": 2, "jobRestarts": None, "replicaStatuses": {"Worker": worker}}
+    job.cluster.client.patch(TFJOBS, job.cluster.namespace, name, {"status": older}, decode, subresource="status")
+    return job
+
+
+def counts(job: JobOnCluster) -> Json:
+    return dict(job.status()["replicaStatuses"]["Worker"].get("restartCounts") or {})
+
+
+@pytest.mark.parametrize("policy", ["OnFailure", "ExitCode"])
+def test_counts_go_on_and_the_limit_allows_one_more_than_before(operated: Operated, policy: str) -> None:
+    job = as_left_by_an_older_one(operated, f"older-{policy.lower()}", policy, backoffLimit=3)
+    job.play("Failed", "worker-1", exit_code=137)
+    uid = job.pod_uid("worker-1")
+    operated.operator.start().wait_ready()
+    job.wait_successor("worker-1", of=uid)
+    job.play("Running", "worker-1", leads_to="Running")
+    eventually(lambda: counts(job) == {"0": 2, "1": 1}, every=0.05, what="the restart is counted")
+    job.play("Failed", "worker-1", exit_code=137)
+    assert "backoff limit" in job.wait("Failed")["message"]
+    assert job.restarts() == 3
+
+
+def test_a_pod_that_was_taken_during_the_upgrade_is_made_again_under_never(operated: Operated) -> None:
+    job = as_left_by_an_older_one(operated, "older-never", "Never")
+    uid = job.pod_uid("worker-1")
+    job.delete_pod("worker-1")
+    operated.operator.start().wait_ready()
+    job.wait_successor("worker-1", of=uid)
+    job.play("Running", "worker-1")
+    eventually(lambda: counts(job) == {"0": 2, "1": 1}, every=0.05, what="the loss is counted")
+    assert "Failed" not in job.conditions()
+
+
+# A ResourceQuota, whose count of a pod that has ended comes a moment after the end. The test counts in the place of the
+# controller of quotas, so that the moment is as long as it wants.
+
+
+QUOTAS = Resource("", "v1", "ResourceQuota", "resourcequotas")
+
+
+def count(operated: Operated, pods: int) -> None:
+    """The controller of quotas has counted so many pods, of two that the namespace may have."""
+    status: Json = {"status": {"hard": {"pods": "2"}, "used": {"pods": str(pods)}}}
+    cluster = operated.cluster
+    cluster.client.patch(QUOTAS, cluster.namespace, "pods", status, decode, subresource="status")
+
+
+def test_a_quota_that_still_counts_a_pod_which_has_ended_is_told_only_if_that_lasts(operated: Operated) -> None:
+    job = operated.running("full", restart_policy="OnFailure", Worker=2)
+    quota: Json = {"metadata": {"name": "pods"}, "spec": {"hard": {"pods": "2"}}}
+    operated.cluster.client.create(QUOTAS, operated.cluster.namespace, quota, decode)
+    count(operated, 2)
+    for _ in range(3):
+        failed = job.pod_uid("worker-0")
+        job.play("Failed", "worker-0", exit_code=1)
+        eventually(lambda: set(job.pods()) == {"worker-1"}, every=0.05, what="there is no room for the replacement")
+        count(operated, 1)
+        job.wait_successor("worker-0", of=failed)
+        job.play("Running", "worker-0", leads_to="Running")
+    assert "FailedCreatePod" not in job.reasons()
+    job.play("Failed", "worker-0", exit_code=1)
+    job.wait_reasons("FailedCreatePod")
+    [event] = [one for one in job.events() if one["reason"] == "FailedCreatePod"]
+    assert "exceeded quota: pods" in event["message"]
+    assert set(job.pods()) == {"worker-1"}
+    operated.cluster.client.delete(QUOTAS, operated.cluster.namespace, "pods")
