@@ -65,6 +65,7 @@ class Run:
         self.reflector = Reflector(script, name="pods", clock=clock, rng=random.Random(seed), **options)
         script.at_end = self.reflector.stop
         read(self.reflector, self.reader)
+        assert all(stream.closed for stream in script.streams)
 
 
 REFUSED = ConnectionRefused("nobody listens")
@@ -93,49 +94,25 @@ def test_it_lists_and_then_follows_the_watch() -> None:
     assert run.script.watch_calls[0].send_initial_events is None
 
 
-def test_the_version_follows_events_and_bookmarks() -> None:
-    run = Run(lists=[page(version=5)], watches=[[added(pod("a", 6))], [bookmark(9)], [added(pod("b", 12))]])
-    assert run.script.watched_versions == ["5", "6", "9"]
-    assert run.reflector._last_version == "12"
-
-
-def test_a_watch_that_ends_cleanly_goes_on_at_once_without_a_list() -> None:
+def test_a_watch_that_ends_cleanly_goes_on_at_once_without_a_list_at_the_version_of_its_last_event_or_bookmark() -> (
+    None
+):
     clock = ImpatientClock()
-    run = Run(
-        lists=[page(version=5)],
-        watches=[[clock.pass_time(300)], [added(pod("a", 6))], [added(pod("b", 7))]],
-        clock=clock,
-    )
+    watches = [[clock.pass_time(300)], [added(pod("a", 6))], [bookmark(9)], [added(pod("b", 12))]]
+    run = Run(lists=[page(version=5)], watches=watches, clock=clock)
     assert len(run.script.list_calls) == 1
-    assert run.script.watched_versions == ["5", "5", "6"]
+    assert run.script.watched_versions == ["5", "5", "6", "9"]
+    assert run.reflector._last_version == "12"
     assert run.waits == []
 
 
-def test_every_stream_is_closed() -> None:
-    run = Run(
-        lists=[page(version=5), page(version=9)],
-        watches=[[added(pod("a", 6))], [added(pod("b", 7)), TransportError("reset")], [api_error(500)], []],
-    )
-    assert [stream.closed for stream in run.script.streams] == [True] * 4
-
-
-def test_a_watch_that_ends_at_once_and_empty_leads_to_a_wait_and_a_list() -> None:
-    run = Run(lists=[page(version=5), page(version=6)], watches=[[], [added(pod("a", 7))]])
-    assert run.script.listed_versions == ["0", "5"]
-    assert run.script.watched_versions == ["5", "6"]
-    assert len(run.waits) == 1
-
-
-def test_a_watch_that_breaks_later_goes_on_at_its_version_after_a_wait() -> None:
-    run = Run(lists=[page(version=5)], watches=[[added(pod("a", 6)), TransportError("reset")], [added(pod("b", 7))]])
-    assert run.script.watched_versions == ["5", "6"]
-    assert len(run.script.list_calls) == 1
-    assert len(run.waits) == 1
-
-
-def test_a_watch_that_breaks_at_its_first_event_leads_to_a_list() -> None:
-    run = Run(lists=[page(version=5), page(version=8)], watches=[[TransportError("undecodable")], []])
-    assert run.script.watched_versions == ["5", "8"]
+def test_a_watch_that_breaks_goes_on_at_its_version_after_a_wait_but_one_that_brought_nothing_leads_to_a_list() -> None:
+    broken, at_once = [added(pod("a", 6)), TransportError("reset")], [TransportError("undecodable")]
+    lists = [page(version=5), page(version=8), page(version=9)]
+    run = Run(lists=lists, watches=[broken, [], at_once, [added(pod("a", 10))]])
+    assert run.script.watched_versions == ["5", "6", "8", "9"]
+    assert run.script.listed_versions == ["0", "6", "8"]
+    assert len(run.waits) == 3
 
 
 def test_refused_watches_are_repeated_without_a_list_ever_more_slowly_up_to_a_cap() -> None:

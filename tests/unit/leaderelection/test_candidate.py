@@ -71,13 +71,16 @@ def test_an_absent_lease_is_created(api: FakeApi, me: One) -> None:
 
 @pytest.mark.parametrize(
     ("before", "transitions"),
-    [({}, 1)] + [({"holderIdentity": no, "leaseDurationSeconds": 3600, "leaseTransitions": 4}, 5) for no in ("", None)],
-    ids=["without_a_record", "held_by_nobody", "held_by_null"],
+    [
+        ({}, 1),
+        *(({"holderIdentity": who, "leaseTransitions": 4}, then) for who, then in (("", 5), (None, 5), ("me", 4))),
+    ],
+    ids=["without_a_record", "held_by_nobody", "held_by_null", "its own, of an earlier process"],
 )
 def test_an_unheld_lease_is_taken_at_once_however_fresh(
     api: FakeApi, me: One, before: dict[str, Any], transitions: int
 ) -> None:
-    put(api, **before)
+    put(api, leaseDurationSeconds=3600, **before) if before else put(api)
     assert me.attempt()
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", transitions)
 
@@ -121,7 +124,7 @@ def test_every_renewal_starts_the_wait_anew_but_no_change_beside_the_record(
     assert me.attempt()
 
 
-def test_a_renewal_is_one_request_and_keeps_acquire_time_and_transitions(
+def test_a_renewal_keeps_acquire_time_and_transitions_in_one_request_unless_it_meets_a_conflict_or_comes_too_late(
     api: FakeApi, me: One, clock: FakeClock
 ) -> None:
     put(api, holderIdentity="", leaseTransitions=6)
@@ -131,6 +134,14 @@ def test_a_renewal_is_one_request_and_keeps_acquire_time_and_transitions(
     assert me.attempt()
     assert calls(api) == ["replace"]
     assert spec(api) == record(acquired=0, renewed=2, transitions=7)
+    api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
+    calls(api)
+    assert me.attempt()
+    assert calls(api) == ["replace", "get", "replace"]
+    clock.advance(40)  # the lease has run out, and nobody has touched it
+    assert me.attempt()
+    assert calls(api) == ["get", "replace"]
+    assert spec(api) == record(acquired=0, renewed=42, transitions=7)
 
 
 def test_a_lease_of_ours_counts_from_before_the_request_however_slow_it_is(
@@ -144,32 +155,12 @@ def test_a_lease_of_ours_counts_from_before_the_request_however_slow_it_is(
         assert me.seen.since == began < clock.monotonic()
 
 
-def test_a_renewal_that_meets_a_conflict_fetches_and_writes_again(api: FakeApi, me: One) -> None:
-    assert me.attempt()
-    api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}})
-    calls(api)
-    assert me.attempt()
-    assert calls(api) == ["replace", "get", "replace"]
-    assert spec(api)["leaseTransitions"] == 0
-
-
 def test_a_leader_that_finds_another_in_the_lease_has_lost_it(api: FakeApi, me: One) -> None:
     assert me.attempt()
     put(api, holderIdentity="other", leaseDurationSeconds=15)
     assert not me.attempt()
     assert me.seen.holder == "other"
     assert spec(api)["holderIdentity"] == "other"
-
-
-def test_a_leader_whose_lease_ran_out_untouched_fetches_it_before_it_renews(
-    api: FakeApi, me: One, clock: FakeClock
-) -> None:
-    assert me.attempt()
-    clock.advance(100)
-    calls(api)
-    assert me.attempt()
-    assert calls(api) == ["get", "replace"]
-    assert spec(api)["leaseTransitions"] == 0
 
 
 def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
@@ -185,12 +176,6 @@ def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
     api.remove(LEASES, "kubeflow", "tfoperator")
     assert me.attempt()
     assert spec(api)["holderIdentity"] == "me"
-
-
-def test_a_process_that_finds_its_own_identity_goes_on_as_holder(api: FakeApi, me: One) -> None:
-    put(api, holderIdentity="me", leaseDurationSeconds=15, leaseTransitions=2)
-    assert me.attempt()
-    assert spec(api)["leaseTransitions"] == 2
 
 
 def test_of_two_candidates_that_race_for_a_free_lease_one_wins(api: FakeApi, me: One, other: One) -> None:

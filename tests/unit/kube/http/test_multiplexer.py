@@ -13,10 +13,9 @@ from tests.unit.kube.conftest import Certificates
 from tests.unit.kube.http.conftest import Creating
 from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
-from tests.unit.kube.server import Exchange, Handler, drips, silent
+from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import (
-    AlreadyExistsError,
     AnswerTooLarge,
     ClientClosed,
     ConnectionRefused,
@@ -53,24 +52,6 @@ def test_the_next_of_a_chain_is_sent_when_the_one_before_was_answered(creating: 
     assert server.connections <= 4
 
 
-def test_a_failure_ends_its_chain_and_no_other(creating: Creating) -> None:
-    def handler(exchange: Exchange) -> None:
-        if name_of(exchange) == "taken":
-            exchange.status(409, "AlreadyExists", "it is there")
-        else:
-            created(exchange)
-
-    server, creator = creating(handler)
-    for _ in range(2):
-        good, bad = creator.create_chains([chain("a", "b"), chain("c", "taken", "never")])
-        assert good == [None, None]
-        assert bad[0] is None
-        assert isinstance(bad[1], AlreadyExistsError)
-        assert str(bad[1]) == "create pods ns/taken: it is there"
-        assert len(bad) == 2
-    assert "never" not in map(name_of, server.requests)
-
-
 def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creating: Creating) -> None:
     lock = threading.Lock()
     under_way, most, full = 0, 0, threading.Event()
@@ -97,26 +78,17 @@ def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creati
     assert most == 3
 
 
-def test_it_speaks_tls_and_large_bodies_go_out_in_pieces(creating: Creating, certificates: Certificates) -> None:
-    server, creator = creating(created, {"tls": certificates.trust}, tls=certificates.server_context())
+def test_it_speaks_tls_and_large_bodies_go_out_in_pieces_and_long_answers_are_read_to_their_end(
+    creating: Creating, certificates: Certificates
+) -> None:
+    """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
+    tls = {"config": {"tls": certificates.trust}, "tls": certificates.server_context()}
+    server, creator = creating(chunks(b"x" * 1_000_000), **tls)
     text = "x" * 3_000_000
     for _ in range(2):
-        chains = [[Creation(SERVICES, "ns", {"metadata": {"name": f"a{number}"}, "x": text})] for number in range(4)]
-        assert creator.create_chains(chains) == [[None]] * 4
+        one = Creation(SERVICES, "ns", {"metadata": {"name": "a"}, "x": text})
+        assert creator.create_chains([[one, one]] * 4) == [[None, None]] * 4
     assert all(one.json["x"] == text for one in server.requests)
-
-
-def test_a_long_answer_is_read_to_its_end(creating: Creating, certificates: Certificates) -> None:
-    """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
-
-    def handler(exchange: Exchange) -> None:
-        exchange.begin_chunks()
-        exchange.chunk(b"x" * 1_000_000)
-        exchange.end_chunks()
-
-    _, creator = creating(handler, {"tls": certificates.trust}, tls=certificates.server_context(), parallelism=2)
-    for _ in range(2):
-        assert creator.create_chains([chain("a", "b"), chain("c", "d")]) == [[None, None]] * 2
 
 
 def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None:
@@ -143,33 +115,35 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again(creating: Creat
     assert server.connections == 3
 
 
-def test_a_create_whose_answer_is_lost_is_not_repeated(creating: Creating) -> None:
-    server, creator = creating(Exchange.reset, warmed=True)
-    ((error,),) = creator.create_chains([chain("a", "b")])
-    assert type(error) is TransportError
-    assert "create pods ns/a" in str(error)
-    assert [name_of(one) for one in server.requests][4:] == ["a"]
-
-
-@pytest.mark.parametrize(
-    ("sent", "expected"),
-    [
-        (b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}", TransportError),
-        (b"nonsense", MalformedResponse),
-        (b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n", AnswerTooLarge),
-    ],
-)
-def test_an_answer_that_breaks_off_or_makes_no_sense_is_an_error(
-    sent: bytes, expected: type[KubeError], creating: Creating
-) -> None:
+def saying(sent: bytes) -> Handler:
     def handler(exchange: Exchange) -> None:
         exchange.send(sent)
         exchange.hang_up()
 
-    _, creator = creating(handler, warmed=True)
-    ((error,),) = creator.create_chains([chain("a")])
+    return handler
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [
+        (Exchange.reset, TransportError),
+        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), TransportError),
+        (saying(b"nonsense"), MalformedResponse),
+        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), AnswerTooLarge),
+        (lambda exchange: exchange.status(429, "No", "no"), TooManyRequestsError),  # it does not say when
+        # Nobody knows whether the server has acted.
+        (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), ServerError),
+    ],
+    ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
+)
+def test_a_create_that_fails_ends_its_chain_and_is_not_repeated(
+    answer: Handler, expected: type[KubeError], creating: Creating
+) -> None:
+    server, creator = creating(answer, warmed=True)
+    ((error,),) = creator.create_chains([chain("a", "b")])
     assert type(error) is expected
     assert str(error).startswith("create pods ns/a: ")
+    assert [name_of(one) for one in server.requests][4:] == ["a"]
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
 
@@ -179,16 +153,6 @@ def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, nev
     results = creator.create_chains([chain("a"), chain("warm-other")])
     assert isinstance(results[0][0], DeadlineExceeded)
     assert results[1] == [None]
-
-
-@pytest.mark.parametrize(("code", "expected"), [(429, TooManyRequestsError), (503, ServerError)])
-def test_what_must_not_be_repeated_is_not(code: int, expected: type[KubeError], creating: Creating) -> None:
-    """A 429 that does not say when, and a 503, after which nobody knows whether the server has acted."""
-    headers = {"Retry_After": "0"} if code == 503 else {}
-    server, creator = creating(lambda exchange: exchange.status(code, "No", "no", headers=headers), warmed=True)
-    ((error,),) = creator.create_chains([chain("a")])
-    assert type(error) is expected
-    assert len(server.requests) == 5
 
 
 @pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])

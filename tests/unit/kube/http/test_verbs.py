@@ -57,7 +57,7 @@ def test_a_lone_chain_is_sent_by_the_callers_own_thread(serve: Serve, client_for
 
 
 @pytest.mark.parametrize("chains", [1, 2])
-def test_each_chain_ends_with_its_first_failure(chains: int, serve: Serve, client_for: MakeClient) -> None:
+def test_a_chain_ends_with_its_first_failure_and_no_other(chains: int, serve: Serve, client_for: MakeClient) -> None:
     def handler(exchange: Exchange) -> None:
         if exchange.method == "DELETE":
             exchange.status(409, "Conflict", "another one")
@@ -65,11 +65,13 @@ def test_each_chain_ends_with_its_first_failure(chains: int, serve: Serve, clien
             found(exchange)
 
     server = serve(handler)
-    chain = [Change(PODS, "ns", "a", BODY), Deletion(PODS, "ns", "a", "u"), Creation(PODS, "ns", BODY)]
-    for changed, error in client_for(server.url).send([chain] * chains):
-        assert changed is None
-        assert isinstance(error, ConflictError)
-        assert str(error) == "delete pods ns/a: another one"
+    change = Change(PODS, "ns", "a", BODY)
+    fails = [change, Deletion(PODS, "ns", "a", "u"), Creation(PODS, "ns", BODY)]
+    (changed, error), *others = client_for(server.url).send([fails, *[[change, change]] * (chains - 1)])
+    assert changed is None
+    assert isinstance(error, ConflictError)
+    assert str(error) == "delete pods ns/a: another one"
+    assert others == [[None, None]] * (chains - 1)
     assert {one.method for one in server.requests} == {"PATCH", "DELETE"}
 
 
