@@ -11,7 +11,6 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.kube.client import Client
-from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
 from tfoperator.kube.errors import ClientClosed, ConnectionRefused, ServerError, TooManyRequestsError, UnauthorizedError
 from tfoperator.kube.objects import PartialObject
@@ -195,11 +194,10 @@ def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_of_oth
             call.result()
 
 
-def test_an_attempt_without_an_answer_is_observed() -> None:
+def test_an_attempt_without_an_answer_is_observed(client_for: MakeClient) -> None:
     observer = Recorder()
-    config = ClusterConfig(server="http://127.0.0.1:1")
-    with Client(config, observer=observer) as client, pytest.raises(ConnectionRefused, match="get pods ns/a: nothing"):
-        read(client)
+    with pytest.raises(ConnectionRefused, match="get pods ns/a: nothing"):
+        read(client_for("http://127.0.0.1:1", observer=observer))
     assert observer.requests == [("GET", "127.0.0.1:1", "<error>")]
 
 
