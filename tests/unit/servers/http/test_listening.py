@@ -5,25 +5,12 @@ from __future__ import annotations
 import http.client
 import socket
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from tests.support.threads import run_at_once
-from tfoperator.servers.http import Answer, HttpServer, Limits, Request
-
-WITHIN = 60.0
-
-
-class Echo(HttpServer):
-    """Answers with the path, and knows who has asked."""
-
-    def __init__(self) -> None:
-        super().__init__("127.0.0.1", 0, name="test", limits=Limits())
-        self.sources: list[str] = []
-
-    async def respond(self, request: Request) -> Answer:
-        self.sources.append(request.source)
-        return Answer(request.path.encode())
+from tests.unit.servers.http.test_requests import WITHIN, Echo
 
 
 @pytest.fixture
@@ -37,13 +24,11 @@ def listening(host: str) -> socket.socket:
     return socket.create_server((host, 0))
 
 
-def ask(address: tuple[str, int], path: str) -> str:
-    connection = http.client.HTTPConnection(*address, timeout=WITHIN)
-    try:
-        connection.request("GET", path)
+def ask(address: tuple[str, int]) -> str:
+    """What it answers to its own address."""
+    with closing(http.client.HTTPConnection(*address, timeout=WITHIN)) as connection:
+        connection.request("POST", "/", address[0])
         return connection.getresponse().read().decode()
-    finally:
-        connection.close()
 
 
 def test_addresses_are_added_before_and_after_its_start(server: Echo) -> None:
@@ -52,7 +37,7 @@ def test_addresses_are_added_before_and_after_its_start(server: Echo) -> None:
     server.listen_also(before)
     server.start()
     server.listen_also(after)
-    assert [ask(address, f"/{address[0]}") for address in where] == [f"/{address[0]}" for address in where]
+    assert [ask(address) for address in where] == ["127.0.0.2", "127.0.0.3", "127.0.0.1"]
     assert server.port == where[-1][1]
     server.stop()
     for address in where:

@@ -20,7 +20,6 @@ from tests.support.threads import run_at_once
 from tests.unit.servers.progress.samples import Cluster, forged
 from tfoperator.api.names import replica_labels
 from tfoperator.api.progress_names import status_path, token_audience
-from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, decode_tfjob
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
@@ -38,18 +37,15 @@ CONFIG = ProgressConfig(host="127.0.0.1", port=0, writes_per_second=50, **SERVIC
 class Counted(ProgressMetrics):
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
-        super().__init__(self.registry)
-        self.shown: dict[str, TrainingProgress] = {}
+        super().__init__(self.registry, is_leader=lambda: True)
 
     def count(self, name: str) -> float:
         found = next(one for one in self.registry.collect() if one.name == name)
         return sum(sample.value for sample in found.samples if sample.name == f"{name}_total")
 
-    def progressed(self, namespace: str, name: str, progress: TrainingProgress) -> None:
-        self.shown[f"{namespace}/{name}"] = progress
-
-    def ended(self, namespace: str, name: str) -> None:
-        self.shown.pop(f"{namespace}/{name}", None)
+    def ratio(self) -> float | None:
+        labels = {"job_namespace": NAMESPACE, "job_name": NAME}
+        return self.registry.get_sample_value("tfoperator_job_progress_ratio", labels)
 
 
 class Replica:
@@ -147,8 +143,7 @@ def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world:
     assert (status, answer["trainerStatus"]["progressPercentage"]) == (200, 43)
     found = world.wait_percentage(43)
     assert (found["replica"], found["step"], found["completion"]) == ("worker-1", 43, "43%")
-    eventually(lambda: replica.metrics.shown.get("ns/mnist"), within=60, what="its gauge")
-    assert replica.metrics.shown["ns/mnist"].percentage == 43
+    eventually(lambda: replica.metrics.ratio() == 0.43, within=60, what="its gauge")
     assert world.cluster.fetched == ["/.well-known/openid-configuration", "/openid/v1/jwks"]
 
 
