@@ -65,12 +65,6 @@ def test_the_same_event_is_only_counted_however_often_it_comes(source: Source) -
     assert (events[-1].first_seen, events[-1].last.at) == (first.first_seen, source.clock.now())
 
 
-def test_events_with_different_reasons_stay_apart(source: Source) -> None:
-    events = [source.written(f"message {n}", reason=f"Reason{n}") for n in range(20)]
-    assert {event.count for event in events} == {1}
-    assert not any(event.last.message.startswith(PREFIX) for event in events)
-
-
 def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_event(source: Source) -> None:
     events = [source.written(f"message {n}") for n in range(15)]
     assert not any(event.last.message.startswith(PREFIX) for event in events[:9])
@@ -82,7 +76,10 @@ def test_from_the_tenth_on_distinct_messages_are_combined_and_counted_on_one_eve
     assert (again.name, again.count, again.last.message) == (events[3].name, 2, "message 3")
 
 
-def test_equal_messages_about_different_containers_are_different_events(source: Source) -> None:
+def test_events_with_different_reasons_or_about_different_containers_stay_apart(source: Source) -> None:
+    events = [source.written(f"message {n}", reason=f"Reason{n}") for n in range(20)]
+    assert {event.count for event in events} == {1}
+    assert not any(event.last.message.startswith(PREFIX) for event in events)
     one = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{one}"))
     two = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{two}"))
     assert one.name != two.name
@@ -98,7 +95,7 @@ def test_events_are_similar_until_ten_minutes_after_the_last_of_them(source: Sou
     assert (event.last.message, event.count) == (message, 1)
 
 
-def test_a_combined_message_is_bounded_too(source: Source) -> None:
+def test_a_message_is_bounded_and_a_combined_one_too(source: Source) -> None:
     long = "x" * MAX_MESSAGE
     for number in range(9):
         source.written(f"message {number}")
@@ -106,9 +103,6 @@ def test_a_combined_message_is_bounded_too(source: Source) -> None:
     assert len(message) == MAX_MESSAGE
     assert message.startswith(PREFIX)
     assert message.endswith("…")
-
-
-def test_a_message_within_the_bound_is_left_alone() -> None:
     assert bounded("no folder /tmp/x\udcff") == "no folder /tmp/x\\udcff"
     assert bounded("x" * MAX_MESSAGE) == "x" * MAX_MESSAGE
     assert bounded("x" * (MAX_MESSAGE + 1)) == "x" * (MAX_MESSAGE - 1) + "…"

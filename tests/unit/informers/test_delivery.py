@@ -16,13 +16,12 @@ def drain(fifo: Fifo[str]) -> list[str | None]:
     return [fifo.pop() for _ in range(len(fifo))]
 
 
-def test_items_come_out_in_the_order_in_which_they_went_in_and_none_are_merged(fifo: Fifo[str]) -> None:
+def test_items_come_out_in_the_order_in_which_they_went_in_and_none_are_merged(
+    fifo: Fifo[str], clock: FakeClock
+) -> None:
     fifo.push(["a", "b", "a"])
     fifo.push(["a"])
     assert drain(fifo) == ["a", "b", "a", "a"]
-
-
-def test_a_waiting_pop_gets_the_first_of_what_came_together(fifo: Fifo[str], clock: FakeClock) -> None:
     waiting = InThread(fifo.pop)
     clock.wait_for_waiters(timed=False)
     fifo.push(["a", "b"])

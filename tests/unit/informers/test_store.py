@@ -46,13 +46,6 @@ def test_cluster_scoped_objects_go_by_name_alone() -> None:
     assert indexer.keys() == ["node"]
 
 
-def test_an_owner_that_does_not_control_counts_for_nothing(indexer: Indexer[Pod]) -> None:
-    owners = (OwnerReference(uid="u1"), OwnerReference(uid="u2", controller=False))
-    indexer.add(Pod(metadata=ObjectMeta(name="a", namespace="ns", owner_references=owners)))
-    assert index_values(indexer, CONTROLLER_UID_INDEX) == []
-    assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
-
-
 def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer: Indexer[Pod]) -> None:
     indexer.add(pod("a"))
     indexer.add(pod("b", namespace="other"))
@@ -61,7 +54,8 @@ def test_orphans_are_found_by_namespace_and_leave_when_they_are_adopted(indexer:
     assert indexer.by_index(ORPHANS_INDEX, "ns") == []
     assert index_values(indexer, ORPHANS_INDEX) == ["other"]
     assert names(indexer.by_index(CONTROLLER_UID_INDEX, "u1")) == ["a"]
-    indexer.add(pod("a"))
+    owners = (OwnerReference(uid="u1"), OwnerReference(uid="u2", controller=False))  # neither of them controls it
+    indexer.add(Pod(metadata=ObjectMeta(name="a", namespace="ns", owner_references=owners)))
     assert names(indexer.by_index(ORPHANS_INDEX, "ns")) == ["a"]
     assert index_values(indexer, CONTROLLER_UID_INDEX) == []
 

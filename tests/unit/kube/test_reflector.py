@@ -139,18 +139,13 @@ def test_a_server_that_keeps_turning_requests_down_is_asked_ever_more_slowly_wha
     assert all(30 <= wait <= 60 for wait in run.waits[26:])
 
 
-def test_four_times_429_needs_one_list_and_five_watches() -> None:
-    run = Run(lists=[page(version=5)], watches=[BUSY, BUSY, [BUSY], [BUSY], [added(pod("a", 6))]])
-    assert len(run.script.list_calls) == 1
-    assert len(run.script.watch_calls) == 5
-    assert len(run.waits) == 4
-
-
 def test_the_servers_wish_for_a_pause_is_respected_but_not_one_for_hours() -> None:
     # By a load balancer, say, that tells nobody when it is over.
     busy, down = (api_error(code, "not now", retry_after=wish) for code, wish in ((429, 17), (503, 7200)))
-    run = Run(lists=[busy, down, page(version=5)], watches=[busy, [added(pod("a", 6))]])
-    assert run.waits == [17, 60, 17]
+    run = Run(lists=[busy, down, page(version=5)], watches=[busy, BUSY, [busy], [BUSY], [added(pod("a", 6))]])
+    assert [run.waits[number] for number in (0, 1, 2, 4)] == [17, 60, 17, 17]
+    assert len(run.waits) == 6
+    assert (len(run.script.list_calls), len(run.script.watch_calls)) == (3, 5), "a busy server is not listed again"
 
 
 @pytest.mark.parametrize(
@@ -312,15 +307,19 @@ def test_what_is_raised_about_a_failure_ends_the_iteration_and_closes_the_watch(
 # --- initial events by watch
 
 
-def test_initial_events_are_the_whole_state_and_the_same_watch_goes_on() -> None:
-    run = Run(watches=[[added(pod("a", 3)), added(pod("b", 4)), synced(5), added(pod("c", 6))]], use_watch_list=True)
-    assert run.reader.calls == [("replace", ["a", "b"]), ("upsert", "c")]
-    assert run.script.list_calls == []
-    call = run.script.watch_calls[0]
-    assert call.send_initial_events is True
-    assert call.resource_version_match == "NotOlderThan"
-    assert call.resource_version == ""
-    assert run.reflector._last_version == "6"
+def test_initial_events_are_the_whole_state_and_the_same_watch_goes_on_and_then_a_plain_one() -> None:
+    initial = [added(pod("a", 3)), added(pod("b", 4)), synced(5), added(pod("c", 6))]
+    run = Run(watches=[initial, [added(pod("d", 7))]], use_watch_list=True)
+    assert run.reader.calls == [("replace", ["a", "b"]), ("upsert", "c"), ("upsert", "d")]
+    assert (run.script.list_calls, run.waits) == ([], [])
+    first, second = run.script.watch_calls
+    assert (first.send_initial_events, first.resource_version_match, first.resource_version) == (
+        True,
+        "NotOlderThan",
+        "",
+    )
+    assert (second.send_initial_events, second.resource_version_match, second.resource_version) == (None, "", "6")
+    assert run.reflector._last_version == "7"
 
 
 def test_changes_among_the_initial_events_are_part_of_the_state_and_an_ordinary_bookmark_does_not_end_them() -> None:
@@ -344,14 +343,6 @@ def test_a_server_that_never_ends_its_initial_events_is_listed() -> None:
     )
     assert run.reader.calls == [("replace", ["a"])]
     assert run.script.watched_versions == ["", "", "5"]
-
-
-def test_a_stream_that_ends_after_the_initial_events_goes_on_as_a_plain_watch() -> None:
-    run = Run(watches=[[synced(5)], [added(pod("a", 6))]], use_watch_list=True)
-    assert run.script.watched_versions == ["", "5"]
-    assert run.script.watch_calls[1].send_initial_events is None
-    assert run.script.watch_calls[1].resource_version_match == ""
-    assert run.waits == []
 
 
 def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait() -> None:

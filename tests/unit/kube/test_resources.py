@@ -10,6 +10,8 @@ JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
 @pytest.mark.parametrize(
     ("path", "expected"),
     [
+        (PODS.api_version, "v1"),
+        (JOBS.api_version, "kubeflow.org/v1"),
         (PODS.path(), "/api/v1/pods"),
         (PODS.path("a"), "/api/v1/namespaces/a/pods"),
         (PODS.path("a", "b", "log"), "/api/v1/namespaces/a/pods/b/log"),
@@ -18,7 +20,7 @@ JOBS = Resource("kubeflow.org", "v1", "TFJob", "tfjobs")
         (PODS.path("a", "../../secrets/x?watch=1"), "/api/v1/namespaces/a/pods/..%2F..%2Fsecrets%2Fx%3Fwatch%3D1"),
     ],
 )
-def test_paths(path: str, expected: str) -> None:
+def test_paths_and_api_versions(path: str, expected: str) -> None:
     assert path == expected
 
 
@@ -28,7 +30,3 @@ def test_a_name_that_a_proxy_would_resolve_is_refused(dots: str) -> None:
         PODS.path("a", dots)
     with pytest.raises(ValueError, match="no name"):
         PODS.path(dots, "b")
-
-
-def test_api_versions() -> None:
-    assert (PODS.api_version, JOBS.api_version) == ("v1", "kubeflow.org/v1")

@@ -17,17 +17,8 @@ from tests.support.threads import InThread
 from tests.unit.informers.support import ImpatientClock
 from tests.unit.kube.conftest import Certificates, MakeClient, Serve
 from tests.unit.kube.server import Exchange, chunks, lists_and_watches, stalls
-from tfoperator.kube import WatchOptions
+from tfoperator.kube import WatchOptions, errors
 from tfoperator.kube import watch as kube_watch
-from tfoperator.kube.errors import (
-    ApiError,
-    DeadlineExceeded,
-    ForbiddenError,
-    GoneError,
-    MalformedResponse,
-    TooManyRequestsError,
-    TransportError,
-)
 from tfoperator.kube.http import verbs
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS
@@ -63,9 +54,11 @@ def test_a_bookmark_carries_the_version_and_whether_the_initial_events_are_over(
     assert bookmark == WatchEvent(WatchEventType.BOOKMARK, None, "77", end)
 
 
-@pytest.mark.parametrize(("code", "error"), [(410, GoneError), (429, TooManyRequestsError), (0, ApiError)])
+@pytest.mark.parametrize(
+    ("code", "error"), [(410, errors.GoneError), (429, errors.TooManyRequestsError), (0, errors.ApiError)]
+)
 def test_an_error_event_raises_its_status_after_what_came_before(
-    serve: Serve, client_for: MakeClient, code: int, error: type[ApiError]
+    serve: Serve, client_for: MakeClient, code: int, error: type[errors.ApiError]
 ) -> None:
     status = {"kind": "Status", "code": code, "reason": "Expired", "message": "too old resource version: 1 (5)"}
     server = serve(chunks(event("ADDED"), {"type": "ERROR", "object": status}, event("ADDED")))
@@ -94,7 +87,7 @@ def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
 ) -> None:
     watch = iter(client_for(serve(chunks(event("ADDED"), line)).url).watch(PODS, "ns", DECODE))
     assert next(watch).type is WatchEventType.ADDED
-    with pytest.raises(MalformedResponse, match="watch pods in ns: an event"):
+    with pytest.raises(errors.MalformedResponse, match="watch pods in ns: an event"):
         next(watch)
 
 
@@ -122,16 +115,16 @@ def test_a_watch_that_is_cut_off_is_no_clean_end(
     watch = iter(client_for(serve(handler).url).watch(PODS, "", DECODE))
     assert next(watch).type is WatchEventType.ADDED
     got.set()
-    with pytest.raises(TransportError) as caught:
+    with pytest.raises(errors.TransportError) as caught:
         next(watch)
-    assert not isinstance(caught.value, DeadlineExceeded)
+    assert not isinstance(caught.value, errors.DeadlineExceeded)
 
 
 def test_silence_beyond_the_read_deadline_is_an_error(serve: Serve, client_for: MakeClient) -> None:
     client = client_for(serve(stalls(event("ADDED"))).url, watch_read_deadline=0.1)
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
-    with pytest.raises(DeadlineExceeded, match="no event and no bookmark"):
+    with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
         next(watch)
 
 
@@ -143,7 +136,7 @@ def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
     next(watch)
     began = time.monotonic()
-    with pytest.raises(DeadlineExceeded):
+    with pytest.raises(errors.DeadlineExceeded):
         next(watch)
     assert time.monotonic() - began > 0.1
 
@@ -164,7 +157,7 @@ def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for:
     more.release()
     next(watch)
     clock.advance(1)
-    with pytest.raises(DeadlineExceeded, match="has not ended the watch"):
+    with pytest.raises(errors.DeadlineExceeded, match="has not ended the watch"):
         next(watch)
     more.release(3)  # sending to nobody ends the handler
 
@@ -210,7 +203,7 @@ def waits(clock: ImpatientClock) -> list[float]:
 
 def test_a_line_without_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100)
-    with watch_of(*[b"x" * 10] * 20) as watch, pytest.raises(MalformedResponse, match="longer than 100 bytes"):
+    with watch_of(*[b"x" * 10] * 20) as watch, pytest.raises(errors.MalformedResponse, match="longer than 100 bytes"):
         list(watch)
 
 
@@ -232,7 +225,7 @@ def test_what_came_before_a_line_that_makes_no_sense_is_not_lost(lines: list[byt
     try:
         for batch in watch_of(*pieces).batches():
             seen.extend(batch)
-    except MalformedResponse:
+    except errors.MalformedResponse:
         broken = True
     assert broken == (good < len(lines))
     assert len(seen) == lines[:good].count(line("a"))
@@ -343,7 +336,7 @@ def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
 
 def test_a_refused_watch_raises_what_the_server_says(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lambda exchange: exchange.status(403, "Forbidden", "pods is forbidden"))
-    with pytest.raises(ForbiddenError, match="watch pods in ns: pods is forbidden"):
+    with pytest.raises(errors.ForbiddenError, match="watch pods in ns: pods is forbidden"):
         client_for(server.url).watch(PODS, "ns", DECODE)
 
 
@@ -373,9 +366,9 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.Da
 
 def test_no_line_is_longer_than_the_limit() -> None:
     assert LineSplitter(5).feed(b"12345\n1") == [b"12345"]
-    with pytest.raises(MalformedResponse):
+    with pytest.raises(errors.MalformedResponse):
         LineSplitter(5).feed(b"123456\n")
     splitter = LineSplitter(5)
     splitter.feed(b"123")
-    with pytest.raises(MalformedResponse):
+    with pytest.raises(errors.MalformedResponse):
         splitter.feed(b"456")

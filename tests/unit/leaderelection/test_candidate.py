@@ -64,11 +64,6 @@ def calls(api: FakeApi) -> list[str]:
     return made
 
 
-def test_an_absent_lease_is_created(api: FakeApi, me: One) -> None:
-    assert me.attempt()
-    assert spec(api) == record(acquired=0, renewed=0, transitions=0)
-
-
 @pytest.mark.parametrize(
     ("before", "transitions"),
     [
@@ -226,8 +221,9 @@ def test_a_lease_that_cannot_be_read_is_left_alone(api: FakeApi, me: One, caplog
     assert "can't be read" in caplog.text
 
 
-def test_a_released_lease_can_be_taken_at_once(api: FakeApi, me: One, other: One) -> None:
+def test_an_absent_lease_is_created_and_a_released_one_can_be_taken_at_once(api: FakeApi, me: One, other: One) -> None:
     assert me.attempt()
+    assert spec(api) == record(acquired=0, renewed=0, transitions=0)
     assert not other.attempt()
     assert me.release()
     assert (spec(api)["holderIdentity"], spec(api)["leaseDurationSeconds"]) == ("", 1)

@@ -44,12 +44,16 @@ def test_who_a_user_is(tmp_path: Path, user: dict[str, str], expected: str) -> N
     assert load(tmp_path, kubeconfig(user=user)).credentials.current().authorization == expected
 
 
-def test_a_context_without_a_user_is_anonymous_and_in_the_default_namespace(tmp_path: Path) -> None:
+def test_a_context_without_a_user_is_anonymous_and_in_the_default_namespace_and_an_unknown_one_an_error(
+    tmp_path: Path,
+) -> None:
     content = kubeconfig(cluster={"proxy-url": "http://p:3128"})
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)
     assert (config.credentials.current().authorization, config.namespace) == ("", "default")
     assert config.proxy_url == "http://p:3128"
+    with pytest.raises(ConfigError, match=r"asks for context 'y', which does not exist: known contexts: x"):
+        load(tmp_path, content, "y")
 
 
 def test_impersonation_becomes_headers(tmp_path: Path) -> None:
@@ -152,11 +156,6 @@ def test_what_is_wrong_is_named_and_no_secret_shown(tmp_path: Path, content: Any
     while chain is not None:
         assert SECRET not in str(chain)
         chain = chain.__cause__ or (None if chain.__suppress_context__ else chain.__context__)
-
-
-def test_an_unknown_context_is_answered_with_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"asks for context 'y', which does not exist: known contexts: x"):
-        load(tmp_path, kubeconfig(), "y")
 
 
 def test_an_encrypted_key_is_an_error_and_asks_nobody(tmp_path: Path, certificates: Certificates) -> None:

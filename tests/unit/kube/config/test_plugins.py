@@ -177,20 +177,16 @@ def test_a_bad_answer_is_explained_without_showing_it(plugin: Plugin, load: Load
     assert "s3cret" not in str(caught.value)
 
 
-def test_a_plugin_that_fails_is_quoted_with_what_it_says_on_stderr(load: Load) -> None:
-    user = {"exec": {"apiVersion": API_VERSION, "command": "sh", "args": ["-c", "echo run: login first >&2; exit 3"]}}
+def test_a_plugin_that_fails_is_quoted_and_one_that_is_not_installed_gives_its_hint(plugin: Plugin, load: Load) -> None:
+    user = plugin.user(command="sh", args=["-c", "echo run: login first >&2; exit 3"])
     with pytest.raises(ConfigError, match=r"exec plugin sh failed: process returned 3\. run: login first"):
         load(user).credentials.current()
-
-
-def test_a_plugin_that_is_not_installed_gives_its_hint(load: Load, tmp_path: Path) -> None:
-    user = {"exec": {"apiVersion": API_VERSION, "command": "no-such-plugin-here", "installHint": "pip install it\n"}}
+    user = plugin.user(command="no-such-plugin-here", installHint="pip install it\n")
     with pytest.raises(ConfigError, match="no-such-plugin-here was not found: pip install it"):
         load(user).credentials.current()
-    (tmp_path / "data").write_text("no program")
-    user["exec"]["command"] = str(tmp_path / "data")
+    plugin.path.chmod(0o600)
     with pytest.raises(ConfigError, match="can't be started: Permission denied"):
-        load(user).credentials.current()
+        load(plugin.user()).credentials.current()
 
 
 def id_token(expires: datetime) -> str:

@@ -14,19 +14,8 @@ from tests.unit.kube.http.conftest import Creating
 from tests.unit.kube.http.creations import chain, created, name_of, warm
 from tests.unit.kube.http.test_session import Recorder
 from tests.unit.kube.server import Exchange, Handler, chunks, drips, silent
+from tfoperator.kube import errors
 from tfoperator.kube.config.credentials import IssuedCredential, IssuedCredentials
-from tfoperator.kube.errors import (
-    AnswerTooLarge,
-    ClientClosed,
-    ConnectionRefused,
-    DeadlineExceeded,
-    KubeError,
-    MalformedResponse,
-    ServerError,
-    TooManyRequestsError,
-    TransportError,
-    UnauthorizedError,
-)
 from tfoperator.kube.http.pool import MAX_IDLE_CONNECTIONS
 from tfoperator.kube.http.requests import Call
 from tfoperator.kube.http.wire import readable
@@ -100,7 +89,7 @@ def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None
 
     _, creator = creating(handler, warmed=True)
     flooded, other = InThread(lambda: creator.create_chains([chain("a"), chain("warm-other")])).result()
-    assert [type(one) for one in flooded] == [MalformedResponse]
+    assert [type(one) for one in flooded] == [errors.MalformedResponse]
     assert other == [None]
 
 
@@ -126,18 +115,18 @@ def saying(sent: bytes) -> Handler:
 @pytest.mark.parametrize(
     ("answer", "expected"),
     [
-        (Exchange.reset, TransportError),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), TransportError),
-        (saying(b"nonsense"), MalformedResponse),
-        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), AnswerTooLarge),
-        (lambda exchange: exchange.status(429, "No", "no"), TooManyRequestsError),  # it does not say when
+        (Exchange.reset, errors.TransportError),
+        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 10\r\n\r\n{}"), errors.TransportError),
+        (saying(b"nonsense"), errors.MalformedResponse),
+        (saying(b"HTTP/1.1 201 Created\r\nContent-Length: 999999999\r\n\r\n"), errors.AnswerTooLarge),
+        (lambda exchange: exchange.status(429, "No", "no"), errors.TooManyRequestsError),  # it does not say when
         # Nobody knows whether the server has acted.
-        (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), ServerError),
+        (lambda exchange: exchange.status(503, "No", "no", headers={"Retry_After": "0"}), errors.ServerError),
     ],
     ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
 )
 def test_a_create_that_fails_ends_its_chain_and_is_not_repeated(
-    answer: Handler, expected: type[KubeError], creating: Creating
+    answer: Handler, expected: type[errors.KubeError], creating: Creating
 ) -> None:
     server, creator = creating(answer, warmed=True)
     ((error,),) = creator.create_chains([chain("a", "b")])
@@ -151,7 +140,7 @@ def test_a_create_that_fails_ends_its_chain_and_is_not_repeated(
 def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, never_ends: Handler) -> None:
     _, creator = creating(never_ends, request_timeout=0.3, warmed=True)
     results = creator.create_chains([chain("a"), chain("warm-other")])
-    assert isinstance(results[0][0], DeadlineExceeded)
+    assert isinstance(results[0][0], errors.DeadlineExceeded)
     assert results[1] == [None]
 
 
@@ -165,7 +154,7 @@ def test_a_401_is_repeated_once_and_only_with_newer_credentials(
         lambda exchange: exchange.status(401, "Unauthorized", "who are you?"), {"credentials": credentials}, warmed=True
     )
     ((error,),) = creator.create_chains([chain("a", "b")])
-    assert isinstance(error, UnauthorizedError)
+    assert isinstance(error, errors.UnauthorizedError)
     assert [one.headers["authorization"] for one in server.requests][4:] == [f"Bearer {one}" for one in tokens[:sent]]
 
 
@@ -223,10 +212,13 @@ def test_as_many_connections_are_kept_as_requests_may_be_under_way(creating: Cre
     assert server.connections == together.parties
 
 
-def test_a_request_that_cannot_be_written_takes_no_connection(creating: Creating) -> None:
+def test_a_request_that_cannot_be_written_takes_no_connection_and_nothing_is_nothing(creating: Creating) -> None:
     _, creator = creating(created, warmed=True)
+    assert creator.create_chains([]) == []
+    with pytest.raises(ValueError, match="no calls"):
+        creator.create_chains([[]])
     ((error,),) = creator.multiplexer.run([[Call("POST", "/api/v1/näh", "create it", b"{}")]])
-    assert isinstance(error, TransportError)
+    assert isinstance(error, errors.TransportError)
     assert not creator.client._session._transport._pool._busy
 
 
@@ -248,7 +240,7 @@ def test_nobody_listens(creating: Creating) -> None:
     server, creator = creating(created)
     server.stop()
     results = creator.create_chains([chain("a", "b"), chain("c")])
-    assert [type(one) for (one,) in results] == [ConnectionRefused] * 2
+    assert [type(one) for (one,) in results] == [errors.ConnectionRefused] * 2
 
 
 def test_a_rate_limit_holds(creating: Creating) -> None:
@@ -266,18 +258,11 @@ def test_closing_the_client_ends_what_is_under_way_and_after_its_end_it_takes_no
     eventually(lambda: len(server.requests) == 8, what="as many requests as may be are under way")
     creator.client.close()
     results = waiting.result()
-    assert [type(one) for (one,) in results] == [ClientClosed] * 9
+    assert [type(one) for (one,) in results] == [errors.ClientClosed] * 9
     creator.close()
     creator.close()
-    with pytest.raises(ClientClosed):
+    with pytest.raises(errors.ClientClosed):
         creator.create_chains([chain("b")])
-
-
-def test_nothing_is_nothing(creating: Creating) -> None:
-    _, creator = creating(created)
-    assert creator.create_chains([]) == []
-    with pytest.raises(ValueError, match="no calls"):
-        creator.create_chains([[]])
 
 
 # --- mistakes, and what nobody has thought of
@@ -315,7 +300,7 @@ def test_what_nobody_has_thought_of_keeps_nobody_waiting(
 
     monkeypatch.setattr(creator.client._session, "begin", broken)
     ((error,),) = creator.create_chains([chain("a")])
-    assert isinstance(error, TransportError)
+    assert isinstance(error, errors.TransportError)
     assert "a mistake" in str(error)
     assert "unexpected error" in caplog.text
     monkeypatch.undo()
@@ -338,7 +323,7 @@ def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
     monkeypatch.setattr(multiplexer, where, broken)
     multiplexer._ring()
     results = waiting.result()
-    assert [type(one) for (one,) in results] == [TransportError] * 2
+    assert [type(one) for (one,) in results] == [errors.TransportError] * 2
     assert "a mistake" in str(results[0][0])
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
@@ -361,7 +346,7 @@ def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made
     with monkeypatch.context() as patch:
         NoThreads(patch, "api-call_")
         ((error,),) = creator.create_chains([chain("a", "b", "c")])
-    assert isinstance(error, TransportError)
+    assert isinstance(error, errors.TransportError)
     assert "can't start new thread" in str(error)
     going_on.set()
     assert waiting.result() == [[None], [None]]
@@ -375,7 +360,7 @@ def test_without_a_thread_to_work_in_it_says_so_and_the_next_try_may_succeed(
     server, creator = creating(created)
     with monkeypatch.context() as patch:
         NoThreads(patch, "api-calls")
-        with pytest.raises(TransportError, match="can't start new thread"):
+        with pytest.raises(errors.TransportError, match="can't start new thread"):
             creator.create_chains([chain("a")])
     assert InThread(lambda: creator.create_chains([chain("b")])).result() == [[None]]
     assert [name_of(one) for one in server.requests] == ["b"]
@@ -399,6 +384,6 @@ def test_a_mistake_about_a_lost_answer_fails_that_call_alone(ends: Handler, crea
     calls = [chain("bad", "never"), *([] if ends is silent else [chain("slow")])]
     results = InThread(lambda: creator.create_chains(calls)).result()
     ((error,), *others) = results
-    assert isinstance(error, TransportError)
+    assert isinstance(error, errors.TransportError)
     assert others == [[None]] * (len(calls) - 1)
     assert creator.create_chains([chain("again")]) == [[None]]

@@ -14,15 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.kube.conftest import Certificates, Serve
 from tests.unit.kube.server import Exchange, Handler, drips, silent
+from tfoperator.kube import errors
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.errors import (
-    AnswerTooLarge,
-    ClientClosed,
-    ConnectionRefused,
-    DeadlineExceeded,
-    MalformedResponse,
-    TransportError,
-)
 from tfoperator.kube.http.pool import MAX_IDLE_SECONDS
 from tfoperator.kube.http.transport import Transport
 
@@ -117,7 +110,7 @@ def test_of_what_an_idle_connection_lost_a_read_is_sent_again_and_never_a_write_
     server = serve(lose_second_request(how))
     transport = connect(server.url)
     transport.request("GET", "/1")
-    with nullcontext() if method == "GET" else pytest.raises(TransportError, match="without an answer"):
+    with nullcontext() if method == "GET" else pytest.raises(errors.TransportError, match="without an answer"):
         assert transport.request(method, "/2", body=b"{}").status == 200
     again = [("/2", 2)] if method == "GET" else []
     assert [(r.target, r.connection) for r in server.requests] == [("/1", 1), ("/2", 1), *again]
@@ -137,9 +130,9 @@ def test_a_write_that_could_not_be_sent_is_sent_on_a_new_connection(serve: Serve
 
 
 def test_where_nothing_listens_and_what_name_does_not_resolve_is_said(connect) -> None:
-    with pytest.raises(ConnectionRefused, match=r"nothing listens at 127\.0\.0\.1:1"):
+    with pytest.raises(errors.ConnectionRefused, match=r"nothing listens at 127\.0\.0\.1:1"):
         connect("http://127.0.0.1:1").request("GET", "/")
-    with pytest.raises(TransportError, match=r"cannot resolve the name of nowhere\.invalid:80"):
+    with pytest.raises(errors.TransportError, match=r"cannot resolve the name of nowhere\.invalid:80"):
         connect("http://nowhere.invalid").request("GET", "/")
 
 
@@ -155,9 +148,9 @@ def test_a_server_that_never_comes_to_an_end_runs_into_the_time_limit(
     serve: Serve, connect, never_ends: Handler
 ) -> None:
     transport = connect(serve(never_ends).url, timeout=0.1)
-    with pytest.raises(DeadlineExceeded, match="in time"):
+    with pytest.raises(errors.DeadlineExceeded, match="in time"):
         transport.request("GET", "/")
-    with pytest.raises(DeadlineExceeded, match="in time"):
+    with pytest.raises(errors.DeadlineExceeded, match="in time"):
         transport.open_stream("/").read_all(60.0, 1 << 20)
 
 
@@ -173,11 +166,11 @@ def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, c
 @pytest.mark.parametrize(
     ("answer", "error", "words"),
     [
-        (b"", TransportError, "closed the connection without an answer"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", TransportError, None),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", TransportError, None),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", MalformedResponse, None),
-        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", MalformedResponse, None),
+        (b"", errors.TransportError, "closed the connection without an answer"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}", errors.TransportError, None),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab", errors.TransportError, None),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nab", errors.MalformedResponse, None),
+        (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", errors.MalformedResponse, None),
     ],
 )
 def test_an_answer_that_is_cut_or_no_http_is_an_error_and_not_asked_for_again(
@@ -197,7 +190,7 @@ def test_an_answer_may_not_be_larger_than_the_limit(serve: Serve, connect) -> No
     server = serve(lambda exchange: exchange.respond(200, b"x" * int(exchange.target[1:])))
     transport = connect(server.url, max_response_bytes=1000)
     assert len(transport.request("GET", "/1000").body) == 1000
-    with pytest.raises(AnswerTooLarge, match="larger than 1000 bytes"):
+    with pytest.raises(errors.AnswerTooLarge, match="larger than 1000 bytes"):
         transport.request("GET", "/1001")
 
 
@@ -208,11 +201,11 @@ def test_close_wakes_requests_at_once_and_refuses_new_ones(serve: Serve, connect
     eventually(lambda: len(server.requests) == 3)
     transport.close()
     for one in asking:
-        with pytest.raises(ClientClosed):
+        with pytest.raises(errors.ClientClosed):
             one.result()
-    with pytest.raises(ClientClosed):
+    with pytest.raises(errors.ClientClosed):
         transport.request("GET", "/")
-    with pytest.raises(ClientClosed):
+    with pytest.raises(errors.ClientClosed):
         transport.open_stream("/")
 
 
@@ -232,7 +225,7 @@ def test_close_does_not_wait_for_a_connection_that_is_being_made(connect, stage:
         if stage == "shaking hands":
             eventually(lambda: any(isinstance(one, ssl.SSLSocket) for one in transport._pool._busy))
         transport.close()
-        with pytest.raises(ClientClosed):
+        with pytest.raises(errors.ClientClosed):
             asking.result()
         for one in filling:
             one.close()
@@ -248,7 +241,7 @@ def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch
             super().setsockopt(*options)
 
     monkeypatch.setattr(socket, "socket", ClosingSocket)
-    with pytest.raises(ClientClosed):
+    with pytest.raises(errors.ClientClosed):
         transport.request("GET", "/")
     assert server.connections == 0
 
@@ -305,7 +298,7 @@ def test_a_gathering_read_returns_what_came_before_nonsense_and_only_then_the_er
     stream = connect(server.url, certificates.trust).open_stream("/")
     assert sent.wait(20)
     assert stream.read(5, 1 << 20) == b"first"
-    with pytest.raises(MalformedResponse):
+    with pytest.raises(errors.MalformedResponse):
         stream.read(5, 1 << 20)
     assert stream.closed()
 

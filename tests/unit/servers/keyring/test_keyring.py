@@ -112,11 +112,8 @@ def test_parts_of_two_keyrings_make_none(keyring: Keyring) -> None:
             decode_keyring(mixed)
 
 
-def test_a_short_life_is_counted_from_its_making() -> None:
+def test_a_short_life_is_counted_from_its_making_and_none_outlives_its_authority() -> None:
     short = new_keyring(HOSTS, START, timedelta(seconds=15))
     assert timedelta(seconds=7) < short.renewal - START < timedelta(seconds=12)
-
-
-def test_a_certificate_does_not_outlive_its_authority() -> None:
     authority = make_authority("test CA", START, timedelta(days=1))
     assert facts(make_certificate(authority, HOSTS, START, VALIDITY).certificate).ends == START + timedelta(days=1)

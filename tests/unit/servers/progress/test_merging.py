@@ -36,6 +36,10 @@ def test_a_report_is_said_in_numbers_and_for_people() -> None:
     assert (found.percentage, found.completion, found.eta) == (43, "43%", "3m20s")
     assert (found.step, found.replica, found.report_time, found.last_updated_time) == (430, "worker-0", NOW, NOW)
     assert found.behind == ()
+    # Percent follow from the steps where they are not said.
+    assert told(job(), report(step=1, total_steps=3)).percentage == 33
+    assert told(job(), report(step=9, total_steps=3)).percentage == 100
+    assert told(job(), report(step=9)).completion == ""
 
 
 def test_a_report_after_the_end_says_no_time_left() -> None:
@@ -44,12 +48,6 @@ def test_a_report_after_the_end_says_no_time_left() -> None:
     ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, conditions=(end,)))
     found = told(ended, report(percentage=25, estimated_remaining_seconds=200))
     assert (found.percentage, found.eta, found.estimated_remaining_seconds) == (25, "", None)
-
-
-def test_percent_follows_from_the_steps_where_it_is_not_said() -> None:
-    assert told(job(), report(step=1, total_steps=3)).percentage == 33
-    assert told(job(), report(step=9, total_steps=3)).percentage == 100
-    assert told(job(), report(step=9)).completion == ""
 
 
 def test_the_chief_speaks_for_its_job_then_the_first_worker() -> None:

@@ -30,19 +30,13 @@ def test_no_more_than_a_thousand_jobs_have_series_and_metrics_of_programs_have_n
     assert f'job_name="job-{MAX_JOBS}"' in ratios(registry)[-1]
 
 
-def test_slow_replicas_are_counted_where_there_are_any() -> None:
-    registry = CollectorRegistry()
-    metrics = ProgressMetrics(registry, lambda: True)
-    metrics.progressed("default", "all-well", HALF)
-    metrics.progressed("default", "slow", TrainingProgress(slow=(ReplicaProgress("worker-1", factor="2.1"),)))
-    shown = [line for line in generate_latest(registry).decode().splitlines() if "slow_replicas{" in line]
-    assert shown == ['tfoperator_job_slow_replicas{job_name="slow",job_namespace="default"} 1.0']
-
-
-def test_only_the_leader_tells_of_jobs() -> None:
+def test_only_the_leader_tells_of_jobs_and_counts_slow_replicas_where_there_are_any() -> None:
     registry, leads = CollectorRegistry(), [False]
     metrics = ProgressMetrics(registry, lambda: leads[0])
-    metrics.progressed("default", "job", HALF)
+    metrics.progressed("default", "all-well", HALF)
+    metrics.progressed("default", "slow", TrainingProgress(slow=(ReplicaProgress("worker-1", factor="2.1"),)))
     assert ratios(registry) == []
     leads[0] = True
     assert len(ratios(registry)) == 1
+    shown = [line for line in generate_latest(registry).decode().splitlines() if "slow_replicas{" in line]
+    assert shown == ['tfoperator_job_slow_replicas{job_name="slow",job_namespace="default"} 1.0']

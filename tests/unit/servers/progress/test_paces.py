@@ -64,11 +64,6 @@ def test_who_is_slow_is_named_with_the_factor(
     assert len(factors) == (len(seconds) if len(seconds) > 1 else 0)
 
 
-def test_types_are_compared_with_their_own() -> None:
-    paces = {"chief-0": pace(*steady(1.0)), "worker-0": pace(*steady(0.1)), "worker-1": pace(*steady(0.1))}
-    assert judged(paces) == {"worker-0": None, "worker-1": None}
-
-
 def test_one_short_pause_is_none_of_the_pace_and_after_a_long_one_it_begins_anew() -> None:
     reports = [(at + (9 if at > 25 else 0), step) for at, step in steady(0.1)]
     assert known(pace(*reports)) == known(pace(*steady(0.1)))
@@ -77,7 +72,9 @@ def test_one_short_pause_is_none_of_the_pace_and_after_a_long_one_it_begins_anew
     assert known(pace(*reports)) is None
 
 
-def test_a_silent_replica_is_not_compared_with_what_others_do_meanwhile() -> None:
+def test_replicas_are_compared_with_those_of_their_type_and_never_with_what_others_do_while_they_are_silent() -> None:
+    paces = {"chief-0": pace(*steady(1.0)), "worker-0": pace(*steady(0.1)), "worker-1": pace(*steady(0.1))}
+    assert judged(paces) == {"worker-0": None, "worker-1": None}
     paces = {"worker-0": pace(*steady(0.1, reports=20)), "worker-1": pace(*steady(0.2, reports=17))}
     assert judged(paces) == {}
     assert named(judged(paces | {"worker-1": pace(*steady(0.2, reports=19))})) == ["worker-1"]
