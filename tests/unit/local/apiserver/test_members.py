@@ -8,13 +8,10 @@ from tfoperator.local.apiserver.members import query_flag
 @pytest.mark.parametrize(
     ("said", "meant"),
     [
-        *((said, True) for said in ("true", "1", "True", "TRUE", "t", "yes", "")),
-        *((said, False) for said in ("false", "0", "False", "FALSE")),
+        *(({"watch": said}, True) for said in ("true", "1", "True", "TRUE", "t", "yes", "")),
+        *(({"watch": said}, False) for said in ("false", "0", "False", "FALSE")),
+        ({"follow": "true"}, False),
     ],
 )
-def test_a_flag_of_a_query_is_read_as_api_servers_read_it(said: str, meant: bool) -> None:
-    assert query_flag({"watch": said}, "watch") is meant
-
-
-def test_an_absent_flag_says_no() -> None:
-    assert query_flag({"follow": "true"}, "watch") is False
+def test_a_flag_of_a_query_is_read_as_api_servers_read_it(said: dict[str, str], meant: bool) -> None:
+    assert query_flag(said, "watch") is meant

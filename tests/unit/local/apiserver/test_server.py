@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver
 from tfoperator.local.apiserver.http import pod_streams, resource_requests
+from tfoperator.local.apiserver.http.pod_streams import PodStreams
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.runtime.log_files import LogRequest
 
@@ -73,44 +73,23 @@ def test_a_client_that_leaves_amid_a_stream_is_nothing_to_complain_about(
     assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-def test_it_starts_once_and_stops_any_number_of_times() -> None:
-    server = EmbeddedApiServer(custom_resources=[])
+def test_a_server_starts_once_with_a_token_of_its_own_and_stops_any_number_of_times() -> None:
+    server, idle = (EmbeddedApiServer(custom_resources=[]) for _ in range(2))
+    assert server.token != idle.token
     server.start()
     with pytest.raises(RuntimeError, match="only once"):
         server.start()
     server.stop()
     server.stop()
-
-
-def test_a_server_that_never_started_can_be_stopped() -> None:
-    server = EmbeddedApiServer(custom_resources=[])
-    server.stop()
-
-    with socket.create_server(("127.0.0.1", int(server.url.rpartition(":")[2]))):
-        pass
-
-
-def test_an_own_port_is_kept() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = probe.getsockname()[1]
-    with EmbeddedApiServer(port=port, custom_resources=[]) as server:
-        assert server.url == f"https://127.0.0.1:{port}"
-
-
-def test_tokens_are_not_repeated() -> None:
-    servers = [EmbeddedApiServer(custom_resources=[]) for _ in range(2)]
-    for server in servers:
-        server.stop()
-
-    assert servers[0].token != servers[1].token
+    idle.stop()  # it never started
+    port = int(idle.url.rpartition(":")[2])
+    with EmbeddedApiServer(port=port, custom_resources=[]) as named:
+        assert named.url == f"https://127.0.0.1:{port}"
 
 
 def test_health_needs_no_token_and_everything_else_does(http: Http) -> None:
-    codes = {
-        path: http("GET", path, token="wrong").code for path in ("/healthz", "/readyz", "/version", "/api", "/nope")
-    }
-
-    assert codes == {"/healthz": 200, "/readyz": 200, "/version": 401, "/api": 401, "/nope": 401}
+    expected = {"/healthz": 200, "/readyz": 200, "/version": 401, "/api": 401, "/nope": 401}
+    assert {path: http("GET", path, token="wrong").code for path in expected} == expected
 
 
 def test_a_stop_ends_watches_cleanly(server: EmbeddedApiServer, client: Client) -> None:
@@ -133,7 +112,6 @@ def test_a_later_server_does_not_take_an_earlier_ones_versions_for_its_own() -> 
     for _ in range(2):
         with EmbeddedApiServer(custom_resources=[]) as server:
             versions.append(server._store.revision)
-
     assert versions[0] < versions[1]
 
 
@@ -141,9 +119,7 @@ def test_a_watch_does_not_outlive_its_client(server: EmbeddedApiServer, client: 
     stream = client.watch(PODS, "", decode, WatchOptions(allow_watch_bookmarks=False))
     api = server._requests
     assert len(api._watchers) == 1
-
     stream.close()
-
     eventually(lambda: not api._watchers)
 
 
@@ -152,7 +128,6 @@ def test_other_custom_resources_can_be_served(tmp_path: Path) -> None:
         path = write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default")
         with Client(load_config(str(path))) as client:
             made = client.create(WIDGETS, "default", {"metadata": {"name": "w"}, "spec": {}}, decode)
-
     assert made["spec"] == {"size": 1, "maybe": "x"}
 
 
@@ -162,18 +137,22 @@ def test_no_answer_shows_a_traceback(
     def broken(*_: object) -> None:
         raise ZeroDivisionError("a secret detail")
 
-    monkeypatch.setattr("tfoperator.local.apiserver.http.resource_requests.list_page", broken)
-
+    monkeypatch.setattr(resource_requests, "list_page", broken)
     answer = http("GET", "/api/v1/pods")
-
     assert (answer.code, answer.body["reason"]) == (500, "InternalError")
     assert "secret" not in str(answer.body)
     assert "a secret detail" in caplog.text
 
 
-def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Client, http: Http) -> None:
+@pytest.fixture
+def streams(server: EmbeddedApiServer, client: Client) -> PodStreams:
+    """What takes the reader of logs; there is a pod `p`."""
     client.create(PODS, "default", POD, decode)
-    nobody = http("GET", LOG)
+    return server.pod_streams
+
+
+def test_logs_are_read_by_whoever_is_set(streams: PodStreams, http: Http) -> None:
+    assert http("GET", LOG).code == 503
     asked: list[LogRequest] = []
 
     def reader(wanted: LogRequest) -> Iterator[bytes]:
@@ -181,53 +160,45 @@ def test_logs_are_read_by_whoever_is_set(server: EmbeddedApiServer, client: Clie
         yield b"one\n"
         yield b"two\n"
 
-    server.pod_streams.log_reader = reader
-    whole = http("GET", f"{LOG}?tailLines=7&previous=true")
-    cut = http("GET", f"{LOG}?limitBytes=5")
-
-    assert nobody.code == 503
-    assert (whole.code, whole.body) == (200, b"one\ntwo\n")
-    assert cut.body == b"one\nt"
-    assert asked == [
-        LogRequest("default", "p", "main", previous=True, tail_lines=7),
-        LogRequest("default", "p", "main", limit_bytes=5),
-    ]
-    http("GET", f"{LOG}?sinceTime=2026-01-01T00:00:00Z&timestamps=true")
+    streams.log_reader = reader
     since = datetime(2026, 1, 1, tzinfo=UTC)
-    assert asked[-1] == LogRequest("default", "p", "main", since=since, timestamps=True)
-    for query in ("sinceSeconds=0", "sinceTime=yesterday", "sinceTime=2026-01-01T00:00:00", "limitBytes=0"):
+    for query, wanted, body in (
+        ("tailLines=7&previous=true", {"previous": True, "tail_lines": 7}, b"one\ntwo\n"),
+        ("limitBytes=5", {"limit_bytes": 5}, b"one\nt"),
+        ("sinceTime=2026-01-01T00:00:00Z&timestamps=true", {"since": since, "timestamps": True}, b"one\ntwo\n"),
+    ):
+        answer = http("GET", f"{LOG}?{query}")
+        assert (answer.code, answer.body, asked[-1]) == (200, body, LogRequest("default", "p", "main", **wanted))
+    both = "sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z"
+    for query in ("sinceSeconds=0", "sinceTime=yesterday", "sinceTime=2026-01-01T00:00:00", "limitBytes=0", both):
         assert http("GET", f"{LOG}?{query}").code == 400, query
-    assert http("GET", f"{LOG}?sinceSeconds=1&sinceTime=2026-01-01T00:00:00Z").code == 400
     assert http("GET", f"{LOG}?sinceSeconds=9223372036854775807").code == 200
 
 
-def test_a_log_that_is_not_there_is_a_status(server: EmbeddedApiServer, client: Client, http: Http) -> None:
-    client.create(PODS, "default", POD, decode)
-
+def test_a_log_that_is_not_there_is_a_status(streams: PodStreams, client: Client, http: Http) -> None:
     def reader(*_: object) -> Iterator[bytes]:
         raise LookupError("it has not started")
         yield b""
 
-    server.pod_streams.log_reader = reader
+    streams.log_reader = reader
     missing = http("GET", LOG)
     status = {"containerStatuses": [{"name": "main", "state": {"waiting": {"reason": "ImagePullBackOff"}}}]}
     client.patch(PODS, "default", "p", {"status": status}, decode, subresource="status")
     waiting = http("GET", LOG)
-
     assert (missing.code, waiting.code) == (400, 400)
     assert "it has not started" in missing.body["message"]
     assert waiting.body["message"] == 'container "main" in pod "p" is waiting to start: ImagePullBackOff'
 
 
-def silence() -> Iterator[bytes]:
-    """A log that goes on, and says nothing."""
+def silence(*first: bytes) -> Iterator[bytes]:
+    """A log that goes on, and says nothing more."""
+    yield from first
     while True:
         time.sleep(0.01)
         yield b""
 
 
-def test_a_followed_log_streams_and_ends_with_its_client(server: EmbeddedApiServer, client: Client) -> None:
-    client.create(PODS, "default", POD, decode)
+def test_a_followed_log_streams_and_ends_with_its_client(streams: PodStreams, client: Client) -> None:
     more, finished = threading.Event(), threading.Event()
 
     def reader(*_: object) -> Iterator[bytes]:
@@ -240,25 +211,17 @@ def test_a_followed_log_streams_and_ends_with_its_client(server: EmbeddedApiServ
         finally:
             finished.set()
 
-    server.pod_streams.log_reader = reader
+    streams.log_reader = reader
     with client.pod_log("default", "p", follow=True) as log:
         chunks = iter(log)
-        first = next(chunks)
+        assert next(chunks) == b"first\n"
         more.set()
-        second = next(chunks)
-
-    assert (first, second) == (b"first\n", b"second\n")
+        assert next(chunks) == b"second\n"
     eventually(finished.is_set, what="the reader has been ended")
 
 
-def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) -> None:
-    client.create(PODS, "default", POD, decode)
-
-    def reader(*_: object) -> Iterator[bytes]:
-        yield b"first\n"
-        yield from silence()
-
-    server.pod_streams.log_reader = reader
+def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, streams: PodStreams, client: Client) -> None:
+    streams.log_reader = lambda _: silence(b"first\n")
     with client.pod_log("default", "p", follow=True) as log:
         chunks = iter(log)  # its end would close the log
         assert next(chunks) == b"first\n"
@@ -266,10 +229,13 @@ def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, client: Client) ->
 
 
 def test_a_stop_leaves_a_reader_that_hangs(
-    server: EmbeddedApiServer, client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    server: EmbeddedApiServer,
+    streams: PodStreams,
+    client: Client,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(apiserver, "_LOG_SECONDS", 0.05)
-    client.create(PODS, "default", POD, decode)
     hangs, released, finished = threading.Event(), threading.Event(), threading.Event()
 
     def reader(*_: object) -> Iterator[bytes]:
@@ -279,7 +245,7 @@ def test_a_stop_leaves_a_reader_that_hangs(
         finished.set()
         yield b"last\n"
 
-    server.pod_streams.log_reader = reader
+    streams.log_reader = reader
     try:
         with client.pod_log("default", "p", follow=True) as log:
             chunks = iter(log)
@@ -294,7 +260,6 @@ def test_a_stop_leaves_a_reader_that_hangs(
 
 def test_the_usual_namespaces_are_there(client: Client) -> None:
     names = {item["metadata"]["name"] for item in client.list(NAMESPACES, "", decode).items}
-
     assert names == {"default", "kube-node-lease", "kube-public", "kube-system"}
 
 

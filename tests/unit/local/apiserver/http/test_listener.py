@@ -7,7 +7,8 @@ import socket
 import ssl
 import time
 from asyncio.sslproto import SSLProtocol
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -24,25 +25,17 @@ class Greeting(asyncio.Protocol):
         transport.write(b"hello")
 
 
-def test_it_listens_on_loopback_only() -> None:
-    with ListeningSocket(0) as listener:
-        assert listener.getsockname()[0] == "127.0.0.1"
-
-
-def serving(check: Callable[[ListeningSocket], Awaitable[None]], **options: Any) -> None:
-    """Run a check against a listener that serves."""
-
-    async def main() -> None:
-        _, context = make_certificate()
-        with ListeningSocket(0, **options) as listener:
-            task = asyncio.create_task(listener.serve(Greeting, context))
-            async with asyncio.timeout(LIMIT):
-                await check(listener)
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await listener.hang_up()
-
-    asyncio.run(main())
+@asynccontextmanager
+async def serving(**options: Any) -> AsyncIterator[ListeningSocket]:
+    """A listener that serves."""
+    _, context = make_certificate()
+    with ListeningSocket(0, **options) as listener:
+        task = asyncio.create_task(listener.serve(Greeting, context))
+        async with asyncio.timeout(LIMIT):
+            yield listener
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await listener.hang_up()
 
 
 async def connect(listener: ListeningSocket) -> socket.socket:
@@ -69,8 +62,10 @@ async def greet(listener: ListeningSocket) -> tuple[asyncio.StreamReader, asynci
     return reader, writer
 
 
-def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many() -> None:
-    async def check(listener: ListeningSocket) -> None:
+@pytest.mark.asyncio
+async def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many() -> None:
+    async with serving(max_unauthenticated=3) as listener:
+        assert listener.getsockname()[0] == "127.0.0.1", "on loopback only"
         clients = [await connect(listener) for _ in range(5)]
         assert [await rest(client) for client in clients[:2]] == [b"", b""]
         still = [asyncio.ensure_future(rest(client)) for client in clients[2:]]
@@ -82,11 +77,10 @@ def test_the_unauthenticated_client_that_came_first_goes_when_there_are_too_many
             client.close()
         writer.close()
 
-    serving(check, max_unauthenticated=3)
 
-
-def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> None:
-    async def check(listener: ListeningSocket) -> None:
+@pytest.mark.asyncio
+async def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> None:
+    async with serving(max_unauthenticated=3, patience=0.2) as listener:
         began = time.monotonic()
         silent = await connect(listener)
         half = await greet(listener)
@@ -105,11 +99,10 @@ def test_who_has_the_token_stays_and_who_does_not_get_so_far_goes_in_time() -> N
         for _, writer in (half, whole):
             writer.close()
 
-    serving(check, max_unauthenticated=3, patience=0.2)
 
-
-def test_those_that_have_left_by_themselves_do_not_count() -> None:
-    async def check(listener: ListeningSocket) -> None:
+@pytest.mark.asyncio
+async def test_those_that_have_left_by_themselves_do_not_count() -> None:
+    async with serving(max_unauthenticated=3) as listener:
         stays = await connect(listener)
         for _ in range(10):
             left = await connect(listener)
@@ -121,39 +114,35 @@ def test_those_that_have_left_by_themselves_do_not_count() -> None:
         waiting.cancel()
         stays.close()
 
-    serving(check, max_unauthenticated=3)
-
 
 @pytest.mark.parametrize("said", [b"", b"no handshake"])
-def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
+@pytest.mark.asyncio
+async def test_clients_that_are_gone_take_no_memory(said: bytes) -> None:
     def connections() -> int:
         return sum(isinstance(one, SSLProtocol) for one in gc.get_objects())
-
-    async def check(listener: ListeningSocket) -> None:
-        before = connections()  # of what else this process has open
-        for _ in range(20):
-            client = await connect(listener)
-            client.send(said)
-            await asyncio.sleep(0.01)
-            client.close()
-        async with asyncio.timeout(10):
-            while connections() - before > 3:
-                await asyncio.sleep(0.01)
 
     gc.collect()
     gc.disable()
     try:
-        serving(check, max_unauthenticated=3)
+        async with serving(max_unauthenticated=3) as listener:
+            before = connections()  # of what else this process has open
+            for _ in range(20):
+                client = await connect(listener)
+                client.send(said)
+                await asyncio.sleep(0.01)
+                client.close()
+            while connections() - before > 3:
+                await asyncio.sleep(0.01)
     finally:
         gc.enable()
 
 
-def test_without_files_it_makes_room_waits_and_says_so_once(
+@pytest.mark.asyncio
+async def test_without_files_it_makes_room_waits_and_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked: list[float] = []
-
-    async def check(listener: ListeningSocket) -> None:
+    async with serving() as listener:
         loop = asyncio.get_running_loop()
         stranger = await connect(listener)
         await asyncio.sleep(0.05)
@@ -171,8 +160,6 @@ def test_without_files_it_makes_room_waits_and_says_so_once(
         assert await rest(stranger) == b""
         stranger.close()
         writer.close()
-
-    serving(check)
     assert asked[3] - asked[0] >= 0.5
     assert [record.getMessage() for record in caplog.records if "can't accept" in record.getMessage()] == [
         "can't accept a connection: Too many open files; 2 unauthenticated clients go"

@@ -3,7 +3,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -75,14 +74,9 @@ def test_pods_are_selected_as_pods_are(world: World) -> None:
     assert sorted(world.names("/pods?labelSelector=app%3Dx")) == ["a", "c"]
     assert world.names("/namespaces/default/pods?fieldSelector=metadata.name%3Db") == ["b"]
     assert world.get("/pods?labelSelector=a%20b").code == 400
-
-
-def test_the_successor_of_a_pod_does_not_inherit_its_use(world: World) -> None:
-    world.pod("a")
-    world.uses("a", 1.0, 1)
     world.client.delete(PODS, "default", "a", grace_period_seconds=0)
-    world.pod("a")
-    assert world.names("/pods") == []
+    world.pod("a", app="x")
+    assert world.names("/pods?labelSelector=app%3Dx") == ["c"], "a successor doesn't inherit the use"
 
 
 def test_a_node_uses_what_the_machine_uses(world: World) -> None:
@@ -112,32 +106,21 @@ def test_what_there_is_not(world: World, method: str, path: str, code: int) -> N
     assert (answer.code, answer.body["kind"]) == (code, "Status")
 
 
-def test_a_stranger_is_told_nothing_and_nothing_is_measured_for_him(world: World) -> None:
+def test_a_stranger_is_told_nothing_nor_is_anybody_before_anything_was_measured(world: World) -> None:
     assert world.http("GET", METRICS + "/pods", token="wrong").code == 401
     assert world.measured.asked == 0
-
-
-def test_before_anything_was_measured(world: World) -> None:
     world.measured.known = False
     assert world.get("/pods").code == 503
 
 
-def groups(http: Http) -> list[str]:
-    return [group["name"] for group in http("GET", "/apis").body["groups"]]
+def test_discovery_knows_it_only_where_somebody_measures(world: World, tmp_path: Path) -> None:
+    def groups(http: Http) -> list[str]:
+        return [group["name"] for group in http("GET", "/apis").body["groups"]]
 
-
-def resources(document: Any) -> set[tuple[str, tuple[str, ...]]]:
-    return {(resource["name"], tuple(resource["verbs"])) for resource in document["resources"]}
-
-
-def test_discovery_knows_it_where_somebody_measures(world: World) -> None:
-    expected = {("pods", ("get", "list")), ("nodes", ("get", "list"))}
-    assert resources(world.http("GET", METRICS).body) == expected
+    served = world.http("GET", METRICS).body["resources"]
+    assert {one["name"]: one["verbs"] for one in served} == {"pods": ["get", "list"], "nodes": ["get", "list"]}
     assert "metrics.k8s.io" in groups(world.http)
-
-
-def test_where_nobody_measures_there_is_no_such_group(tmp_path: Path) -> None:
     with EmbeddedApiServer(custom_resources=[]) as server:
-        http = Http(write_kubeconfig(tmp_path / "kubeconfig", server.kubeconfig(), "default"))
+        http = Http(write_kubeconfig(tmp_path / "other", server.kubeconfig(), "default"))
         assert "metrics.k8s.io" not in groups(http)
         assert http("GET", METRICS + "/pods").code == 404

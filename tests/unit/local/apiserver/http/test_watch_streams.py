@@ -31,57 +31,42 @@ def secret(world: World, name: str, **labels: str) -> None:
     world.create(SECRETS, named(name, **labels))
 
 
-def test_a_version_from_another_servers_future_has_expired_too(world: World) -> None:
-    (event,) = events(watcher(world.store, resourceVersion=str(world.store.revision + 1)))
-
+def test_a_version_from_another_servers_future_has_expired_and_its_initial_events_are_refused(world: World) -> None:
+    future = str(world.store.revision + 1)
+    (event,) = events(watcher(world.store, resourceVersion=future))
     assert event["object"]["code"] == 410
-
-
-def test_initial_events_from_the_future_are_refused_before_the_stream_begins(world: World) -> None:
     with refused(504):
-        watcher(world.store, resourceVersion=str(world.store.revision + 1), sendInitialEvents="true")
+        watcher(world.store, resourceVersion=future, sendInitialEvents="true")
 
 
 def test_without_initial_events_and_version_a_watch_begins_now(world: World) -> None:
     secret(world, "before")
     one = watcher(world.store, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     secret(world, "after")
-
     assert [event["object"]["metadata"]["name"] for event in events(one)] == ["after"]
 
 
 def test_the_end_of_initial_events_is_told_only_to_those_who_take_bookmarks(world: World) -> None:
-    with_bookmarks = events(watcher(world.store, sendInitialEvents="true", allowWatchBookmarks="true"))
-    without = events(watcher(world.store, sendInitialEvents="true"))
-
-    (end,) = with_bookmarks
+    (end,) = events(watcher(world.store, sendInitialEvents="true", allowWatchBookmarks="true"))
     assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert without == []
+    assert events(watcher(world.store, sendInitialEvents="true")) == []
 
 
-def test_a_client_that_does_not_read_is_cut_off(world: World) -> None:
-    one = watcher(world.store, backlog_limit=3, resourceVersion=str(world.store.revision))
+def test_a_client_that_does_not_read_is_cut_off_and_a_closed_watch_observes_nothing_more(world: World) -> None:
+    idle, closed = (watcher(world.store, backlog_limit=3, resourceVersion=str(world.store.revision)) for _ in "ab")
+    closed.close()
     for name in "abcdef":
         secret(world, name)
-
-    assert one.closed
-    assert len(events(one)) == 4
-
-
-def test_a_closed_watch_observes_nothing_more(world: World) -> None:
-    one = watcher(world.store, resourceVersion=str(world.store.revision))
-    one.close()
-    secret(world, "a")
-    one.bookmark()
-
-    assert events(one) == []
+    assert idle.closed
+    assert len(events(idle)) == 4
+    closed.bookmark()
+    assert events(closed) == []
 
 
 @pytest.mark.parametrize("form", ["Table", "PartialObjectMetadata"])
 def test_bookmarks_have_the_form_of_the_watch(form: str, world: World) -> None:
     one = watcher(world.store, form=form, allowWatchBookmarks="true", resourceVersion=str(world.store.revision))
     one.bookmark()
-
     (event,) = events(one)
     assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", form)
     assert event["object"]["metadata"]["resourceVersion"] == str(world.store.revision)
@@ -91,7 +76,6 @@ def test_a_table_names_its_columns_once(world: World) -> None:
     secret(world, "a")
     one = watcher(world.store, form="Table")
     secret(world, "b")
-
     first, second = events(one)
     assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
     assert second["object"]["columnDefinitions"] is None

@@ -53,7 +53,6 @@ def stored(obj: dict[str, Any], owned: Any) -> dict[str, Any]:
 @given(PODS_OF_ALL_KINDS)
 def test_a_set_reads_as_it_was_written(pod: dict[str, Any]) -> None:
     fields = fields_of(pod, LAYOUT)
-
     assert from_json(to_json(fields)) == fields
     assert all(value_at(pod, path) is not MISSING for path in fields)
 
@@ -63,7 +62,6 @@ def test_who_removes_every_field_leaves_nothing(pod: dict[str, Any]) -> None:
     left = copy.deepcopy(pod)
     for path in sorted(fields_of(pod, LAYOUT), key=lambda one: (not is_item(one), len(one))):
         remove(left, path)
-
     assert fields_of(left, LAYOUT) == frozenset()
 
 
@@ -73,7 +71,6 @@ def test_the_only_manager_gets_what_it_says_whatever_it_said_before(
 ) -> None:
     first = apply(PODS, None, before, ONE, LAYOUT, force=False)
     second = apply(PODS, stored(first.obj, first.owned), after, ONE, LAYOUT, force=False)
-
     assert fields_of(second.obj, LAYOUT) == fields_of(after, LAYOUT) == second.owned[ONE]
     assert all(is_item(p) or value_at(second.obj, p) == value_at(after, p) for p in fields_of(after, LAYOUT))
 
@@ -82,7 +79,6 @@ def test_the_only_manager_gets_what_it_says_whatever_it_said_before(
 def test_force_gives_what_it_asks_for_and_takes_nothing_else(mine: dict[str, Any], theirs: dict[str, Any]) -> None:
     first = apply(PODS, None, theirs, TWO, LAYOUT, force=False)
     second = apply(PODS, stored(first.obj, first.owned), mine, ONE, LAYOUT, force=True)
-
     wanted = fields_of(mine, LAYOUT)
     assert all(is_item(path) or value_at(second.obj, path) == value_at(mine, path) for path in wanted)
     assert fields_of(second.obj, LAYOUT) == wanted | fields_of(theirs, LAYOUT)
@@ -94,7 +90,6 @@ def test_after_an_update_nobody_owns_what_is_not_there_or_what_another_has_chang
 ) -> None:
     first = apply(PODS, None, before, ONE, LAYOUT, force=False)
     owned = after_update(stored(first.obj, first.owned), after, None, Owner("editor"), LAYOUT)
-
     there = fields_of(after, LAYOUT)
     assert all(fields <= there for fields in owned.values())
     kept = owned.get(ONE, frozenset())
@@ -109,7 +104,6 @@ def test_lists_without_keys_or_with_spoilt_ones_are_values() -> None:
 
 def test_paths_are_named_as_kubernetes_names_them() -> None:
     path = ("f:spec", "f:containers", 'k:{"name":"main"}', "f:image")
-
     assert dotted_path(path) == '.spec.containers[name="main"].image'
 
 
@@ -125,14 +119,10 @@ def test_managed_fields_that_a_client_has_spoilt_do_not_count(entries: Any) -> N
         owned_fields(entries)
     obj = {"metadata": {"name": "c"}, "data": {"a": "1"}}
     first = apply(CONFIG_MAPS, None, obj, ONE, Layout({}), force=False)
-
-    owned = after_update(stored(obj, first.owned), obj, entries, Owner("editor"), Layout({}))
-
-    assert owned == first.owned
+    assert after_update(stored(obj, first.owned), obj, entries, Owner("editor"), Layout({})) == first.owned
 
 
 def test_an_entry_that_stays_as_it_was_keeps_its_time() -> None:
     owned = {ONE: frozenset({("f:data",)})}
     before = managed_fields(owned, (), "v1", NOW)
-
     assert managed_fields(owned, before, "v1", "2027-01-01T00:00:00Z") == before

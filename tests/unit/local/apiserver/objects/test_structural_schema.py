@@ -18,10 +18,7 @@ def test_unknown_fields_are_dropped_wherever_they_are() -> None:
     parts, groups = [{"id": "a", "extra": 1}], {"g": {"count": 1, "extra": 2}}
     spec = {"typo": 1, "open": {"any": {"thing": 1}}, "parts": parts, "groups": groups}
     obj = {"metadata": {"anything": "goes"}, "spec": spec, "other": {}}
-
-    dropped = WIDGET.prune(obj)
-
-    assert sorted(dropped) == ["other", "spec.groups.g.extra", "spec.parts[0].extra", "spec.typo"]
+    assert sorted(WIDGET.prune(obj)) == ["other", "spec.groups.g.extra", "spec.parts[0].extra", "spec.typo"]
     assert obj == {
         "metadata": {"anything": "goes"},
         "spec": {"open": {"any": {"thing": 1}}, "parts": [{"id": "a"}], "groups": {"g": {"count": 1}}},
@@ -29,24 +26,18 @@ def test_unknown_fields_are_dropped_wherever_they_are() -> None:
 
 
 def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed() -> None:
-    obj: dict[str, Any] = {
-        "spec": {"size": None, "maybe": None, "colour": None, "parts": [{"id": "a"}], "groups": {"g": {}}}
-    }
-
+    spec = {"size": None, "maybe": None, "colour": None, "parts": [{"id": "a"}], "groups": {"g": {}}}
+    obj: dict[str, Any] = {"spec": spec}
     WIDGET.default(obj)
-
     assert obj["spec"] == {"size": 1, "maybe": None, "parts": [{"id": "a", "weight": 5}], "groups": {"g": {"count": 1}}}
 
 
 def test_a_default_is_not_shared_between_objects() -> None:
     schema = StructuralSchema({"type": "object", "properties": {"list": {"type": "array", "default": []}}})
-    first: dict[str, Any] = {}
-    second: dict[str, Any] = {}
+    first, second = dict[str, Any](), dict[str, Any]()
     schema.default(first)
     schema.default(second)
-
     first["list"].append(1)
-
     assert second["list"] == []
 
 
@@ -72,7 +63,6 @@ def test_a_default_is_not_shared_between_objects() -> None:
 )
 def test_what_the_schema_forbids_is_said_in_the_words_of_kube_apiserver(spec: dict[str, Any], message: str) -> None:
     (found,) = problems(**spec)
-
     assert found.startswith(message)
 
 
@@ -83,12 +73,8 @@ def test_what_the_schema_allows_passes(spec: dict[str, Any]) -> None:
     assert problems(**spec) == []
 
 
-def test_a_missing_section_is_named() -> None:
+def test_a_missing_section_is_named_and_one_can_be_checked_alone() -> None:
     assert [str(problem) for problem in WIDGET.validate({})] == ["spec: Required value"]
-
-
-def test_one_section_can_be_checked_alone() -> None:
     status = WIDGET.only("status")
-
     assert status.validate({"spec": "broken"}) == []
     assert [problem.field for problem in status.validate({"status": {"ready": "x"}})] == ["status.ready"]

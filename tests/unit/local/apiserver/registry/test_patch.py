@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from tests.unit.local.apiserver.samples import refused
-from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.registry.patch import json_patch, patcher, strategic_merge
 from tfoperator.local.apiserver.resource_types import PODS
 
@@ -21,24 +20,17 @@ from tfoperator.local.apiserver.resource_types import PODS
         ([{"op": "add", "path": "/a/b", "value": 1}], 422),
         ([{"op": "add", "path": "no-slash", "value": 1}], 422),
         ([{"op": "replace", "path": "", "value": []}], 422),
+        ([{"op": "copy", "path": "/b"}], 400),
+        ([{"op": "copy", "from": "/x/-", "path": "/b"}], 422),
     ],
 )
 def test_a_json_patch_that_fails_says_whose_fault_it_is(operations: list[Any], code: int) -> None:
     with refused(code):
-        json_patch({"a": 1}, operations)
+        json_patch({"a": 1, "x": [1]}, operations)
 
 
-@pytest.mark.parametrize("operations", [[{"op": "copy", "path": "/b"}], [{"op": "copy", "from": "/x/-", "path": "/b"}]])
-def test_a_copy_from_nowhere_fails_like_any_other(operations: list[Any]) -> None:
-    with pytest.raises(StatusError):
-        json_patch({"x": [1]}, operations)
-
-
-def test_a_patch_has_so_many_operations_at_most() -> None:
-    operations = [{"op": "test", "path": "/a", "value": 1}] * 10_000
-    assert json_patch({"a": 1}, operations) == {"a": 1}
-    with refused(413):
-        json_patch({"a": 1}, [*operations, operations[0]])
+def test_a_patch_may_have_ten_thousand_operations() -> None:
+    assert json_patch({"a": 1}, [{"op": "test", "path": "/a", "value": 1}] * 10_000) == {"a": 1}
 
 
 @pytest.mark.parametrize(

@@ -14,10 +14,8 @@ def pod(name: str, **spec: object) -> Json:
 
 def test_a_refused_write_leaves_no_trace(world: World) -> None:
     before = world.store.revision
-
     with pytest.raises(StatusError):
         world.create(PODS, {"metadata": {"name": "a"}, "spec": {}})
-
     assert world.store.revision == before
     assert world.names(PODS) == []
 
@@ -39,9 +37,7 @@ def test_what_is_stored_is_never_changed_by_an_update(
 
 def test_a_generated_name_that_is_taken_is_tried_again_and_then_refused(world: World) -> None:
     base = "x" * 80
-
     names = {world.create(PODS, {**pod(""), "metadata": {"generateName": base}})["metadata"]["name"] for _ in range(50)}
-
     assert len(names) == 50
     assert {len(name) for name in names} == {63}
 
@@ -49,30 +45,21 @@ def test_a_generated_name_that_is_taken_is_tried_again_and_then_refused(world: W
 def test_a_bound_pod_loses_its_grace_when_it_has_ended(world: World) -> None:
     world.create(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=7))
     first = world.registry.delete(PODS, "ns", "a", DeleteOptions())
-    deleted_at = first.stored.metadata["deletionTimestamp"]
+    assert (first.removed, first.stored.metadata["deletionTimestamp"]) == (False, "2026-01-01T00:00:07Z")
     world.update(PODS, "a", subresource="status", status={"phase": "Succeeded"})
-
-    second = world.registry.delete(PODS, "ns", "a", DeleteOptions())
-
-    assert (first.removed, deleted_at) == (False, "2026-01-01T00:00:07Z")
-    assert second.removed
+    assert world.registry.delete(PODS, "ns", "a", DeleteOptions()).removed
 
 
 def test_a_finalizer_and_a_grace_period_both_have_to_run_out(world: World) -> None:
     body = pod("a", nodeName="n")
     body["metadata"]["finalizers"] = ["example.com/x"]
     world.create(PODS, body)
-
     world.registry.delete(PODS, "ns", "a", DeleteOptions())
-    without = world.update(PODS, "a", metadata={"name": "a", "finalizers": []})
-    assert not without.removed
+    assert not world.update(PODS, "a", metadata={"name": "a", "finalizers": []}).removed
     assert world.registry.delete(PODS, "ns", "a", DeleteOptions(grace_period_seconds=0)).removed
 
 
 def test_a_namespace_can_be_finalised_by_hand(world: World) -> None:
     world.registry.delete(NAMESPACES, "", "ns", DeleteOptions())
-
-    written = world.registry.finalize_namespace("ns", {"metadata": {"name": "ns"}, "spec": {"finalizers": []}})
-
-    assert written.removed
+    assert world.registry.finalize_namespace("ns", {"metadata": {"name": "ns"}, "spec": {"finalizers": []}}).removed
     assert world.names(NAMESPACES) == []

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tfoperator.local.apiserver.errors import StatusError
-from tfoperator.local.apiserver.resource_types import EVENTS, NODES, PODS
+from tfoperator.local.apiserver.resource_types import EVENTS, NODES, PODS, ResourceType
 from tfoperator.local.apiserver.storage.selectors import parse_selector
-
-
-def matches(labels: str, **have: str) -> bool:
-    return parse_selector(PODS, labels, "").matches({"metadata": {"labels": have}})
 
 
 @pytest.mark.parametrize(
@@ -25,27 +23,27 @@ def matches(labels: str, **have: str) -> bool:
     ],
 )
 def test_label_requirements(selector: str, labels: dict[str, str], expected: bool) -> None:
-    assert matches(selector, **labels) is expected
+    assert parse_selector(PODS, selector, "").matches({"metadata": {"labels": labels}}) is expected
 
 
 @pytest.mark.parametrize("selector", [",", "a,,b", "a in", "a=b c", "(a)", "a=(b)", "!!a", "a>b"])
 def test_what_can_not_be_read_is_a_bad_request_that_quotes_it(selector: str) -> None:
     with pytest.raises(StatusError) as caught:
         parse_selector(PODS, selector, "")
-
     assert caught.value.code == 400
     assert selector in caught.value.message
 
 
-def test_a_flag_is_compared_as_a_word() -> None:
-    schedulable = parse_selector(NODES, "", "spec.unschedulable=false")
-
-    assert schedulable.matches({"metadata": {}, "spec": {}})
-    assert not schedulable.matches({"metadata": {}, "spec": {"unschedulable": True}})
-
-
-def test_the_source_of_an_event_is_its_component() -> None:
-    assert parse_selector(EVENTS, "", "source=me").matches({"metadata": {}, "source": {"component": "me"}})
+@pytest.mark.parametrize(
+    ("kind", "selector", "fields", "expected"),
+    [
+        (NODES, "spec.unschedulable=false", {"spec": {}}, True),  # a flag is compared as a word
+        (NODES, "spec.unschedulable=false", {"spec": {"unschedulable": True}}, False),
+        (EVENTS, "source=me", {"source": {"component": "me"}}, True),
+    ],
+)
+def test_fields_of_other_forms(kind: ResourceType, selector: str, fields: dict[str, Any], expected: bool) -> None:
+    assert parse_selector(kind, "", selector).matches({"metadata": {}, **fields}) is expected
 
 
 @pytest.mark.parametrize("selector", ["spec.hostname=x", "metadata.name", "metadata.labels.a=b"])

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from tfoperator.local.apiserver.resource_types import PODS, SECRETS, SERVICES
 from tfoperator.local.apiserver.storage.store import Compacted, ServedView, Store, StoreChange
 
-WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.sampled_from(["write", "delete"])), max_size=40)
+WRITES = st.lists(st.tuples(st.sampled_from("abcd"), st.booleans()), max_size=40)
+"""Names, and whether they are written or deleted."""
 
 
 def new_store(history_limit: int = 100) -> Store:
@@ -19,6 +20,13 @@ def put(store: Store, name: str) -> int:
     key = f"ns/{name}"
     write = store.create if store.get(PODS, key) is None else store.update
     return write(PODS, key, {"metadata": {"name": name}, "n": store.revision}).revision
+
+
+def change(store: Store, name: str, is_write: bool) -> None:
+    if is_write:
+        put(store, name)
+    elif store.get(PODS, f"ns/{name}") is not None:
+        store.delete(PODS, f"ns/{name}")
 
 
 def state(store: Store) -> dict[str, int]:
@@ -80,16 +88,12 @@ def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> N
 
 @settings(max_examples=60, deadline=None)
 @given(WRITES)
-def test_every_remembered_revision_can_be_seen_again(writes: list[tuple[str, str]]) -> None:
+def test_every_remembered_revision_can_be_seen_again(writes: list[tuple[str, bool]]) -> None:
     store = new_store()
     seen = {store.revision: state(store)}
-    for name, action in writes:
-        if action == "write":
-            put(store, name)
-        elif store.get(PODS, f"ns/{name}") is not None:
-            store.delete(PODS, f"ns/{name}")
+    for write in writes:
+        change(store, *write)
         seen[store.revision] = state(store)
-
     for revision, expected in seen.items():
         assert {stored.key: stored.revision for stored in store.objects_at(PODS, revision)} == expected
 
@@ -97,28 +101,24 @@ def test_every_remembered_revision_can_be_seen_again(writes: list[tuple[str, str
 @settings(max_examples=60, deadline=None)
 @given(WRITES, st.integers(0, 40), st.integers(1, 10))
 def test_the_changes_since_a_revision_lead_from_it_to_now(
-    writes: list[tuple[str, str]], cut: int, history_limit: int
+    writes: list[tuple[str, bool]], cut: int, history_limit: int
 ) -> None:
     store = new_store(history_limit)
+    for write in writes[:cut]:
+        change(store, *write)
     start, then = store.revision, state(store)
-    for index, (name, action) in enumerate(writes):
-        if index == cut:
-            start, then = store.revision, state(store)
-        if action == "write":
-            put(store, name)
-        elif store.get(PODS, f"ns/{name}") is not None:
-            store.delete(PODS, f"ns/{name}")
-
+    for write in writes[cut:]:
+        change(store, *write)
     try:
         changes = store.changes_since(PODS, start)
     except Compacted:
         assert store.revision - start > history_limit
         return
-    for change in changes:
-        if change.new is None:
-            del then[change.last.key]
+    for one in changes:
+        if one.new is None:
+            del then[one.last.key]
         else:
-            then[change.last.key] = change.revision
+            then[one.last.key] = one.revision
     assert then == state(store)
 
 
@@ -126,8 +126,7 @@ def test_what_lies_before_the_history_has_expired() -> None:
     store = new_store(history_limit=3)
     for name in "abcde":
         put(store, name)
-
-    assert [change.last.key for change in store.changes_since(PODS, 12)] == ["ns/c", "ns/d", "ns/e"]
+    assert [one.last.key for one in store.changes_since(PODS, 12)] == ["ns/c", "ns/d", "ns/e"]
     for expired in (9, 10, 11):
         with pytest.raises(Compacted):
             store.changes_since(PODS, expired)
@@ -146,14 +145,12 @@ def test_each_resource_type_has_a_history_of_its_own() -> None:
     store.create(SECRETS, "ns/s", {"metadata": {"name": "s"}})
     for name in "abcde":
         put(store, name)
-
-    assert [change.last.key for change in store.changes_since(SECRETS, 10)] == ["ns/s"]
+    assert [one.last.key for one in store.changes_since(SECRETS, 10)] == ["ns/s"]
 
 
 def test_objects_come_in_the_order_of_their_keys_and_by_namespace() -> None:
     store = new_store()
     for key in ("b/x", "a/z", "a/y", "ab/x"):
         store.create(PODS, key, {"metadata": {"name": key[-1]}})
-
     assert [stored.key for stored in store.objects(PODS)] == ["a/y", "a/z", "ab/x", "b/x"]
     assert [stored.key for stored in store.objects(PODS, "a")] == ["a/y", "a/z"]
