@@ -11,6 +11,7 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi
 from tests.unit.local.node.pods import container, manifest, python, view
 from tfoperator.api.names import LABEL_REPLICA_TYPE
+from tfoperator.kube.errors import TransportError
 from tfoperator.kube.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 from tfoperator.local.identity import identify
 from tfoperator.local.node.agent import NodeAgent, Notices
@@ -68,14 +69,9 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
 SLEEP = python("print('up', flush=True); import time; time.sleep(60)")
 
 
-def test_a_pod_without_a_node_is_bound_and_run(bench: Bench) -> None:
-    pod = bench.run("a", "Succeeded", container(command=["sh", "-c", "echo hello"]))
-    assert pod["spec"]["nodeName"] == "here"
-    assert bench.log("a") == "hello\n"
-
-
-def test_a_pod_of_another_node_is_left_alone(bench: Bench) -> None:
+def test_a_pod_without_a_node_is_bound_and_run_and_one_of_another_node_is_left_alone(bench: Bench) -> None:
     bench.api.put(PODS, manifest("theirs", container(command=["true"]), nodeName="there"))
+    assert bench.run("a", "Succeeded", container(command=["true"]))["spec"]["nodeName"] == "here"
     bench.run("mine", "Succeeded", container(command=["true"]), nodeName="here")
     assert bench.phase("theirs") == ""
 
@@ -114,37 +110,29 @@ def test_a_pod_that_is_given_a_deadline_ends_and_stays(bench: Bench) -> None:
     assert list(bench.records.glob("*.json")) == []
 
 
-def test_a_deleted_pod_is_stopped_and_then_removed(bench: Bench) -> None:
+@pytest.mark.parametrize("vanishes", [False, True], ids=["deleted", "vanishes"])
+def test_a_deleted_pod_is_stopped_and_then_removed_and_one_that_vanishes_is_killed(
+    bench: Bench, vanishes: bool
+) -> None:
     bench.run("a", "Running", container(command=SLEEP))
     group = int(next(bench.records.glob("*.json")).stem)
-    bench.api.delete(PODS, "ns", "a")
+    (bench.api.remove if vanishes else bench.api.delete)(PODS, "ns", "a")
     eventually(lambda: not bench.pod("a"))
-    assert identify(group) is None
-
-
-def test_a_finished_pod_that_is_deleted_is_removed(bench: Bench) -> None:
-    bench.run("a", "Succeeded", container(command=["true"]))
-    bench.api.delete(PODS, "ns", "a")
-    eventually(lambda: not bench.pod("a"))
-
-
-def test_a_pod_that_vanishes_is_killed(bench: Bench) -> None:
-    bench.run("a", "Running", container(command=SLEEP))
-    group = int(next(bench.records.glob("*.json")).stem)
-    bench.api.remove(PODS, "ns", "a")
+    assert vanishes or identify(group) is None
     eventually(lambda: identify(group) is None)
 
 
-def test_a_new_pod_of_the_same_name_gets_a_log_of_its_own(bench: Bench) -> None:
+def test_a_new_pod_of_the_same_name_gets_a_log_of_its_own_and_is_removed_when_it_has_ended(bench: Bench) -> None:
     bench.run("a", "Succeeded", container(command=["echo", "first"]))
+    assert bench.log("a") == "first\n"
     bench.api.remove(PODS, "ns", "a")
-    bench.api.put(PODS, manifest("a", container(command=["echo", "second"])))
-    eventually(lambda: bench.log("a") == "second\n")
+    bench.run("a", "Succeeded", container(command=["echo", "second"]))
+    assert bench.log("a") == "second\n"
+    bench.api.delete(PODS, "ns", "a")
+    eventually(lambda: not bench.pod("a"))
 
 
 def test_a_status_is_written_again_when_the_server_did_not_answer(bench: Bench) -> None:
-    from tfoperator.kube.errors import TransportError
-
     bench.api.fail("patch", "pods", TransportError("connection reset"), times=2)
     bench.run("a", "Succeeded", container(command=["true"]))
 
@@ -189,9 +177,8 @@ def test_without_gpus_those_who_want_one_hear_why() -> None:
     about = notices(problem="no NVIDIA GPU can be used (for a reason)")
     assert said(about, pod()) == []
     [(_, message)] = about.about(wants, lambda: 1)
-    assert message == (
-        "no NVIDIA GPU can be used (for a reason); what asks for nvidia.com/gpu runs without a GPU of its own"
-    )
+    lack = "what asks for nvidia.com/gpu runs without a GPU of its own"
+    assert message == f"no NVIDIA GPU can be used (for a reason); {lack}"
     assert said(about, wants) == []
     assert said(notices(), wants) == []
     assert said(notices(problem="x", engine=True), wants) == []

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.unit.local.node.pods import container, manifest, view
@@ -8,8 +10,10 @@ from tfoperator.local.runtime.protocol import LaunchError
 from tfoperator.local.usage import Machine
 
 
-def nothing(kind: str, name: str) -> None:
-    return None
+def variables(spec: dict[str, Any], data: Any = None, *others: dict[str, Any], **options: Any) -> dict[str, str]:
+    """The environment of the first container of a pod on the node `here`."""
+    pod = view(manifest("p", spec, *others, nodeName="here"))
+    return environment(pod, pod.spec.containers[0], lambda kind, name: (data or {}).get((kind, name)), **options)
 
 
 @pytest.mark.parametrize(
@@ -34,8 +38,7 @@ def test_a_variable_sees_those_before_it_and_not_those_after() -> None:
         {"name": "SECOND", "value": "$(FIRST)$(THIRD)"},
         {"name": "THIRD", "value": "3"},
     ]
-    pod = view(manifest("p", container(env=env)))
-    assert environment(pod, pod.spec.containers[0], nothing)["SECOND"] == "1$(THIRD)"
+    assert variables(container(env=env))["SECOND"] == "1$(THIRD)"
 
 
 def test_fields_of_the_pod_become_variables() -> None:
@@ -49,8 +52,7 @@ def test_fields_of_the_pod_become_variables() -> None:
         "spec.nodeName": "here",
     }
     env = [{"name": f"V{n}", "valueFrom": {"fieldRef": {"fieldPath": path}}} for n, path in enumerate(values)]
-    pod = view(manifest("p", container(env=env), nodeName="here"))
-    assert list(environment(pod, pod.spec.containers[0], nothing).values()) == list(values.values())
+    assert list(variables(container(env=env)).values()) == list(values.values())
 
 
 def test_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -> None:
@@ -63,22 +65,7 @@ def test_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -
             {"name": "O", "valueFrom": {"configMapKeyRef": {"name": "none", "key": "K", "optional": True}}},
         ],
     )
-    pod = view(manifest("p", spec))
-    result = environment(pod, pod.spec.containers[0], lambda kind, name: data.get((kind, name)))
-    assert result == {"A": "from env", "B": "b", "X_TOKEN": "s3cret", "T": "s3cret"}
-
-
-@pytest.mark.parametrize(
-    ("source", "words"),
-    [
-        ({"configMapKeyRef": {"name": "none", "key": "K"}}, "ConfigMap 'none' not found"),
-        ({"secretKeyRef": {"name": "keys", "key": "K"}}, "Secret 'keys' has no key 'K'"),
-    ],
-)
-def test_what_is_missing_is_named(source: dict[str, object], words: str) -> None:
-    pod = view(manifest("p", container(env=[{"name": "V", "valueFrom": source}])))
-    with pytest.raises(ContainerConfigError, match=words):
-        environment(pod, pod.spec.containers[0], lambda kind, name: {} if name == "keys" else None)
+    assert variables(spec, data) == {"A": "from env", "B": "b", "X_TOKEN": "s3cret", "T": "s3cret"}
 
 
 LIMITS = {"limits": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": "250m"}}
@@ -106,31 +93,32 @@ def test_a_variable_has_a_limit_or_request_in_units_of_the_divisor_as_with_the_k
     reference: dict[str, object], value: str
 ) -> None:
     env = [{"name": "V", "valueFrom": {"resourceFieldRef": reference}}]
-    half = container("half", resources={"limits": {"cpu": 0.5}})
-    pod = view(manifest("p", container(env=env, resources=LIMITS), container("side"), half))
-    found = environment(pod, pod.spec.containers[0], nothing, machine=Machine(cpus=6, memory=8000))
-    assert found == {"V": value}
+    others = container("side"), container("half", resources={"limits": {"cpu": 0.5}})
+    spec = container(env=env, resources=LIMITS)
+    assert variables(spec, None, *others, machine=Machine(cpus=6, memory=8000)) == {"V": value}
 
 
 @pytest.mark.parametrize(
-    ("source", "words"),
+    ("source", "error", "words"),
     [
-        ({"fieldRef": {"fieldPath": "spec.nonsense"}}, "spec.nonsense"),
-        ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu"}}, "env V of container 'tensorflow'.*ephemeral"),
-        ({"resourceFieldRef": {"resource": "cpu"}}, "there are limits and requests of cpu"),
-        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, "no container 'x'"),
-        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "a"}}, "must be a quantity"),
-        ({"fileKeyRef": {"path": "p"}}, "this kind of valueFrom is not available locally"),
+        ({"configMapKeyRef": {"name": "none", "key": "K"}}, ContainerConfigError, "ConfigMap 'none' not found"),
+        ({"secretKeyRef": {"name": "keys", "key": "K"}}, ContainerConfigError, "Secret 'keys' has no key 'K'"),
+        ({"fieldRef": {"fieldPath": "spec.nonsense"}}, LaunchError, "spec.nonsense"),
+        ({"resourceFieldRef": {"resource": "limits.nvidia.com/gpu"}}, LaunchError, "env V of .* 'tensorflow'.*ephem"),
+        ({"resourceFieldRef": {"resource": "cpu"}}, LaunchError, "there are limits and requests of cpu"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "containerName": "x"}}, LaunchError, "no container 'x'"),
+        ({"resourceFieldRef": {"resource": "limits.cpu", "divisor": "a"}}, LaunchError, "must be a quantity"),
+        ({"fileKeyRef": {"path": "p"}}, LaunchError, "this kind of valueFrom is not available locally"),
     ],
 )
-def test_what_can_never_have_a_value_is_not_waited_for(source: dict[str, object], words: str) -> None:
-    pod = view(manifest("p", container(env=[{"name": "V", "valueFrom": source}], resources=LIMITS)))
-    with pytest.raises(LaunchError, match=words):
-        environment(pod, pod.spec.containers[0], nothing)
+def test_what_is_missing_is_waited_for_and_what_can_never_have_a_value_is_not(
+    source: dict[str, object], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        variables(container(env=[{"name": "V", "valueFrom": source}], resources=LIMITS), {("Secret", "keys"): {}})
 
 
 def test_a_container_without_command_has_no_command_line_even_with_arguments() -> None:
-    pod = view(manifest("p", container(args=["--x"])))
-    assert command_line(pod.spec.containers[0], {}) == ()
-    pod = view(manifest("p", container(command=["run", "$(A)"], args=["--x=$(A)"])))
-    assert command_line(pod.spec.containers[0], {"A": "1"}) == ("run", "1", "--x=1")
+    for fields, words in (({}, ()), ({"command": ["run", "$(A)"]}, ("run", "1", "--x=1"))):
+        pod = view(manifest("p", container(args=["--x=$(A)"], **fields)))
+        assert command_line(pod.spec.containers[0], {"A": "1"}) == words
