@@ -48,12 +48,7 @@ def bench() -> Iterator[Bench]:
     bench.meter.stop()
 
 
-def test_nothing_is_measured_at_the_start(bench: Bench) -> None:
-    bench.clock.wait_for_waiters()
-    assert bench.measured == 0
-
-
-def test_when_nobody_looks_only_peaks_are_kept(bench: Bench) -> None:
+def test_when_nobody_looks_only_peaks_are_kept_and_what_can_not_be_measured_is_tried_again(bench: Bench) -> None:
     bench.after(PEAKS_EVERY - 1)
     assert bench.measured == 0
     bench.memory = 700
@@ -62,17 +57,17 @@ def test_when_nobody_looks_only_peaks_are_kept(bench: Bench) -> None:
     bench.after(PEAKS_EVERY)
     assert bench.measured == 2
     assert bench.peaks.of_pod("ns", "p") == {"c": 700}
+    bench.broken = True
+    bench.after(PEAKS_EVERY)
+    bench.broken, bench.memory = False, 900
+    bench.after(PEAKS_EVERY)
+    assert bench.peaks.of_pod("ns", "p") == {"c": 900}
 
 
-def test_a_reader_gets_a_fresh_measurement_at_once(bench: Bench) -> None:
+def test_a_reader_gets_a_fresh_measurement_at_once_and_many_share_one(bench: Bench) -> None:
     bench.after(4)
-    usage = bench.meter.read()
-    assert (usage.window, usage.containers[0].cpu) == (4.0, 0.5)
-
-
-def test_many_readers_share_one_measurement(bench: Bench) -> None:
-    bench.after(2)
     first = bench.meter.read()
+    assert (first.window, first.containers[0].cpu) == (4.0, 0.5)
     assert all(bench.meter.read() is first for _ in range(5))
     assert bench.measured == 1
     bench.after(FRESH)
@@ -87,15 +82,6 @@ def test_a_listener_is_told_as_often_as_it_wants(bench: Bench) -> None:
     for _ in range(3):
         bench.after(2.0)
         assert told.get(timeout=10).window == 2.0
-
-
-def test_what_can_not_be_measured_is_tried_again_later(bench: Bench) -> None:
-    bench.broken = True
-    bench.after(PEAKS_EVERY)
-    assert bench.measured == 1
-    bench.broken = False
-    bench.after(PEAKS_EVERY)
-    assert bench.peaks.of_pod("ns", "p") == {"c": 100}
 
 
 def test_a_reader_does_not_wait_for_ever(bench: Bench) -> None:
@@ -142,13 +128,10 @@ def test_a_container_began_with_nothing(before: tuple[Measurement, ...]) -> None
     assert one.cpu == 0.5
 
 
-def test_use_is_never_less_than_nothing() -> None:
+def test_use_is_never_less_than_nothing_and_one_that_has_ended_is_gone() -> None:
     usage = usage_between(reading(0, measured(5.0), busy=10), reading(0, measured(4.0), busy=9))
     assert (usage.containers[0].cpu, usage.machine_cpu) == (0.0, 0.0)
     assert usage.window > 0
-
-
-def test_one_that_has_ended_is_gone() -> None:
     assert usage_between(reading(0, measured(5.0)), reading(1)).containers == ()
 
 

@@ -33,14 +33,11 @@ def test_no_other_choice_has_more_links(count: int, free: set[str], links: dict[
     assert inside(chosen, links) == max(inside(other, links) for other in combinations(ordered, count))
 
 
-def test_neighbours_are_left_together_for_whoever_comes_next() -> None:
+def test_neighbours_are_left_together_for_whoever_comes_next_and_else_the_first_ones_are_taken() -> None:
     links = {frozenset("ab"): 2, frozenset("cd"): 2}
     assert choose(1, "abcde", links) == ("e",)
     assert choose(2, "abcde", links) == ("a", "b")
     assert choose(2, "bcde", links) == ("c", "d")
-
-
-def test_without_links_the_first_ones_are_taken() -> None:
     assert choose(2, "abc", {}) == ("a", "b")
 
 
@@ -59,8 +56,9 @@ def test_whole_devices_are_asked_for(number: Any, asked: int) -> None:
     assert asked_for(view(manifest("p", wants("c", number))).spec.containers[0]) == asked
 
 
-def test_a_request_alone_counts_as_a_limit() -> None:
+def test_a_request_alone_counts_as_a_limit_and_a_hungry_init_container_decides() -> None:
     assert needed(view(manifest("p", wants("c", 3, "requests")))) == 3
+    assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4
 
 
 def test_containers_have_devices_of_their_own_and_init_containers_those_of_later_ones() -> None:
@@ -68,10 +66,6 @@ def test_containers_have_devices_of_their_own_and_init_containers_those_of_later
     assert needed(pod) == 3
     shares = {one.name: share(pod, one, "xyz") for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))}
     assert shares == {"a": ("x",), "b": (), "c": ("y", "z"), "i": ("x", "y")}
-
-
-def test_a_hungry_init_container_decides() -> None:
-    assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4
 
 
 A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enumerate(("aaaa", "abbb", "cccc")))

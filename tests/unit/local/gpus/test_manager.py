@@ -49,18 +49,6 @@ def devices(manager: GpuManager, of: LocalPod) -> Any:
     return [manager.devices_of(of, one) for one in of.spec.containers]
 
 
-def test_each_container_has_devices_of_its_own_and_the_others_none(opened: Open) -> None:
-    a, b, c = uuids(3)
-    manager = opened(FakeNvml([a, b, c]))
-    first, second, third = pod("first", 1, 1), pod("second"), pod("third", 1)
-    for one in (first, second, third):
-        manager.acquire(one)
-        manager.acquire(one)  # a worker that asks twice
-    assert devices(manager, first) == [(a,), (b,)]
-    assert devices(manager, second) == [()]
-    assert devices(manager, third) == [(c,)]
-
-
 def test_more_than_there_are_free_waits_with_the_words_of_a_scheduler(opened: Open) -> None:
     manager = opened(FakeNvml(uuids(2)))
     first, second = pod("first", 1), pod("second", 2)
@@ -113,21 +101,21 @@ def test_what_the_shell_hides_is_not_given_away(opened: Open) -> None:
     assert nothing.problem == "CUDA_VISIBLE_DEVICES=-1 leaves none of 3"
 
 
-def test_how_busy_they_are(opened: Open) -> None:
-    a, b, c = uuids(3)
-    machine = FakeNvml([a, b, c])
+def test_each_container_has_devices_of_its_own_and_how_busy_they_are(opened: Open) -> None:
+    a, b, c, d = uuids(4)
+    machine = FakeNvml([a, b, c, d])
     manager = opened(machine)
-    two, one = pod("two", 2), pod("one", 1)
-    manager.acquire(two)
-    manager.acquire(one)
+    pods = pod("two", 2, 1), pod("one", 1), pod("none")
+    for each in pods:
+        manager.acquire(each)
+    assert [devices(manager, each) for each in pods] == [[(a, b), (c,)], [(d,)], [()]]
     machine.busy[a] = 100
-    use = manager.use()
-    assert use[ContainerName("ns", "two", "c0")].busy == 1.5
-    assert use[ContainerName("ns", "two", "c0")].memory == 2 << 30
-    machine.broken.add(c)
+    use = manager.use()[ContainerName("ns", "two", "c0")]
+    assert (use.busy, use.memory) == (1.5, 2 << 30)
+    machine.broken.add(d)
     assert manager.use()[ContainerName("ns", "one", "c0")].busy == 0
-    manager.release(two)
-    manager.release(one)
+    for each in pods:
+        manager.release(each)
     assert manager.use() == {}
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -28,9 +29,19 @@ def read_all(reader: OutputReader, lines: int | None = None) -> list[LogChunk]:
     return chunks
 
 
-def test_lines_of_all_logs_arrive_whole_and_in_order(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
-    reader = OutputReader(store)
+@pytest.fixture
+def store(tmp_path: Path) -> LogStore:
+    return LogStore(tmp_path)
+
+
+@pytest.fixture
+def reader(store: LogStore) -> Iterator[OutputReader]:
+    one = OutputReader(store)
+    yield one
+    one.close()
+
+
+def test_lines_of_all_logs_arrive_whole_and_in_order(store: LogStore, reader: OutputReader) -> None:
     first = store.open("ns", "a", "c")
     write(first, "one\ntw")
     assert texts(reader.read(None)) == ["one"]
@@ -39,14 +50,10 @@ def test_lines_of_all_logs_arrive_whole_and_in_order(tmp_path: Path) -> None:
     store.open("ns", "a", "c").append("again")
     store.open("ns", "b", "c").append("other")
     chunks = read_all(reader)
-    assert [(chunk.attempt, line) for chunk in chunks if chunk.pod == "a" for line in chunk.lines] == [
-        (0, "two"),
-        (0, "last without end"),
-        (1, "again"),
-    ]
+    told = [(chunk.attempt, line) for chunk in chunks if chunk.pod == "a" for line in chunk.lines]
+    assert told == [(0, "two"), (0, "last without end"), (1, "again")]
     assert texts(chunks, "b") == ["other"]
     assert reader.read(None) == []
-    reader.close()
 
 
 def read(folder: Path, written: bytes, lines: int | None = None) -> list[LogChunk]:
@@ -66,9 +73,7 @@ def test_of_a_progress_bar_that_has_ended_the_last_state_is_a_line(tmp_path: Pat
     assert texts(chunks) == ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]
 
 
-def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
-    reader = OutputReader(store)
+def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(store: LogStore, reader: OutputReader) -> None:
     log = store.open("ns", "a", "c")
     write(log, "first\nsecond\nunfinished")
     assert texts(reader.read(None)) == ["first", "second"]
@@ -81,12 +86,9 @@ def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(tmp_path:
     write(log, "last")
     log.close(0)
     assert texts(read_all(reader)) == ["last"]
-    reader.close()
 
 
-def test_an_unfinished_progress_bar_is_its_last_state(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
-    reader = OutputReader(store)
+def test_an_unfinished_progress_bar_is_its_last_state(store: LogStore, reader: OutputReader) -> None:
     log = store.open("ns", "a", "c")
     write(log, "begin\n")
     seen: list[tuple[tuple[str, ...], str]] = []
@@ -96,7 +98,6 @@ def test_an_unfinished_progress_bar_is_its_last_state(tmp_path: Path) -> None:
     assert seen[:3] == [(("begin",), ""), ((), "20%"), ((), "21%")]
     assert seen[-2:] == [((), "99%"), (("100%", "end"), "")]
     assert reader.read(100) == [], "what has not changed is not told again"
-    reader.close()
 
 
 def test_a_progress_bar_of_a_whole_night_stays_one_line(tmp_path: Path) -> None:
@@ -127,28 +128,21 @@ def test_a_burst_that_can_be_shown_soon_is_shown_whole(tmp_path: Path) -> None:
     assert max(len(chunk.lines) for chunk in chunks) == 100
 
 
-def test_a_noisy_log_does_not_hide_the_others(tmp_path: Path) -> None:
-    for lines in (100, None):
-        store = LogStore(tmp_path / str(lines))
-        noisy = store.open("ns", "noisy", "c")
-        write(noisy, "noise\n" * 500_000)
-        reader = OutputReader(store)
-        reader.read(lines)
-        for name in ("a", "b"):
-            store.open("ns", name, "c").append("heard")
-        chunks = reader.read(lines)
-        assert (texts(chunks, "a"), texts(chunks, "b")) == (["heard"], ["heard"])
-        assert reader.more or lines is not None
-        reader.close()
+@pytest.mark.parametrize("lines", [100, None])
+def test_a_noisy_log_does_not_hide_the_others(store: LogStore, reader: OutputReader, lines: int | None) -> None:
+    write(store.open("ns", "noisy", "c"), "noise\n" * 500_000)
+    reader.read(lines)
+    for name in ("a", "b"):
+        store.open("ns", name, "c").append("heard")
+    chunks = reader.read(lines)
+    assert (texts(chunks, "a"), texts(chunks, "b")) == (["heard"], ["heard"])
+    assert reader.more or lines is not None
 
 
-def test_a_log_that_is_gone_is_no_end_of_the_others(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
-    reader = OutputReader(store)
+def test_a_log_that_is_gone_is_no_end_of_the_others(store: LogStore, reader: OutputReader) -> None:
     store.open("ns", "a", "c").path.unlink()
     store.open("ns", "b", "c").append("there")
     assert texts(read_all(reader), "b") == ["there"]
-    reader.close()
 
 
 PIECES = st.lists(st.sampled_from([b"word", b"\n", b"\n\n", b"\r", b"x" * 300, b"\r\n"]), max_size=40)
@@ -200,15 +194,11 @@ def test_a_slow_terminal_gets_less_and_a_fast_one_more() -> None:
     assert pace.after(1000, 5.0).lines == 500
     assert pace.after(1000, 0.01).lines == 2000
     assert pace.after(10, 0.01) == pace, "what was not asked for says nothing"
-    for _ in range(20):
-        pace = pace.after(pace.lines, 5.0)
-    assert pace.lines == LEAST
-    for _ in range(20):
-        pace = pace.after(pace.lines, 0.0)
-    assert pace.lines == MOST
+    for seconds, lines in ((5.0, LEAST), (0.0, MOST)):
+        for _ in range(20):
+            pace = pace.after(pace.lines, seconds)
+        assert pace.lines == lines
 
 
 def test_ten_rounds_are_not_behind() -> None:
-    assert not is_behind(1000, 100)
-    assert is_behind(1001, 100)
-    assert not is_behind(0, 0)
+    assert [is_behind(*waiting) for waiting in ((1000, 100), (1001, 100), (0, 0))] == [False, True, False]

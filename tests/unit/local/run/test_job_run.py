@@ -151,15 +151,10 @@ def test_a_claim_is_a_folder_of_the_run_directory(tmp_path: Path) -> None:
     assert tensorboard_log_dir(board_job(board), tmp_path) == str(folder)
 
 
-def test_a_host_path_is_where_it_says(tmp_path: Path) -> None:
-    volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
-    board = {"logDir": "/logs", "volumes": [volume], "volumeMounts": [MOUNT]}
-    assert tensorboard_log_dir(board_job(board), tmp_path / "run") == str(tmp_path)
-
-
-def test_only_what_is_mounted_outlives_a_container(tmp_path: Path) -> None:
+def test_a_host_path_is_where_it_says_and_only_what_is_mounted_outlives_a_container(tmp_path: Path) -> None:
     volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
     board = {"volumes": [volume], "volumeMounts": [MOUNT]}
+    assert tensorboard_log_dir(board_job({"logDir": "/logs", **board}), tmp_path / "run") == str(tmp_path)
     found = [
         tensorboard_log_dir(board_job({"logDir": path, **board}), tmp_path / "run", in_container=True)
         for path in ("/logs", "/tmp", "gs://bucket/x")
@@ -181,9 +176,7 @@ def test_what_needs_no_folder_or_has_none_any_more(board: dict[str, Any] | None,
 
 def test_a_path_lies_in_the_innermost_mount_above_it() -> None:
     mounts = [Mount("a", Path("/1"), "/logs"), Mount("b", Path("/2"), "/logs/deep/"), Mount("c", Path("/3"), "/lo")]
-    assert real_path("/logs", mounts) == "/1"
-    assert real_path("/logs/x/y", mounts) == "/1/x/y"
-    assert real_path("/logs/deep/x", mounts) == "/2/x"
-    assert real_path("/logs2", mounts) == "/logs2"
-    assert real_path("relative", mounts) == "relative"
-    assert real_path("gs://logs", mounts) == "gs://logs"
+    for path, real in (("/logs", "/1"), ("/logs/x/y", "/1/x/y"), ("/logs/deep/x", "/2/x")):
+        assert real_path(path, mounts) == real
+    for elsewhere in ("/logs2", "relative", "gs://logs"):
+        assert real_path(elsewhere, mounts) == elsewhere

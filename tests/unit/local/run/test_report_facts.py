@@ -23,22 +23,27 @@ def record(text: str, number: int = 1) -> str:
     return f"3,{number},{number}000,-;{text}\n SUBSYSTEM=memory\n"
 
 
-def test_the_kernels_sentence_about_a_process_is_found() -> None:
-    records = [record("usb 1-1: new device"), *map(record, (OF_A_GROUP, OF_ALL, OLD))]
-    assert out_of_memory_kills(records, {41, 42, 43}) == {41: OF_A_GROUP, 42: OF_ALL, 43: OLD}
+LATER = OF_ALL.replace("99kB", "77kB")
 
 
-def test_other_processes_are_left_out() -> None:
-    assert out_of_memory_kills([record(OF_ALL)], {4, 2, 420}) == {}
-
-
-def test_of_a_number_that_was_used_twice_the_last_one_counts() -> None:
-    later = OF_ALL.replace("99kB", "77kB")
-    assert out_of_memory_kills([record(OF_ALL), record(later, 2)], {42}) == {42: later}
-
-
-def test_what_a_program_has_written_into_a_records_context_is_not_the_kernels_word() -> None:
-    assert out_of_memory_kills([f"3,1,1,-;harmless\n{OF_ALL}\n"], {42}) == {}
+@pytest.mark.parametrize(
+    ("records", "pids", "found"),
+    [
+        (
+            [record("usb 1-1: new device"), *map(record, (OF_A_GROUP, OF_ALL, OLD))],
+            {41, 42, 43},
+            {41: OF_A_GROUP, 42: OF_ALL, 43: OLD},
+        ),
+        ([record(OF_ALL)], {4, 2, 420}, {}),
+        ([record(OF_ALL), record(LATER, 2)], {42}, {42: LATER}),
+        ([f"3,1,1,-;harmless\n{OF_ALL}\n"], {42}, {}),
+    ],
+    ids=["its sentences", "other processes", "a number that was used twice", "what a program wrote into the context"],
+)
+def test_the_kernels_sentence_about_a_process_is_found(
+    records: list[str], pids: set[int], found: dict[int, str]
+) -> None:
+    assert out_of_memory_kills(records, pids) == found
 
 
 @given(st.lists(st.text()), st.sets(st.integers()))
@@ -55,18 +60,19 @@ def log() -> Iterator[tuple[Path, int]]:
     os.close(writer)
 
 
-def test_every_record_is_read_up_to_the_last_one_there_is(log: tuple[Path, int]) -> None:
+def test_every_record_is_read_up_to_the_last_one_there_is_or_that_is_of_use(
+    log: tuple[Path, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
     path, writer = log
     written = [record(f"message {number}", number) for number in range(10)]  # a pipe has room for sixteen
     for one in written:
         os.write(writer, one.encode())
-    assert read_kernel_log(path) == written
-
-
-def test_bytes_that_are_no_text_do_no_harm(log: tuple[Path, int]) -> None:
-    path, writer = log
     os.write(writer, b"3,1,1,-;\xff\xfe\n")
-    assert read_kernel_log(path) == ["3,1,1,-;\ufffd\ufffd\n"]
+    assert read_kernel_log(path) == [*written, "3,1,1,-;\ufffd\ufffd\n"]
+    for one in written:
+        os.write(writer, one.encode())
+    monkeypatch.setattr(report_facts, "_MAX_RECORDS", 3)
+    assert read_kernel_log(path) == written[:3]
 
 
 def test_records_that_were_overwritten_meanwhile_are_passed_over(
@@ -83,14 +89,6 @@ def test_records_that_were_overwritten_meanwhile_are_passed_over(
 
     monkeypatch.setattr(os, "read", overwritten_once)
     assert read_kernel_log(path) == [record(OF_ALL)]
-
-
-def test_no_more_is_read_than_is_of_use(log: tuple[Path, int], monkeypatch: pytest.MonkeyPatch) -> None:
-    path, writer = log
-    for number in range(5):
-        os.write(writer, record("x", number).encode())
-    monkeypatch.setattr(report_facts, "_MAX_RECORDS", 3)
-    assert len(read_kernel_log(path)) == 3
 
 
 @pytest.mark.parametrize("name", ["none", "."])

@@ -3,7 +3,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from tfoperator.api.names import replica_labels
@@ -15,10 +14,15 @@ from tfoperator.local.run.results import FinalState, RunOutcome, job_result
 from tfoperator.local.runtime.log_files import LogFile
 
 
-def pod(replica_type: ReplicaType, index: int) -> Pod:
+@pytest.fixture
+def store(tmp_path: Path) -> LogStore:
+    return LogStore(tmp_path)
+
+
+def pod(replica_type: ReplicaType, index: int, **more: Any) -> Pod:
     labels = replica_labels("job", replica_type, index, is_master=False)
     name = f"job-{replica_type.lower()}-{index}"
-    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=name, labels=labels))
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=name, labels=labels), **more)
 
 
 def job(*conditions: JobCondition) -> TFJob:
@@ -45,8 +49,7 @@ def test_every_outcome_has_its_exit_code(outcome: str, code: int) -> None:
     assert RunOutcome(outcome).exit_code == code
 
 
-def test_what_became_of_each_replica(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
+def test_what_became_of_each_replica(store: LogStore) -> None:
     chief, worker, other = (pod(ReplicaType.CHIEF, 0), *(pod(ReplicaType.WORKER, index) for index in range(2)))
     ps, unborn, obedient = (pod(ReplicaType.PS, index) for index in range(3))
     attempt(store, chief, 0)
@@ -72,8 +75,7 @@ def test_what_became_of_each_replica(tmp_path: Path) -> None:
     assert not result.succeeded
 
 
-def test_of_several_containers_the_one_that_failed_counts(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
+def test_of_several_containers_the_one_that_failed_counts(store: LogStore) -> None:
     worker = pod(ReplicaType.WORKER, 0)
     attempt(store, worker, 0, container="tensorflow")
     attempt(store, worker, 2, "why", container="sidecar")
@@ -81,25 +83,27 @@ def test_of_several_containers_the_one_that_failed_counts(tmp_path: Path) -> Non
     assert (replica.state, replica.exit_code, replica.restarts, replica.last_lines) == ("Failed", 2, 0, ("why",))
 
 
-def test_init_containers_that_ended_well_are_no_success_of_the_replica(tmp_path: Path) -> None:
-    store = LogStore(tmp_path)
-    status = PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),))
-    worker = msgspec.structs.replace(pod(ReplicaType.WORKER, 0), status=status)
-    attempt(store, worker, 0, container="prepare")
+@pytest.mark.parametrize(
+    ("ended", "state", "code"),
+    [
+        ({"prepare": 0}, FinalState.NEVER_RAN, None),
+        ({"prepare": 0, "tensorflow": 0}, FinalState.SUCCEEDED, 0),
+        ({"prepare": 5}, FinalState.FAILED, 5),
+    ],
+)
+def test_init_containers_that_ended_well_are_no_success_of_the_replica(
+    store: LogStore, ended: dict[str, int], state: FinalState, code: int | None
+) -> None:
+    worker = pod(ReplicaType.WORKER, 0, status=PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),)))
+    for name, its_code in ended.items():
+        attempt(store, worker, its_code, container=name)
     (replica,) = job_result(job(), [worker], store).replicas
-    assert (replica.state, replica.exit_code, len(replica.logs)) == (FinalState.NEVER_RAN, None, 1)
-    attempt(store, worker, 0)
-    (replica,) = job_result(job(), [worker], store).replicas
-    assert (replica.state, replica.exit_code) == (FinalState.SUCCEEDED, 0)
-    other = msgspec.structs.replace(pod(ReplicaType.WORKER, 1), status=status)
-    attempt(store, other, 5, container="prepare")
-    (replica,) = job_result(job(), [other], store).replicas
-    assert (replica.state, replica.exit_code) == (FinalState.FAILED, 5)
+    assert (replica.state, replica.exit_code, len(replica.logs)) == (state, code, len(ended))
 
 
 @pytest.mark.parametrize(("code", "asked"), [(1, 1), (0, 0)])
-def test_the_disk_is_asked_where_a_replica_has_failed(tmp_path: Path, code: int, asked: int) -> None:
-    store, worker, calls = LogStore(tmp_path), pod(ReplicaType.WORKER, 0), list[str]()
+def test_the_disk_is_asked_where_a_replica_has_failed(store: LogStore, code: int, asked: int) -> None:
+    worker, calls = pod(ReplicaType.WORKER, 0), list[str]()
 
     def full() -> str:
         calls.append("asked")
