@@ -5,6 +5,7 @@ import random
 import re
 import socket
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -21,20 +22,16 @@ def network() -> Iterator[LoopbackNetwork]:
 SERVICES = frozenset({("ns", "job-ps-0"), ("other", "db"), ("ns", "job"), ("other", "far")})
 
 
-def test_every_form_of_a_service_name_means_the_same_port(network: LoopbackNetwork) -> None:
-    expected = f"127.0.0.1:{network.port('ns', 'job-ps-0', 2222)}"
-    for host in ("job-ps-0", "job-ps-0.ns", "job-ps-0.ns.svc", "job-ps-0.ns.svc.cluster.local"):
-        assert network.rewrite(f"grpc://{host}:2222/x", "ns", SERVICES) == f"grpc://{expected}/x"
-
-
-def test_every_form_of_a_hosts_name_in_a_service_means_the_same_port(network: LoopbackNetwork) -> None:
-    expected = f"127.0.0.1:{network.port('ns', 'job', 2222, 'job-worker-0')}"
-    names = ("", ".ns", ".ns.svc", ".ns.svc.cluster.local", ".ns.svc.example.com")
-    for host in (f"job-worker-0.job{name}" for name in names):
-        assert network.rewrite(f"grpc://{host}:2222/x", "ns", SERVICES) == f"grpc://{expected}/x"
-    assert network.rewrite("job:2222", "ns", SERVICES) != expected, "the service itself is somebody else"
-    far = f"127.0.0.1:{network.port('other', 'far', 1, 'far-ps-0')}"
-    assert network.rewrite("far-ps-0.far.other:1", "ns", SERVICES) == far
+@pytest.mark.parametrize(
+    ("name", "of"), [("job-ps-0", ("job-ps-0", 2222)), ("job-worker-0.job", ("job", 2222, "job-worker-0"))]
+)
+def test_every_form_of_the_name_of_a_service_or_of_a_host_in_one_means_the_same_port(
+    network: LoopbackNetwork, name: str, of: tuple[Any, ...]
+) -> None:
+    expected = f"127.0.0.1:{network.port('ns', *of)}"
+    for suffix in ("", ".ns", ".ns.svc", ".ns.svc.cluster.local", ".ns.svc.example.com"):
+        assert network.rewrite(f"grpc://{name}{suffix}:2222/x", "ns", SERVICES) == f"grpc://{expected}/x"
+    assert network.rewrite("job:2222", "ns", SERVICES) != expected, "the service of a host is somebody else"
 
 
 def test_a_service_that_is_gone_takes_the_names_in_it_along(network: LoopbackNetwork) -> None:
@@ -69,8 +66,9 @@ def test_what_is_no_service_address_is_left_alone(network: LoopbackNetwork, text
     assert network.rewrite(text, "ns", SERVICES) == text
 
 
-def test_a_service_of_another_namespace_is_reached_by_its_namespace(network: LoopbackNetwork) -> None:
-    assert network.rewrite("db.other:5432", "ns", SERVICES) == f"127.0.0.1:{network.port('other', 'db', 5432)}"
+def test_what_is_in_another_namespace_is_reached_by_its_namespace(network: LoopbackNetwork) -> None:
+    for name, of in (("db.other:5432", ("db", 5432)), ("far-ps-0.far.other:1", ("far", 1, "far-ps-0"))):
+        assert network.rewrite(name, "ns", SERVICES) == f"127.0.0.1:{network.port('other', *of)}"
 
 
 def test_the_pod_can_listen_on_its_port_while_it_is_reserved(network: LoopbackNetwork) -> None:

@@ -74,19 +74,14 @@ def accepted() -> Iterator[list[socket.socket]]:
         one.close()
 
 
-def test_a_network_is_opened_once(accepted: list[socket.socket]) -> None:
+def test_a_network_is_opened_once_for_each_interface_that_it_has(
+    accepted: list[socket.socket], monkeypatch: pytest.MonkeyPatch
+) -> None:
     access = HostAccess(HostService(NAME, lambda: 0, accepted.append))
     assert access.hosts(Networks("lo"), "net") == {NAME: "127.0.0.1"}
     assert access.hosts(Networks("lo"), "net", on_host=True) == {NAME: "127.0.0.1"}
     assert len(accepted) == 1
-
-
-def test_an_interface_that_was_made_anew_is_opened_again(
-    accepted: list[socket.socket], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    access = HostAccess(HostService(NAME, lambda: 0, accepted.append))
-    access.hosts(Networks("lo"), "net")
-    monkeypatch.setattr(socket, "if_nametoindex", lambda _: 12345)
+    monkeypatch.setattr(socket, "if_nametoindex", lambda _: 12345)  # it was made anew
     access.hosts(Networks("lo"), "net")
     assert len(accepted) == 2
 
@@ -100,15 +95,11 @@ def test_an_engine_elsewhere_is_named_as_the_reason(accepted: list[socket.socket
 
 def test_only_pods_that_are_told_of_it_want_it() -> None:
     access = HostAccess(HostService(NAME, lambda: 0, lambda _: None))
-
-    def wants(**environment: str) -> bool:
-        env = [{"name": name, "value": value} for name, value in environment.items()]
-        return access.wanted_by(view(manifest("p", container(env=env))))
-
-    assert wants(**{URL_VARIABLE: f"https://{NAME}:44/apis"})
-    assert not wants(**{URL_VARIABLE: "https://elsewhere:44/apis"})
-    assert not wants(OTHER=f"https://{NAME}:44/apis")
-    assert not wants()
+    there, elsewhere = f"https://{NAME}:44/apis", "https://elsewhere:44/apis"
+    for name, value, wants in ((URL_VARIABLE, there, True), (URL_VARIABLE, elsewhere, False), ("OTHER", there, False)):
+        pod = view(manifest("p", container(env=[{"name": name, "value": value}])))
+        assert access.wanted_by(pod) is wants
+    assert not access.wanted_by(view(manifest("p", container())))
 
 
 def test_what_can_not_be_reached_is_not_told() -> None:

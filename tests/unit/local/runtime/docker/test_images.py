@@ -96,12 +96,6 @@ def test_without_a_policy_only_latest_is_pulled_always(image: str, policy: str, 
     assert pull_policy(of(image, policy)) == result
 
 
-def test_an_image_that_is_there_is_not_pulled(images: Images, registry: Registry) -> None:
-    registry.there.add("a:1")
-    images.ensure(of("a:1"))
-    assert registry.pulls == []
-
-
 def test_several_containers_wait_for_one_pull(images: Images, registry: Registry) -> None:
     registry.arrived.clear()
     for _ in range(3):
@@ -154,10 +148,13 @@ def test_an_image_of_this_machine_stands_in_for_a_latest_that_can_not_be_pulled(
     assert "needs imagePullPolicy IfNotPresent" in str(refusal(images, of("other:1", "Always")))
 
 
-def test_one_that_may_not_be_pulled_is_waited_for(images: Images, registry: Registry) -> None:
+def test_an_image_that_is_there_is_not_pulled_and_one_that_may_not_be_is_waited_for(
+    images: Images, registry: Registry
+) -> None:
     assert refusal(images, of("a", "Never")).reason == "ErrImageNeverPull"
-    registry.there.add("a")
+    registry.there |= {"a", "a:1"}
     images.ensure(of("a", "Never"))
+    images.ensure(of("a:1"))
     assert registry.pulls == []
 
 

@@ -61,17 +61,17 @@ class Engine:
         self.network = False
 
 
-def test_the_sandbox_goes_after_what_borrows_its_network() -> None:
+@pytest.mark.parametrize(
+    ("being_removed", "removed", "waits"),
+    [(set(), ["worker", "sandbox"], []), ({"sandbox"}, ["worker"], ["wait for sandbox"])],
+)
+def test_the_sandbox_goes_after_what_borrows_its_network_and_before_that_network(
+    being_removed: set[str], removed: list[str], waits: list[str]
+) -> None:
     engine = Engine()
-    assert remove_run(engine, "run") == ["worker", "sandbox"]
-    assert engine.calls == ["remove worker", "remove sandbox", "remove net"]
-
-
-def test_a_container_that_is_being_removed_is_waited_for_before_its_network() -> None:
-    engine = Engine()
-    engine.being_removed = {"sandbox"}
-    assert remove_run(engine, "run") == ["worker"]
-    assert engine.calls == ["remove worker", "remove sandbox", "wait for sandbox", "remove net"]
+    engine.being_removed = being_removed
+    assert remove_run(engine, "run") == removed
+    assert engine.calls == ["remove worker", "remove sandbox", *waits, "remove net"]
     assert not engine.network
 
 

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from docker.errors import APIError, NotFound
 
@@ -22,11 +21,15 @@ from tfoperator.local.runtime.docker import runtime
 from tfoperator.local.runtime.docker.engine import Engine
 from tfoperator.local.runtime.docker.runtime import DockerRuntime
 from tfoperator.local.runtime.log_files import LogFile
-from tfoperator.local.runtime.protocol import ContainerStart, HostService, LaunchError, RuntimeUnavailable
+from tfoperator.local.runtime.protocol import ContainerStart, HostService, LaunchError, LocalPod, RuntimeUnavailable
 from tfoperator.local.runtime.selection import RuntimeName, RuntimeOptions, make_runtime
 
-POD = view(manifest("p", container(image="image:1", command=["x"])))
-MAIN = POD.spec.containers[0]
+
+def pod(**fields: Any) -> LocalPod:
+    return view(manifest("p", container(image="image:1", command=["x"], **fields)))
+
+
+POD = pod()
 
 
 class SmallEngine(PlainSettings):
@@ -103,13 +106,21 @@ def docker_runtime(engine: SmallEngine, monkeypatch: pytest.MonkeyPatch) -> Iter
     assert (engine.made, engine.made_networks) == ({}, [])
 
 
-def launch(docker_runtime: DockerRuntime, folder: Path) -> list[int]:
+def launch(
+    docker_runtime: DockerRuntime, folder: Path, pod: LocalPod = POD, *, warn: Any = lambda *_: None, **fields: Any
+) -> list[int]:
     """Start a container of the pod; the exit code appears in the list."""
-    docker_runtime.prepare(POD, MAIN, tuple)
+    main = pod.spec.containers[0]
+    docker_runtime.prepare(pod, main, tuple)
     codes: list[int] = []
-    run = ContainerStart(POD, MAIN, ("x",), {}, (), LogFile(folder / "0.log"))
-    docker_runtime.launch(run, lambda code, reason="": codes.append(code), lambda *_: None)
+    whole = {"environment": {}, "mounts": (), "log": LogFile(folder / "0.log"), **fields}
+    run = ContainerStart(pod, main, ("x",), **whole)
+    docker_runtime.launch(run, lambda code, reason="": codes.append(code), warn)
     return codes
+
+
+def missing(what: str) -> APIError:
+    return APIError("400", explanation=f'exec: "{what}": executable file not found in $PATH')
 
 
 def test_an_engine_without_an_init_process_runs_containers_without(
@@ -120,7 +131,7 @@ def test_an_engine_without_an_init_process_runs_containers_without(
     def lack_init(settings: dict[str, Any]) -> None:
         if settings["host_config"].get("init"):
             refused.append(settings)
-            raise APIError("400", explanation='exec: "docker-init": executable file not found in $PATH')
+            raise missing("docker-init")
 
     engine.on_start = lack_init
     for _ in range(2):
@@ -134,7 +145,7 @@ def test_an_engine_without_an_init_process_runs_containers_without(
 def test_a_container_that_is_started_while_the_run_is_stopped_is_removed(
     docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path
 ) -> None:
-    docker_runtime.prepare(POD, MAIN, tuple)
+    docker_runtime.prepare(POD, POD.spec.containers[0], tuple)
 
     def stop(_: dict[str, Any]) -> None:
         hidden, engine.made = engine.made, {}  # the engine doesn't list it yet
@@ -166,10 +177,10 @@ def test_an_engine_that_does_not_come_back_is_not_waited_for_when_the_run_ends(
 
 
 def test_what_an_image_lacks_is_permanent(docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path) -> None:
-    docker_runtime.prepare(POD, MAIN, tuple)
+    docker_runtime.prepare(POD, POD.spec.containers[0], tuple)
 
     def lack(_: dict[str, Any]) -> None:
-        raise APIError("400", explanation='exec: "x": executable file not found in $PATH')
+        raise missing("x")
 
     engine.on_start = lack
     with pytest.raises(LaunchError, match="can't start container 'tensorflow' of image 'image:1'") as caught:
@@ -197,25 +208,21 @@ def test_an_engine_without_gpus_runs_containers_on_the_cpu_and_says_so_once(
             raise APIError("500", explanation=NO_DRIVER)
 
     engine.on_start = lack_gpus
-    pod = view(manifest("p", container(image="image:1", command=["x"], resources={"limits": {"nvidia.com/gpu": 1}})))
-    docker_runtime.prepare(pod, pod.spec.containers[0], tuple)
-    codes: list[int] = []
+    wanting = pod(resources={"limits": {"nvidia.com/gpu": 1}})
     said: list[tuple[str, str]] = []
-    run = ContainerStart(pod, pod.spec.containers[0], ("x",), {}, (), LogFile(tmp_path / "0.log"))
     for _ in range(2):
-        docker_runtime.launch(run, lambda code, reason="": codes.append(code), lambda *news: said.append(news))
-    eventually(lambda: codes == [0, 0], what="both containers end")
+        codes = launch(docker_runtime, tmp_path, wanting, warn=lambda *news: said.append(news))
+        eventually(lambda codes=codes: codes == [0], what="the container's end")
     [(reason, message)] = said
     assert reason == "NoGPU"
     assert NO_DRIVER in message
-    known = msgspec.structs.replace(run, gpus=("GPU-a",))
     docker_runtime._without_gpus = False
     with pytest.raises(LaunchError, match="could not select device driver"):
-        docker_runtime.launch(known, lambda code, reason="": None, lambda *_: None)
+        launch(docker_runtime, tmp_path, wanting, gpus=("GPU-a",))
 
 
 URL = f"https://{PROGRESS_SERVICE}:44/apis"
-REPORTING = view(manifest("p", container(image="image:1", command=["x"], env=[{"name": URL_VARIABLE, "value": URL}])))
+REPORTING = pod(env=[{"name": URL_VARIABLE, "value": URL}])
 
 
 @pytest.mark.parametrize(("interface", "reaches"), [("lo", True), ("br-elsewhere", False)])
@@ -229,11 +236,9 @@ def test_a_program_is_told_where_to_report_if_it_can_reach_that(
     one = DockerRuntime(host_service=HostService(PROGRESS_SERVICE, lambda: 0, sockets.append))
     one.start()
     try:
-        for pod, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
-            one.prepare(pod, pod.spec.containers[0], tuple)
-            run = ContainerStart(pod, pod.spec.containers[0], ("x",), environment, (), LogFile(tmp_path / "0.log"))
-            one.launch(run, lambda code, reason="": None, lambda reason, _: said.append(reason))
-            one.release_pod(pod)
+        for of, environment in ((REPORTING, {URL_VARIABLE: URL, "OTHER": "x"}), (POD, {})):
+            launch(one, tmp_path, of, environment=environment, warn=lambda reason, _: said.append(reason))
+            one.release_pod(of)
     finally:
         one.stop()
         for each in sockets:

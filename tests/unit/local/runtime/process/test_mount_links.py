@@ -22,25 +22,29 @@ def records(tmp_path: Path) -> Path:
     return records
 
 
-def test_a_link_stays_until_its_last_pod_is_over(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(records), tmp_path / "mnt"
-    assert links.make("first", at, volume) == ""
-    assert links.make("second", at, volume) == ""
+@pytest.fixture
+def links(records: Path) -> MountLinks:
+    return MountLinks(records)
+
+
+@pytest.fixture
+def at(tmp_path: Path) -> Path:
+    """Where a link is made."""
+    return tmp_path / "mnt\n"
+
+
+def test_a_link_stays_until_its_last_pod_is_over_however_often_its_containers_start(
+    links: MountLinks, at: Path, volume: Path
+) -> None:
+    for pod in ("first", "second", "second"):
+        assert links.make(pod, at, volume) == ""
     links.release("first")
     assert at.readlink() == volume
     links.release("second")
     assert not at.is_symlink()
 
 
-def test_a_container_that_starts_again_counts_once(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(records), tmp_path / "mnt"
-    assert links.make("pod", at, volume) == links.make("pod", at, volume) == ""
-    links.release("pod")
-    assert not at.is_symlink()
-
-
-def test_a_link_that_a_program_has_removed_is_made_again(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(records), tmp_path / "mnt"
+def test_a_link_that_a_program_has_removed_is_made_again(links: MountLinks, at: Path, volume: Path) -> None:
     links.make("first", at, volume)
     at.unlink()
     assert links.make("second", at, volume) == ""
@@ -48,8 +52,7 @@ def test_a_link_that_a_program_has_removed_is_made_again(records: Path, tmp_path
     assert at.readlink() == volume
 
 
-def test_a_link_of_somebody_else_is_used_and_left(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(records), tmp_path / "mnt"
+def test_a_link_of_somebody_else_is_used_and_left(links: MountLinks, at: Path, volume: Path) -> None:
     at.symlink_to(volume)
     assert links.make("pod", at, volume) == ""
     links.release("pod")
@@ -57,8 +60,7 @@ def test_a_link_of_somebody_else_is_used_and_left(records: Path, tmp_path: Path,
     assert at.readlink() == volume
 
 
-def test_what_is_there_is_not_replaced(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(records), tmp_path / "mnt"
+def test_what_is_there_is_not_replaced(links: MountLinks, at: Path, tmp_path: Path, volume: Path) -> None:
     at.symlink_to(tmp_path)
     assert links.make("pod", at, volume) == "it exists already"
     assert links.make("pod", tmp_path / "no" / "mnt", volume) == "No such file or directory"
@@ -68,36 +70,37 @@ def test_what_is_there_is_not_replaced(records: Path, tmp_path: Path, volume: Pa
 
 @pytest.mark.parametrize("by_pod", [True, False])
 def test_a_link_within_a_volume_goes_before_the_link_to_that_volume(
-    records: Path, tmp_path: Path, volume: Path, by_pod: bool
+    links: MountLinks, at: Path, records: Path, tmp_path: Path, volume: Path, by_pod: bool
 ) -> None:
-    links, outer = MountLinks(records), tmp_path / "mnt"
-    links.make("pod", outer, volume)
-    links.make("pod", outer / "cache", tmp_path)
+    links.make("pod", at, volume)
+    links.make("pod", at / "cache", tmp_path)
     assert (volume / "cache").is_symlink()
     if by_pod:
         links.release("pod")
     else:
         links.close()
     assert list(volume.iterdir()) == []
-    assert not outer.is_symlink()
+    assert not at.is_symlink()
     assert list(records.iterdir()) == []
 
 
-def test_links_that_a_crash_has_left_are_found_by_their_records(records: Path, tmp_path: Path, volume: Path) -> None:
-    links, outer, other = MountLinks(records), tmp_path / "mnt\n", tmp_path / "other"
-    for path in (outer, outer / "cache", other):
+def test_links_that_a_crash_has_left_are_found_by_their_records(
+    links: MountLinks, at: Path, records: Path, tmp_path: Path, volume: Path
+) -> None:
+    other = tmp_path / "other"
+    for path in (at, at / "cache", other):
         assert links.make("pod", path, volume) == ""
     other.unlink()
     other.symlink_to(tmp_path)  # somebody has put another one in its place
     assert kill_recorded(records) == []
-    assert not outer.is_symlink()
+    assert not at.is_symlink()
     assert list(volume.iterdir()) == []
     assert other.readlink() == tmp_path
     assert list(records.iterdir()) == []
 
 
-def test_a_link_appears_where_it_cannot_be_recorded(tmp_path: Path, volume: Path) -> None:
-    links, at = MountLinks(tmp_path / "no-such-folder"), tmp_path / "mnt"
+def test_a_link_appears_where_it_cannot_be_recorded(at: Path, tmp_path: Path, volume: Path) -> None:
+    links = MountLinks(tmp_path / "no-such-folder")
     assert links.make("pod", at, volume) == ""
     assert at.readlink() == volume
     links.close()

@@ -149,16 +149,13 @@ _DAEMON = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_sess
 
 
 def test_what_it_started_in_a_session_of_its_own_ends_with_it_too(bench: Bench) -> None:
-    bench.launch(python(_DAEMON.format("")))
-    assert bench.codes.get(timeout=60) == 0
-    assert identify(int(bench.output())) is None  # before anybody hears of the container's end
+    pid = int(bench.run(python(_DAEMON.format(""))))
+    assert identify(pid) is None  # before anybody hears of the container's end
 
 
 def test_what_gives_up_the_containers_mark_is_left_alone(bench: Bench) -> None:
-    bench.launch(python(_DAEMON.format(", env={}")))
-    assert bench.codes.get(timeout=60) == 0
+    pid = int(bench.run(python(_DAEMON.format(", env={}"))))
     bench.runtime.stop()
-    pid = int(bench.output())
     assert identify(pid) is not None
     os.kill(pid, signal.SIGKILL)
 
@@ -189,36 +186,30 @@ def test_terminate_asks_and_kill_does_not(bench: Bench) -> None:
     process.kill()  # nothing happens: the id may belong to somebody else by now
 
 
-def test_a_volume_at_tmp_is_the_temporary_directory(bench: Bench, tmp_path: Path) -> None:
-    volume = tmp_path / "v"
-    volume.mkdir()
-    mounts = (Mount(name="scratch", source=volume, mount_path="/tmp"),)
-    code = "import os, tempfile; print(os.path.realpath(tempfile.mkdtemp()), os.environ['TFOPERATOR_MOUNT_SCRATCH'])"
-    made, variable = bench.run(python(code), mounts=mounts).split()
-    assert Path(made).parent == volume
-    assert variable == str(volume)
-
-
-def test_sockets_find_room_in_a_temporary_directory_with_a_long_path(bench: Bench, tmp_path: Path) -> None:
+@pytest.fixture
+def volume(tmp_path: Path) -> Path:
+    """One with a long path."""
     volume = tmp_path / ("v" * 90)
     volume.mkdir()
-    mounts = (Mount(name="scratch", source=volume, mount_path="/tmp"),)
-    code = "import os, multiprocessing.connection as c; l = c.Listener(family='AF_UNIX'); print(os.environ['TMPDIR'])"
-    link = Path(bench.run(python(code), mounts=mounts).strip())
-    assert link.readlink() == volume
+    return volume
+
+
+def test_a_volume_at_tmp_is_the_temporary_directory_and_has_room_for_sockets(bench: Bench, volume: Path) -> None:
+    mounts = (Mount("scratch", volume, "/tmp"),)
+    code = "import os, multiprocessing.connection as c, tempfile as t; l = c.Listener(family='AF_UNIX')\n"
+    code += "print(os.path.realpath(t.mkdtemp()), os.environ['TFOPERATOR_MOUNT_SCRATCH'], os.environ['TMPDIR'])"
+    made, variable, link = map(Path, bench.run(python(code), mounts=mounts).split())
+    assert made.parent == variable == link.readlink() == volume
     bench.runtime.release_pod(bench.pod)
     assert not link.is_symlink()
 
 
-def test_a_mount_appears_within_another_one_in_any_order_and_goes_with_the_pod(bench: Bench, tmp_path: Path) -> None:
-    outer, inner = tmp_path / "outer", tmp_path / "inner"
+def test_a_mount_appears_within_another_one_in_any_order_and_goes_with_the_pod(
+    bench: Bench, volume: Path, tmp_path: Path
+) -> None:
+    outer, inner, at = tmp_path / "outer", volume, tmp_path / "mnt"
     outer.mkdir()
-    inner.mkdir()
-    at = tmp_path / "mnt"
-    mounts = (
-        Mount(name="inner", source=inner, mount_path=str(at / "cache")),
-        Mount(name="outer", source=outer, mount_path=str(at)),
-    )
+    mounts = (Mount("inner", inner, str(at / "cache")), Mount("outer", outer, str(at)))
     (inner / "x").write_text("content")
     assert bench.run(["cat", str(at / "cache" / "x")], mounts=mounts) == "content"
     assert not bench.warnings
@@ -227,21 +218,14 @@ def test_a_mount_appears_within_another_one_in_any_order_and_goes_with_the_pod(b
     assert (list(outer.iterdir()), at.is_symlink()) == ([], False)
 
 
-def test_the_checkpoint_variable_names_the_volume_wherever_it_could_be_mounted(bench: Bench, tmp_path: Path) -> None:
-    volume = tmp_path / "volume"
-    volume.mkdir()
-    there = tmp_path / "there"
-    there.mkdir()
-    mount = Mount(name="tfoperator-checkpoint", source=volume, mount_path=str(there))
-    env = {"TFOPERATOR_CHECKPOINT_DIR": str(there)}
-    assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
-
-
-def test_a_mount_never_replaces_what_is_there(bench: Bench, tmp_path: Path) -> None:
+def test_a_mount_never_replaces_what_is_there_and_the_checkpoint_variable_names_the_volume_all_the_same(
+    bench: Bench, volume: Path, tmp_path: Path
+) -> None:
     at = tmp_path / "mnt"
     at.mkdir()
     (at / "precious").write_text("")
-    bench.run(["true"], mounts=(Mount(name="data", source=tmp_path, mount_path=str(at)),))
+    mount, env = Mount("tfoperator-checkpoint", volume, str(at)), {"TFOPERATOR_CHECKPOINT_DIR": str(at)}
+    assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
     assert bench.warnings == ["MountUnavailable"]
     assert (at / "precious").exists()
 
