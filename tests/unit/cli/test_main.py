@@ -80,9 +80,15 @@ def test_a_bug_is_one_line_and_a_file_with_the_traceback(
     assert "Traceback (most recent call last)" in log.read_text()
 
 
-def test_debug_shows_the_traceback_at_once(run_failing: Callable[..., tuple[int, str]]) -> None:
-    code, text = run_failing(KeyError("replicas"), "--debug")
-    assert (code, "Traceback (most recent call last)" in text) == (70, True)
+@pytest.mark.parametrize(
+    ("error", "flags", "code", "traceback"),
+    [(KeyError("replicas"), ["--debug"], 70, True), (KeyboardInterrupt(), [], 130, False)],
+)
+def test_debug_shows_the_traceback_at_once_and_an_interrupt_has_none(
+    run_failing: Callable[..., tuple[int, str]], error: BaseException, flags: list[str], code: int, traceback: bool
+) -> None:
+    found, text = run_failing(error, *flags)
+    assert (found, "Traceback (most recent call last)" in text) == (code, traceback)
 
 
 def test_an_argument_that_is_no_utf8_is_no_bug(
@@ -96,30 +102,24 @@ def test_an_argument_that_is_no_utf8_is_no_bug(
     assert (code, "internal error" in said) == (70, True)
 
 
-def test_an_interrupt_is_130(run_failing: Callable[..., tuple[int, str]]) -> None:
-    code, text = run_failing(KeyboardInterrupt())
-    assert (code, "Traceback" in text) == (130, False)
-
-
 @pytest.mark.parametrize(
-    ("error", "code", "text"),
+    ("error", "told"),
     [
-        (ManifestError("job.yaml", "is empty", 3), 2, "job.yaml:3: is empty"),
-        (ConfigError("no kubeconfig"), 2, "no kubeconfig"),
-        (TransportError("reset"), 1, "reset"),
-        (error_from_status(Status(code=403, message="you may not")), 1, "you may not"),
-        (error_from_status(Status(code=404, message="not found")), 1, "not found"),
-        (FileNotFoundError(2, "No such file or directory", "x.log"), 1, "x.log: No such file or directory"),
+        (ManifestError("job.yaml", "is empty", 3), ("job.yaml:3: is empty", 2)),
+        (ConfigError("no kubeconfig"), ("no kubeconfig", 2)),
+        (TransportError("reset"), ("reset", 1)),
+        (error_from_status(Status(code=403, message="you may not")), ("you may not", 1)),
+        (error_from_status(Status(code=404, message="not found")), ("not found", 1)),
+        (FileNotFoundError(2, "No such file or directory", "x.log"), ("x.log: No such file or directory", 1)),
+        (ValueError("x"), None),
+        (OSError("no file is named"), None),
     ],
 )
-def test_errors_of_lower_floors_speak_to_a_user(error: Exception, code: int, text: str) -> None:
+def test_errors_of_lower_floors_speak_to_a_user_and_others_are_not_explained_away(
+    error: Exception, told: tuple[str, int] | None
+) -> None:
     known = explained(error)
-    assert (known.message, known.exit_code) == (text, code)
-
-
-def test_an_unexpected_error_is_not_explained_away() -> None:
-    assert explained(ValueError("x")) is None
-    assert explained(OSError("no file is named")) is None
+    assert (known and (known.message, known.exit_code)) == told
 
 
 def test_printable_text_keeps_words_and_lines() -> None:

@@ -19,43 +19,24 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_manifest_is_no_program() -> None:
-    assert program_job(["job.yaml", "more.yaml"], ProgramOptions()) is None
-
-
-def test_the_words_after_the_program_are_its_own() -> None:
+def test_what_runs_is_a_program_with_its_own_words_a_module_or_a_command_of_ones_own(folder: Path) -> None:
+    assert program_job(["job.yaml", "more.yaml"], ProgramOptions()) is None, "a manifest is no program"
     job = program_job(["train.py", "--epochs", "3"], ProgramOptions(workers=2))
     assert (job.name, job.command, job.args, job.workers) == ("train", ["python", "train.py"], ["--epochs", "3"], 2)
-
-
-def test_elsewhere_the_program_is_found_all_the_same(folder: Path) -> None:
-    job = program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=Path("/")))
-    assert job.command == ["python", str(folder / "train.py")]
-
-
-def test_a_module_and_a_command_of_ones_own() -> None:
+    elsewhere = program_job(["train.py"], ProgramOptions(), RuntimeOptions(work_dir=Path("/")))
+    assert elsewhere.command == ["python", str(folder / "train.py")]
     module = program_job(["pkg.fit", "-x"], ProgramOptions(module=True))
-    own = program_job(
-        ["train.py"], ProgramOptions(command="sh -c 'exec train'", image="i:1"), RuntimeOptions(RuntimeName.DOCKER)
-    )
     assert (module.name, module.command, module.args) == ("fit", ["python", "-m", "pkg.fit"], ["-x"])
+    options = ProgramOptions(command="sh -c 'exec train'", image="i:1")
+    own = program_job(["train.py"], options, RuntimeOptions(RuntimeName.DOCKER))
     assert (own.command, own.image) == (["sh", "-c", "exec train"], "i:1")
 
 
 def test_options_become_fields_of_the_job(folder: Path) -> None:
-    options = ProgramOptions(
-        ps=1,
-        gpus=1,
-        env=["RATE=$0.1", "EMPTY=", "A=b=c"],
-        cpus="2",
-        memory="4Gi",
-        checkpoint=Path("kept"),
-        tensorboard="logs",
-        stall="90s",
-        grace="1m",
-    )
-    job = program_job(["train.py"], options)
-    spec = job.manifest()["spec"]
+    env = ["RATE=$0.1", "EMPTY=", "A=b=c"]
+    fields = {"checkpoint": Path("kept"), "tensorboard": "logs", "stall": "90s", "grace": "1m"}
+    options = ProgramOptions(ps=1, gpus=1, env=env, cpus="2", memory="4Gi", **fields)
+    spec = program_job(["train.py"], options).manifest()["spec"]
     assert spec["runPolicy"] == {"progressDeadlineSeconds": 90}
     assert spec["checkpoint"]["volume"]["hostPath"]["path"] == str(folder / "kept")
     assert spec["tensorBoard"]["logDir"] == spec["tensorBoard"]["volumeMounts"][0]["mountPath"] == str(folder / "logs")
@@ -126,17 +107,17 @@ ODD = "x\udcff"  # as Python has an argument or a file name of the bytes 78 ff
 @pytest.mark.parametrize(
     ("words", "options"),
     [
-        (["train.py", ODD], ProgramOptions()),
-        ([ODD], ProgramOptions(module=True)),
-        (["train.py"], ProgramOptions(command=ODD)),
-        (["train.py"], ProgramOptions(image=ODD)),
-        (["train.py"], ProgramOptions(env=[f"A={ODD}"])),
-        (["train.py"], ProgramOptions(name=ODD)),
+        (["train.py", ODD], {}),
+        ([ODD], {"module": True}),
+        *(
+            (["train.py"], options)
+            for options in ({"command": ODD}, {"image": ODD}, {"env": [f"A={ODD}"]}, {"name": ODD})
+        ),
     ],
 )
-def test_what_is_no_utf8_can_not_be_in_a_job(words: list[str], options: ProgramOptions) -> None:
+def test_what_is_no_utf8_can_not_be_in_a_job(words: list[str], options: dict[str, Any]) -> None:
     with pytest.raises(CliError, match=r"x\udcff.*: is not UTF-8"):
-        program_job(words, options)
+        program_job(words, ProgramOptions(**options))
 
 
 def test_a_program_whose_folder_is_no_utf8_runs_there_and_not_from_elsewhere(
@@ -160,15 +141,19 @@ def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folde
     assert not (folder / ".tfoperator").exists()
 
 
-def test_options_of_the_program_are_told_where_to_stand(run: Run) -> None:
-    assert "-- --epochs" in run("run", "train.py", "--epochs", "3", code=2).err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--epochs", "3"], "-- --epochs"),
+        (["--name", "No Name"], "metadata.name"),
+        (["--workdir", "nowhere"], "is no directory"),
+        (["--workdir", ".", "--runtime", "docker"], "for processes"),
+        (["--workers", "0"], "no replica would train"),
+    ],
+)
+def test_what_is_wrong_on_the_command_line_is_told_and_nothing_is_started(
+    run: Run, folder: Path, arguments: list[str], words: str
+) -> None:
+    assert words in run("run", "train.py", *arguments, code=2).err
     assert "-- --epochs" not in run("run", "job.yaml", "--epochs", "3", code=2).err
-
-
-def test_a_name_that_is_none_is_refused_as_in_a_manifest(run: Run) -> None:
-    assert "metadata.name" in run("run", "train.py", "--name", "No Name", code=2).err
-
-
-def test_a_working_directory_has_to_be_one_and_to_matter(run: Run) -> None:
-    assert "is no directory" in run("run", "train.py", "--workdir", "nowhere", code=2).err
-    assert "for processes" in run("run", "train.py", "--workdir", ".", "--runtime", "docker", code=2).err
+    assert not (folder / ".tfoperator").exists()

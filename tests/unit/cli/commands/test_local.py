@@ -26,10 +26,15 @@ def crashed(folder: Path) -> StateDirectory:
     return state
 
 
-def test_without_a_control_plane_status_says_how_to_start_one(tmp_path: Path, run: Run) -> None:
-    assert "tfoperator local up" in run("local", "status", "--state-dir", str(tmp_path / "none"), code=1).out
-    said = run("local", "status", "-o", "json", "--state-dir", str(tmp_path / "none"), code=1)
+def test_without_a_control_plane_it_is_said_how_to_start_one(tmp_path: Path, run: Run) -> None:
+    where = ("--state-dir", str(tmp_path / "none"))
+    assert "tfoperator local up" in run("local", "status", *where, code=1).out
+    said = run("local", "status", "-o", "json", *where, code=1)
     assert json.loads(said.out) == {"running": False, "stopping": False, "crashed": False, "jobs": []}
+    assert "no control plane was up" in run("local", "down", *where, code=0).err, "which is no mistake"
+    assert "65535" in run("local", "up", "--port", "65536", *where, code=2).err
+    bare = run("local", code=2)
+    assert "status" in bare.out + bare.err
 
 
 def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run) -> None:
@@ -54,30 +59,12 @@ def test_a_crash_is_noticed_and_down_cleans_up_after_it(tmp_path: Path, run: Run
     assert not state.kubeconfig.exists()
 
 
-def test_down_without_a_control_plane_is_no_mistake(tmp_path: Path, run: Run) -> None:
-    assert "no control plane was up" in run("local", "down", "--state-dir", str(tmp_path), code=0).err
-
-
-def test_local_without_a_command_shows_what_there_is(run: Run) -> None:
-    said = run("local", code=2)
-    assert "status" in said.out + said.err
-
-
-def test_a_port_that_can_not_be_is_a_mistake(tmp_path: Path, run: Run) -> None:
-    assert "65535" in run("local", "up", "--port", "65536", "--state-dir", str(tmp_path), code=2).err
-
-
-def test_a_port_that_is_taken_is_named(tmp_path: Path, run: Run) -> None:
+def test_a_port_that_is_taken_is_named_and_the_log_begins_anew(tmp_path: Path, run: Run) -> None:
+    (tmp_path / "daemon.log").write_text("of the last one\n")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = run("local", "up", "--port", str(port), "--state-dir", str(tmp_path), code=1)
-        assert f"Address already in use: '127.0.0.1:{port}'" in said.err
-
-
-def test_a_control_plane_begins_its_log_anew(tmp_path: Path, run: Run) -> None:
-    (tmp_path / "daemon.log").write_text("of the last one\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken:
-        run("local", "up", "--port", str(taken.getsockname()[1]), "--state-dir", str(tmp_path), code=1)
+    assert f"Address already in use: '127.0.0.1:{port}'" in said.err
     log = (tmp_path / "daemon.log").read_text()
     assert "of the last one" not in log
     assert "can't start" in log

@@ -124,8 +124,10 @@ def test_two_objects_of_one_name_are_refused_before_anything_is_started(folder: 
     assert not (folder / ".tfoperator").exists()
 
 
-def test_names_that_do_not_meet_are_no_mistake() -> None:
+def test_names_that_do_not_meet_and_a_job_of_this_operator_are_no_mistake() -> None:
     job = json.loads(tfjob("one", Worker=replica("true")))
+    run_policy = {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}
+    job["spec"] = {"runPolicy": run_policy, "tfReplicaSpecs": {"Worker": {}}}
     other = {**job, "metadata": {"name": "one", "namespace": "other"}}
     generated = {**job, "metadata": {"generateName": "one-"}}
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "one"}}
@@ -140,17 +142,6 @@ def test_a_namespace_that_there_can_not_be_is_refused_before_anything_is_started
 ) -> None:
     said = run("run", write(tfjob("one", Worker=replica("true"))), "-n", namespace, code=2)
     assert "can't be the name of a namespace" in said.err
-    assert not (folder / ".tfoperator").exists()
-
-
-def test_a_job_of_this_operator_that_is_not_suspended_is_run() -> None:
-    spec = {"runPolicy": {"suspend": False, "managedBy": MANAGED_BY_OPERATOR}, "tfReplicaSpecs": {"Worker": {}}}
-    check_runnable([Manifest({"kind": "TFJob", "spec": spec}, "job.yaml", 1)])
-
-
-def test_a_program_without_a_replica_is_refused(folder: Path, run: Run) -> None:
-    (folder / "train.py").touch()
-    run("run", "train.py", "--workers", "0", code=2)
     assert not (folder / ".tfoperator").exists()
 
 

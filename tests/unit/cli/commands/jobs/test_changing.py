@@ -30,37 +30,25 @@ def test_a_job_that_has_ended_is_refused_but_not_the_others(tell: Tell, world: S
     assert "has ended (Succeeded)" in said.err
 
 
-def test_workers_and_other_types_are_scaled(tell: Tell, world: ServedWorld) -> None:
+def test_workers_and_other_types_are_scaled_but_not_those_that_the_job_lacks(tell: Tell, world: ServedWorld) -> None:
     world.submit(PS=1, Worker=2)
     said = tell("scale", "mnist", "--workers", "4", "--replicas", "ps=2")
     assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist scaled\n", "")
     specs = world.job()["spec"]["tfReplicaSpecs"]
     assert (specs["Worker"]["replicas"], specs["PS"]["replicas"]) == (4, 2)
-
-
-def test_running_replicas_that_will_not_notice_are_warned_about(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
+    assert "has no Chief replicas; it has PS, Worker" in tell("scale", "mnist", "--replicas", "Chief=1", code=1).err
     world.status({"startTime": "2026-01-01T00:00:00Z"})
-    assert "lacks enableDynamicWorker" in tell("scale", "mnist", "--workers", "3").err
+    assert "lacks enableDynamicWorker" in tell("scale", "mnist", "--workers", "3").err, "they will not notice"
 
 
-def test_a_type_that_the_job_lacks_is_refused(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
-    said = tell("scale", "mnist", "--replicas", "PS=1", code=1)
-    assert "has no PS replicas; it has Worker" in said.err
-
-
-@pytest.mark.parametrize("arguments", [[], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"]])
-def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
-    assert tell("scale", "mnist", *arguments).code == 2
-
-
-def test_jobs_are_deleted_by_name(tell: Tell, world: ServedWorld) -> None:
-    for name in "ab":
+def test_jobs_are_deleted_by_name_and_a_missing_one_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:
+    for name in "abc":
         world.submit(name)
     said = tell("delete", "a", "b", "--wait")
     assert (said.code, said.out) == (0, "tfjob.kubeflow.org/a deleted\ntfjob.kubeflow.org/b deleted\n")
+    assert "there is no TFJob a" in tell("delete", "a", "c", code=1).err
     assert world.sdk.list_jobs() == []
+    assert tell("delete", "a", "--ignore-not-found").code == 0
 
 
 def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
@@ -74,15 +62,16 @@ def test_the_jobs_of_a_manifest_are_deleted_and_nothing_else(tell: Tell, world: 
     assert world.sdk.list_jobs() == []
 
 
-def test_a_missing_job_does_not_keep_the_others(tell: Tell, world: ServedWorld) -> None:
-    world.submit("b")
-    said = tell("delete", "a", "b", code=1)
-    assert "there is no TFJob a" in said.err
-    assert world.sdk.list_jobs() == []
-    assert tell("delete", "a", "--ignore-not-found").code == 0
-
-
-@pytest.mark.parametrize("arguments", [[], ["a", "-f", "x.yaml"]])
-def test_names_or_files_not_both(tell: Tell, arguments: list[str]) -> None:
-    said = tell("delete", *arguments, code=2)
-    assert "name either jobs or manifests" in said.err
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["delete"], "name either jobs or manifests"),
+        (["delete", "a", "-f", "x.yaml"], "name either jobs or manifests"),
+        *(
+            (["scale", "mnist", *said], "")
+            for said in ([], ["--workers", "-1"], ["--replicas", "PS"], ["--replicas", "Boss=1"])
+        ),
+    ],
+)
+def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str], words: str) -> None:
+    assert words in tell(*arguments, code=2).err

@@ -25,19 +25,25 @@ def two_workers(world: ServedWorld, job: str) -> None:
         world.logs.begin(world.pod(replica, job), f"{replica} 1\n{replica} 2\n")
 
 
-def test_one_replica_is_shown_as_it_is_and_several_with_a_prefix(tell: Tell, world: ServedWorld) -> None:
+def ends(world: ServedWorld, job: str) -> None:
+    """The first worker and its job."""
+    pod = f"{job}-worker-0"
+    world.logs.end(pod)
+    world.pod_status(pod, "Succeeded")
+    world.becomes("Succeeded", job)
+
+
+def test_one_replica_is_shown_as_it_is_several_with_a_prefix_and_every_line_as_an_object_for_programs(
+    tell: Tell, world: ServedWorld
+) -> None:
     two_workers(world, "plain")
     assert tell("logs", "plain").out == "worker-0 1\nworker-0 2\n"
     assert tell("logs", "plain", "--replica", "worker-1", "--tail", "1").out == "worker-1 2\n"
     every = "[worker-0] worker-0 1\n[worker-0] worker-0 2\n[worker-1] worker-1 1\n[worker-1] worker-1 2\n"
     assert tell("logs", "plain", "--all-replicas").out == every
     assert tell("logs", "plain", "--replica", "Worker").out == every
-
-
-def test_for_programs_every_line_is_an_object(tell: Tell, world: ServedWorld) -> None:
-    two_workers(world, "lines")
-    lines = [json.loads(line) for line in tell("logs", "lines", "-o", "json").out.splitlines()]
-    assert lines[0] == {"pod": "lines-worker-0", "replica": "worker-0", "text": "worker-0 1"}
+    first, _ = tell("logs", "plain", "-o", "json").out.splitlines()
+    assert json.loads(first) == {"pod": "plain-worker-0", "replica": "worker-0", "text": "worker-0 1"}
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -45,14 +51,11 @@ def test_lines_of_the_last_minutes_are_asked_for_and_their_times(
     tell: Tell, world: ServedWorld, *, follow: bool
 ) -> None:
     job = f"since-{follow}".lower()
-    pod = f"{job}-worker-0"
     world.submit(job)
     world.logs.begin(world.pod("worker-0", job), "said\n")
-    world.logs.end(pod)
-    world.pod_status(pod, "Succeeded")
-    world.becomes("Succeeded", job)
+    ends(world, job)
     assert tell("logs", job, "--since", "5m", "--timestamps", *(["-f"] if follow else [])).out == "said\n"
-    since, timestamps = world.logs.asked[pod]
+    since, timestamps = world.logs.asked[f"{job}-worker-0"]
     assert timestamps
     assert timedelta(minutes=4) < datetime.now(UTC) - since < timedelta(hours=1)
     refused = tell("logs", job, "--since", "yesterday", code=2)
@@ -70,9 +73,7 @@ def test_a_container_controls_nothing_but_its_colours(
     job = f"hostile-{terminal}{''.join(arguments)}".lower()
     world.submit(job)
     world.logs.begin(world.pod("worker-0", job), f"{HOSTILE}\nnext\n")
-    world.logs.end(f"{job}-worker-0")
-    world.pod_status(f"{job}-worker-0", "Succeeded")
-    world.becomes("Succeeded", job)
+    ends(world, job)
     if terminal:
         monkeypatch.setattr("sys.stdout.isatty", lambda: True)
     first, second = tell("logs", job, *arguments).out.splitlines()

@@ -28,9 +28,9 @@ def test_a_job_is_created_in_the_contexts_namespace(tell: Tell, world: ServedWor
     assert world.job()["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 2
 
 
-def test_it_says_what_it_made_to_programs(tell: Tell, manifest: str) -> None:
+def test_it_says_what_it_made_to_programs_and_waiting_in_vain_is_exit_code_124(tell: Tell, manifest: str) -> None:
     assert tell("submit", manifest, "-o", "name", "--dry-run=server").out == "tfjob.kubeflow.org/mnist\n"
-    made = json.loads(tell("submit", manifest, "-o", "json").out)
+    made = json.loads(tell("submit", manifest, "-o", "json", "--wait", "--timeout", "0.2s", code=124).out)
     assert made["metadata"]["uid"]
     assert "managedFields" not in made["metadata"]
 
@@ -42,16 +42,6 @@ def test_a_dry_run_creates_nothing(tell: Tell, world: ServedWorld, manifest: str
     assert world.sdk.list_jobs() == []
 
 
-def test_misplaced_and_unknown_fields_are_warned_about(tell: Tell, tmp_path: Path) -> None:
-    job = tfjob("mnist", Worker=1)
-    job["spec"]["cleanPodPolicy"] = "All"
-    path = tmp_path / "job.yaml"
-    path.write_text(yaml.safe_dump(job, sort_keys=False))
-    said = tell("submit", str(path), code=0)
-    assert "job.yaml:" in said.err
-    assert "spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy" in said.err
-
-
 def test_one_mistake_keeps_everything_from_being_created(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
     path = tmp_path / "jobs.yaml"
     path.write_text(f"{submitted_manifest('good')}---\n{submitted_manifest('bad', Worker=-1)}")
@@ -61,14 +51,18 @@ def test_one_mistake_keeps_everything_from_being_created(tell: Tell, world: Serv
     assert world.sdk.list_jobs() == []
 
 
-def test_what_the_job_needs_is_created_too_and_the_rest_is_named(
+def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
     tell: Tell, world: ServedWorld, tmp_path: Path
 ) -> None:
     settings = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "b"}}
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "quota"}}
+    job = tfjob("mnist", Worker=1)
+    job["spec"]["cleanPodPolicy"] = "All"
     path = tmp_path / "all.yaml"
-    path.write_text(yaml.safe_dump_all([settings, quota, tfjob("mnist", Worker=1)]))
+    path.write_text(yaml.safe_dump_all([settings, quota, job]))
     said = tell("submit", str(path), code=0)
+    assert "all.yaml:" in said.err
+    assert "spec.cleanPodPolicy: is unknown and will be ignored; it belongs in spec.runPolicy" in said.err
     assert world.client.get(CONFIG_MAPS, world.namespace, "settings", json.loads)["data"] == {"a": "b"}
     assert "ResourceQuota quota is left out; create it with kubectl apply" in said.err
     world.sdk.delete_job("mnist")
@@ -98,11 +92,11 @@ def test_waiting_ends_with_the_jobs_result(tell: Tell, world: ServedWorld, manif
     assert f"tfoperator logs mnist -n {world.namespace} --all-replicas" in said.err
 
 
-def test_waiting_in_vain_is_exit_code_124(tell: Tell, manifest: str) -> None:
-    assert tell("submit", manifest, "--wait", "--timeout", "0.2s").code == 124
-
-
-def test_a_name_that_is_taken_says_what_to_do(tell: Tell, world: ServedWorld, manifest: str) -> None:
+def test_a_name_that_is_taken_or_a_namespace_that_is_missing_says_what_to_do(
+    tell: Tell, world: ServedWorld, manifest: str
+) -> None:
+    said = tell("submit", manifest, "-n", "nowhere", code=1)
+    assert "Create it with: kubectl create namespace nowhere" in said.err
     world.submit()
     said = tell("submit", manifest, code=1)
     assert said.err == (
@@ -118,11 +112,6 @@ def test_namespaces_that_contradict_each_other_are_refused(tell: Tell, tmp_path:
     path.write_text(yaml.safe_dump(job))
     said = tell("submit", str(path), "-n", "there", code=2)
     assert "TFJob mnist is for namespace here, but --namespace says there" in said.err
-
-
-def test_a_namespace_that_is_missing_is_named(tell: Tell, manifest: str) -> None:
-    said = tell("submit", manifest, "-n", "nowhere", code=1)
-    assert "Create it with: kubectl create namespace nowhere" in said.err
 
 
 def test_standard_input_is_a_file_too(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,15 +108,18 @@ def bar(text: str) -> LogChunk:
     return LogChunk("ns", "digits-worker-0", "tensorflow", 0, "logs/worker-0/0.log", (), bar=text)
 
 
-def plain(*, verbose: bool = False) -> tuple[PlainView, io.StringIO]:
+def plain(*pods: Pod, verbose: bool = False) -> tuple[PlainView, io.StringIO]:
+    """A view for pipes that knows these pods."""
     stream = io.StringIO()
-    return PlainView(stream, verbose=verbose), stream
+    view = PlainView(stream, verbose=verbose)
+    for one in pods:
+        view.pod_changed(one)
+    return view, stream
 
 
 def test_plain_lines_say_who_and_what() -> None:
-    view, stream = plain(verbose=True)
+    view, stream = plain(pod(), verbose=True)
     view.job_changed(job(("Created", "made")))
-    view.pod_changed(pod())
     view.logged([line("step 1"), line("[red]not markup[/red]"), line("hm", container="sidecar")])
     view.event(event("trouble", kind="Warning", count=3))
     view.event(event("fine", about="digits-unknown"))
@@ -146,7 +149,7 @@ def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not
 def test_a_start_as_it_should_be_is_one_line() -> None:
     view, stream = plain()
     view.job_changed(job(("Created", "made"), ("Ready", "all"), ("Running", "runs")))
-    view.event(msgspec.structs.replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
+    view.event(replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
     assert stream.getvalue() == "[digits] Running: runs\n"
 
 
@@ -155,9 +158,7 @@ NOISE = "I0000 00:00:{pid}.895422    {pid} cpu_feature_guard.cc:227] This Tensor
 
 @pytest.mark.parametrize("verbose", [False, True])
 def test_lines_of_tensorflow_that_replicas_print_alike_are_shown_once(verbose: bool) -> None:
-    view, stream = plain(verbose=verbose)
-    for index in range(3):
-        view.pod_changed(pod(f"worker-{index}"))
+    view, stream = plain(*(pod(f"worker-{index}") for index in range(3)), verbose=verbose)
     for index in range(2):
         view.logged([line(NOISE.format(pid=100 + index), f"worker-{index}"), line("I trained", f"worker-{index}")])
     if verbose:
@@ -181,7 +182,7 @@ def test_what_waits_is_shown_in_time_and_bounded() -> None:
 def test_with_several_jobs_a_prefix_names_the_job() -> None:
     view, stream = plain()
     view.job_changed(job(("Created", "made")))
-    view.job_changed(msgspec.structs.replace(job(), metadata=ObjectMeta(name="other", uid="o")))
+    view.job_changed(replace(job(), metadata=ObjectMeta(name="other", uid="o")))
     view.pod_changed(pod())
     view.logged([line("x")])
     assert stream.getvalue().splitlines()[-1] == "[digits/worker-0] x"
@@ -199,66 +200,59 @@ def test_output_that_comes_before_its_pod_waits_for_the_pods_name() -> None:
     assert stream.getvalue().splitlines() == said
 
 
-def live(width: int = 80, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:
+def live(*pods: Pod, width: int = 120, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:
+    """A view on a terminal that knows these pods."""
     stream = io.StringIO()
-    console = Console(file=stream, force_terminal=True, width=width, height=height, **options)
-    return LiveView(console), stream
+    view = LiveView(Console(file=stream, force_terminal=True, width=width, height=height, **options))
+    for one in pods:
+        view.pod_changed(one)
+    return view, stream
 
 
-def draw(view: LiveView) -> None:
-    """Draw what it knows, and end it."""
+def drawn(*pods: Pod, used: Usage | None = None, **options: Any) -> str:
+    """What is drawn of these pods, and of what they use."""
+    view, stream = live(*pods, **options)
+    if used:
+        view.used(used)
     view._drawn = 0.0
     view.tick()
     view.close()
+    return stream.getvalue()
 
 
 def test_the_table_shows_every_replica_and_what_is_wrong_with_it() -> None:
-    view, stream = live()
-    view.pod_changed(running({"running": {}}, ready=True))
-    view.pod_changed(pod("worker-1", phase="Running", containerStatuses=[container(WAITING, restartCount=2)]))
-    draw(view)
-    for text in ("worker-0", "CrashLoopBackOff", "1/2"):
-        assert text in stream.getvalue()
+    bad = pod("worker-1", phase="Running", containerStatuses=[container(WAITING, restartCount=2)])
+    text = drawn(running({"running": {}}, ready=True), bad, width=80)
+    assert all(word in text for word in ("worker-0", "CrashLoopBackOff", "1/2"))
 
 
 def test_the_table_leaves_room_for_what_the_terminal_echoes_at_ctrl_c() -> None:
-    view, stream = live(width=40)
     waiting = container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image " * 9}})
-    view.pod_changed(pod("worker-0", phase="Pending", containerStatuses=[waiting]))
-    draw(view)
-    drawn = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", stream.getvalue())]
-    assert max(len(one) for one in drawn) == 38
+    text = drawn(pod(phase="Pending", containerStatuses=[waiting]), width=40)
+    lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", text)]
+    assert max(len(one) for one in lines) == 38
 
 
 def test_the_table_shows_what_replicas_use_once_it_is_known() -> None:
-    used = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
-    drawn = []
-    for containers in ((), (used,)):
-        view, stream = live(width=120)
-        view.pod_changed(pod("worker-0", phase="Running"))
-        view.pod_changed(pod("worker-1", phase="Running"))
-        view.used(Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1 << 30, containers))
-        draw(view)
-        drawn.append(stream.getvalue())
-    assert "MEMORY" not in drawn[0]
-    assert all(text in drawn[1] for text in ("CPU", "MEMORY", "0.50", "100Mi"))
-    assert "GPU" not in drawn[1]
+    pods = [pod(name, phase="Running") for name in ("worker-0", "worker-1")]
+    nothing = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1 << 30, ())
+    one = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
+    assert "MEMORY" not in drawn(*pods, used=nothing)
+    text = drawn(*pods, used=replace(nothing, containers=(one,)))
+    assert all(word in text for word in ("CPU", "MEMORY", "0.50", "100Mi"))
+    assert "GPU" not in text
 
 
 def test_a_large_job_does_not_fill_the_screen() -> None:
-    view, stream = live(height=20)
-    for index in range(50):
-        view.pod_changed(pod(f"worker-{index}", phase="Running"))
-    draw(view)
-    assert "+43 more" in stream.getvalue()
-    assert "43 Running" in stream.getvalue()
+    text = drawn(*(pod(f"worker-{index}", phase="Running") for index in range(50)), height=20)
+    assert "+43 more" in text
+    assert "43 Running" in text
 
 
 def shown(printed: str, **options: Any) -> str:
     """What the terminal is sent after a container has printed a line."""
-    view, stream = live(**options)
+    view, stream = live(pod(), width=80, **options)
     before = stream.getvalue()
-    view.pod_changed(pod())
     view.logged([line(printed)])
     said = stream.getvalue()[len(before) :]
     view.close()
@@ -300,17 +294,15 @@ def test_container_output_can_not_garble_the_terminal(printed: str, text: str) -
 
 
 def test_nor_can_it_behind_a_pipe() -> None:
-    view, stream = plain()
-    view.pod_changed(pod())
+    view, stream = plain(pod())
     view.logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
     assert stream.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
 
 
 def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
-    on_terminal, terminal = live(color_system=None)
-    in_file, file = plain()
+    on_terminal, terminal = live(pod(), color_system=None)
+    in_file, file = plain(pod())
     for view in (on_terminal, in_file):
-        view.pod_changed(pod())
         view.logged([line("x" * 100_000)])
         view.close()
     assert "(98000 more characters in the log)" in terminal.getvalue()
@@ -320,7 +312,7 @@ def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
 def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
     def waiting(message: str, status: str = "False", reason: str = "TFJobPending") -> TFJob:
         condition = JobCondition("Running", status, reason, message)
-        return msgspec.structs.replace(job(), status=TFJobStatus(conditions=(condition,)))
+        return replace(job(), status=TFJobStatus(conditions=(condition,)))
 
     view, stream = plain()
     for seen in (waiting("no image"), waiting("no image"), waiting("no node"), waiting("over", reason="TFJobFailed")):
@@ -341,12 +333,11 @@ def job_with_board(url: str, *, ready: bool = False) -> TFJob:
 
 
 def test_the_address_of_a_tensorboard_is_said_when_it_is_known_and_when_it_answers() -> None:
-    view, stream = plain()
+    view, stream = plain(board_pod())
     url = "http://127.0.0.1:20001"
     view.job_changed(job_with_board("http://digits-tensorboard.ns.svc"))
     for ready in (False, False, True, True):
         view.job_changed(job_with_board(url, ready=ready))
-    view.pod_changed(board_pod())
     view.logged([LogChunk("ns", "digits-tensorboard-1-0", "tensorboard", 0, "0.log", ("hello",))])
     assert stream.getvalue().splitlines() == [
         f"[digits] TensorBoard starts at {url}",
@@ -356,19 +347,15 @@ def test_the_address_of_a_tensorboard_is_said_when_it_is_known_and_when_it_answe
 
 
 def test_the_table_has_a_tensorboard_with_its_address_but_counts_replicas_only() -> None:
-    view, stream = live(width=120, height=40)
+    view, _ = live(pod(phase="Pending"), board_pod(), height=40)
     view.job_changed(job_with_board("http://127.0.0.1:20001"))
-    view.pod_changed(pod("worker-0", phase="Pending"))
-    view.pod_changed(board_pod())
-    view._console.print(view.table())
+    table = table_text(view)
     view.close()
-    for text in ("tensorboard", "http://127.0.0.1:20001", "0/1"):
-        assert text in " ".join(stream.getvalue().split())
+    assert all(word in table for word in ("tensorboard", "http://127.0.0.1:20001", "0/1"))
 
 
 def test_lines_that_are_not_shown_are_counted_and_the_file_is_named() -> None:
-    view, stream = plain()
-    view.pod_changed(pod())
+    view, stream = plain(pod())
     view.logged([line("step 12001", skipped=12_000), line("step 12003", skipped=1)])
     assert stream.getvalue().splitlines() == [
         "[worker-0] ... 12,000 more lines in logs/worker-0/0.log",
@@ -382,13 +369,11 @@ KERAS = "\x1b[1m 12/100\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━━━━━�
 
 
 def test_a_progress_bar_lives_in_the_table_until_its_line_has_ended() -> None:
-    view, stream = live(width=120)
-    view.pod_changed(pod(phase="Running"))
+    view, stream = live(pod(phase="Running"))
     before = len(stream.getvalue())
     view.logged([bar(KERAS)])
     assert stream.getvalue()[before:] == ""
-    drawn = table_text(view)
-    assert "12/100 3s 40ms/step - loss: 0.5" in drawn
+    assert "12/100 3s 40ms/step - loss: 0.5" in table_text(view)
     view.logged([line("100/100 done")])
     assert "12/100" not in table_text(view)
     view.close()
@@ -401,8 +386,7 @@ def table_text(view: LiveView) -> str:
 
 
 def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
-    view, stream = plain()
-    view.pod_changed(pod())
+    view, stream = plain(pod())
     for second in range(100):
         view.logged([bar(f"{second}% done")])
         view.show_bars(float(second))
@@ -413,19 +397,15 @@ def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
 
 
 def test_each_restart_leaves_a_line() -> None:
-    view, stream = plain()
-    runs = container({"running": {}}, ready=True, restartCount=1, lastState={"terminated": {"exitCode": 137}})
-    for seen in (pod(phase="Running"), pod(phase="Running", containerStatuses=[runs])):
-        view.pod_changed(seen)
-        view.pod_changed(seen)
+    before, after = pod(phase="Running"), running({"running": {}}, ready=True, restartCount=1, lastState=LAST)
+    _, stream = plain(before, before, after, after)
     assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n"
 
 
 def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
-    view, stream = plain()
     end = datetime.now(UTC) + timedelta(seconds=30.5)
     stopping = pod(phase="Running", deleted=True)
-    view.pod_changed(replace(stopping, metadata=replace(stopping.metadata, deletion_timestamp=end)))
+    view, stream = plain(replace(stopping, metadata=replace(stopping.metadata, deletion_timestamp=end)))
     for now in (100.0, 102.9):
         view.show_countdown(now)
     assert stream.getvalue() == ""
@@ -438,13 +418,11 @@ def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
 
 def test_a_progress_bar_controls_nothing() -> None:
     hostile = "\x1b]0;title\x07\x1b[2J\x1b[31mstep 1\x9b2J"
-    view, _ = live(width=120)
-    view.pod_changed(pod(phase="Running"))
+    view, _ = live(pod(phase="Running"))
     view.logged([bar(hostile)])
     assert "step 1\ufffd2J" in table_text(view)
     view.close()
-    piped, stream = plain()
-    piped.pod_changed(pod(phase="Running"))
+    piped, stream = plain(pod(phase="Running"))
     piped.logged([bar(hostile)])
     for second in (0.0, 31.0):
         piped.show_bars(second)

@@ -24,18 +24,9 @@ def told(*seen: Pod) -> list[str]:
     return sentences
 
 
-def ended(code: int) -> dict[str, Any]:
-    return {"terminated": {"exitCode": code}}
-
-
-def test_a_pod_that_is_made_again() -> None:
-    assert told(pod(state=ended(137)), pod(before="1"), pod(before="1", state={"running": {}})) == [
-        "",
-        "exited with 137, started again (1)",
-        "",
-    ]
-
-
-def test_a_pod_that_was_deleted_has_no_exit_code() -> None:
-    assert told(pod(state={"running": {}}), pod(before="1"))[-1] == "started again (1)"
-    assert told(pod(state={"running": {}}), pod(before="not a number"))[-1] == ""
+def test_a_pod_that_is_made_again_has_an_exit_code_unless_it_was_deleted() -> None:
+    running = {"running": {}}
+    again = told(pod(state={"terminated": {"exitCode": 137}}), pod(before="1"), pod(before="1", state=running))
+    assert again == ["", "exited with 137, started again (1)", ""]
+    assert told(pod(state=running), pod(before="1"))[-1] == "started again (1)"
+    assert told(pod(state=running), pod(before="not a number"))[-1] == ""
