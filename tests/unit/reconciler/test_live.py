@@ -77,14 +77,6 @@ def looking() -> Looking:
     return one
 
 
-def test_after_a_whole_look_only_news_are_asked_for(looking: Looking) -> None:
-    assert looking.look() == {}
-    assert looking.asked() == WHOLE
-    for _ in range(3):
-        assert looking.look() == {}
-        assert looking.asked() == NEWS
-
-
 def test_a_collection_of_a_page_is_listed_each_time(looking: Looking) -> None:
     looking.looker = looking.make_looker(news_above=1)
     looking.look()
@@ -94,7 +86,7 @@ def test_a_collection_of_a_page_is_listed_each_time(looking: Looking) -> None:
     assert looking.asked() == [("news", "pods"), ("list", "tfjobs")], "there is one job, and there are two pods"
 
 
-def test_the_news_of_several_namespaces_are_asked_for_together(looking: Looking) -> None:
+def test_after_a_whole_look_only_news_are_asked_for_those_of_several_namespaces_together(looking: Looking) -> None:
     looking.put_pod("a", "other")
     looking.api.put(TFJOBS, tfjob("x", Worker=1) | {"metadata": {"name": "x", "namespace": "other"}})
     looking.looker = looking.make_looker("ns", "other")
@@ -102,17 +94,22 @@ def test_the_news_of_several_namespaces_are_asked_for_together(looking: Looking)
     assert looking.look() == {"pods": {"other/a"}, "tfjobs": {"other/x"}}
     assert looking.asked() == WHOLE * 2
     looking.api.remove(PODS, "ns", "a")
-    assert looking.look() == {"pods": {"other/a", "ns/a"}, "tfjobs": {"other/x"}}
-    assert looking.asked() == NEWS * 2
+    for _ in range(3):
+        assert looking.look() == {"pods": {"other/a", "ns/a"}, "tfjobs": {"other/x"}}
+        assert looking.asked() == NEWS * 2
 
 
 def test_news_of_every_kind_that_the_cache_lacks_are_differences(looking: Looking) -> None:
+    looking.put_pod("leaves")
+    looking.fill()
     looking.look()
     looking.put_pod("new")
     looking.api.edit(PODS, "ns", "a", {"metadata": {"annotations": {"x": "y"}}})
     looking.api.remove(PODS, "ns", "b")
+    looking.api.remove(PODS, "ns", "leaves")
+    looking.put_pod("leaves", foreign="yes")  # the selection
     looking.api.put(TFJOBS, namespaced(tfjob("other", Worker=1)))
-    expected = {"pods": {"ns/new", "ns/a", "ns/b"}, "tfjobs": {"ns/other"}}
+    expected = {"pods": {"ns/new", "ns/a", "ns/b", "ns/leaves"}, "tfjobs": {"ns/other"}}
     assert looking.look() == expected
     assert looking.look() == expected, "they stay different although the server tells of them once"
     looking.fill()
@@ -120,16 +117,9 @@ def test_news_of_every_kind_that_the_cache_lacks_are_differences(looking: Lookin
     assert looking.asked() == NEWS
 
 
-def test_what_leaves_the_selection_is_gone(looking: Looking) -> None:
-    looking.look()
-    looking.api.remove(PODS, "ns", "a")
-    looking.put_pod("a", foreign="yes")
-    assert looking.look() == {"pods": {"ns/a"}}
-    looking.fill()
-    assert looking.look() == {}
-
-
-def test_what_the_cache_lost_by_itself_is_found_by_the_next_whole_look(looking: Looking) -> None:
+def test_what_the_cache_lost_by_itself_is_found_by_the_next_whole_look_which_follows_one_that_failed_half_way(
+    looking: Looking,
+) -> None:
     looking.look()
     looking.pods.delete("ns/a")
     assert looking.look() == {}
@@ -137,6 +127,14 @@ def test_what_the_cache_lost_by_itself_is_found_by_the_next_whole_look(looking: 
     looking.asked()
     assert looking.look() == {"pods": {"ns/a"}}
     assert looking.asked() == WHOLE
+    looking.clock.advance(270)
+    looking.api.fail("list", "pods", api_error(503))
+    with pytest.raises(KubeError):
+        looking.look()
+    looking.asked()
+    looking.pods.delete("ns/b")
+    assert looking.look() == {"pods": {"ns/a", "ns/b"}}
+    assert looking.asked() == [("news", "tfjobs"), ("list", "pods")]
 
 
 @pytest.mark.parametrize(
@@ -205,18 +203,6 @@ def test_a_server_that_ends_watches_at_once_is_not_asked_for_news_for_ever(
     looking.look()
     looking.look()
     assert looking.asked() == WHOLE + NEWS
-
-
-def test_a_look_that_failed_half_way_is_followed_by_a_whole_one(looking: Looking) -> None:
-    looking.look()
-    looking.clock.advance(270)
-    looking.api.fail("list", "pods", api_error(503))
-    with pytest.raises(KubeError):
-        looking.look()
-    looking.asked()
-    looking.pods.delete("ns/a")
-    assert looking.look() == {"pods": {"ns/a"}}
-    assert looking.asked() == [("news", "tfjobs"), ("list", "pods")]
 
 
 def test_closing_ends_a_look_that_waits_for_news_and_none_follows(
