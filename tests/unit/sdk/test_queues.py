@@ -26,7 +26,8 @@ __all__ = ["served", "world"]
 S = QueueState
 QUOTA = condition("QuotaReserved", "True", "QuotaReserved", "Quota reserved in ClusterQueue team")
 ADMITTED = condition("Admitted", "True", "Admitted", "The workload is admitted")
-PREEMPTED = condition("Evicted", "True", "Preempted", "to make room for a workload of higher priority")
+PREEMPTED = condition("Evicted", "True", "Preempted", "for a higher priority")
+CHECK = {"name": "capacity", "state": "Pending", "message": "asked for nodes"}
 ADMISSION = {"admission": {"clusterQueue": "team"}}
 
 
@@ -60,21 +61,12 @@ NOSUCH = condition("QuotaReserved", "False", "Inadmissible", "LocalQueue nosuch 
         (
             seen(no_quota("no room"), PREEMPTED, requeueState={"requeueAt": "2026-01-01T10:00:00Z"}),
             S.WAITING,
-            "no room; evicted before (Preempted: to make room for a workload of higher priority); tried again at "
-            "2026-01-01T10:00:00+00:00",
+            "no room; evicted before (Preempted: for a higher priority); tried again at 2026-01-01T10:00:00+00:00",
         ),
-        (
-            seen(no_quota("The ClusterQueue is stopped"), stopped("The ClusterQueue is stopped")),
-            S.WAITING,
-            "ClusterQueueStopped: The ClusterQueue is stopped",
-        ),
+        (seen(no_quota("it is stopped"), stopped("it is stopped")), S.WAITING, "ClusterQueueStopped: it is stopped"),
         (seen(QUOTA, ADMITTED, **ADMISSION), S.ADMITTED, "The workload is admitted"),
-        (
-            seen(QUOTA, admissionChecks=[{"name": "capacity", "state": "Pending", "message": "asked for nodes"}]),
-            S.CHECKING,
-            "admission check capacity is Pending: asked for nodes",
-        ),
-        (seen(QUOTA, ADMITTED, PREEMPTED), S.EVICTED, "Preempted: to make room for a workload of higher priority"),
+        (seen(QUOTA, admissionChecks=[CHECK]), S.CHECKING, "admission check capacity is Pending: asked for nodes"),
+        (seen(QUOTA, ADMITTED, PREEMPTED), S.EVICTED, "Preempted: for a higher priority"),
         (seen(no_quota(), spec={"active": False}), S.INACTIVE, "Workload tfjob-mnist is not active"),
         (seen(condition("Finished", message="done"), QUOTA, ADMITTED), S.FINISHED, "done"),
     ],

@@ -23,9 +23,12 @@ def fill(folder: Path, size: int, *, age: int) -> Path:
 
 
 def old(root: Path, name: str, size: int, *, age: int) -> Path:
-    made = root / name
-    made.mkdir(parents=True)
-    return fill(made, size, age=age)
+    (root / name).mkdir(parents=True)
+    return fill(root / name, size, age=age)
+
+
+def size_of(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.rglob("*") if file.is_file())
 
 
 def add(retention: Retention, target: Path, size: int, *, age: int = 0) -> None:
@@ -46,21 +49,15 @@ def test_the_oldest_go_when_there_is_too_much_and_empty_folders_with_them(tmp_pa
     assert len(list(target.parent.iterdir())) == 2
 
 
-def test_a_pod_that_was_archived_before_is_replaced(tmp_path: Path) -> None:
-    root = tmp_path / "archive"
-    target = root / "ns/job/pod"
-    retention = Retention(open_place(root), 1000)
+def test_a_pod_that_was_archived_before_is_replaced_and_one_that_is_larger_than_the_archive_kept_alone(
+    tmp_path: Path,
+) -> None:
+    retention = Retention(open_place(tmp_path), 1000)
     for _ in range(5):
-        add(retention, target, 500)
-    assert sum(file.stat().st_size for file in root.rglob("*") if file.is_file()) == 500
-
-
-def test_one_that_is_larger_than_the_archive_is_kept_alone(tmp_path: Path) -> None:
-    root = tmp_path / "archive"
-    retention = Retention(open_place(root), 100)
-    add(retention, root / "ns/job/a", 90, age=9)
-    add(retention, root / "ns/job/b", 500)
-    assert [one.name for one in (root / "ns/job").iterdir()] == ["b"]
+        add(retention, tmp_path / "ns/job/a", 500, age=9)
+    assert size_of(tmp_path) == 500
+    add(retention, tmp_path / "ns/job/b", 5000)
+    assert [one.name for one in (tmp_path / "ns/job").iterdir()] == ["b"]
 
 
 def test_what_a_crash_left_half_done_is_removed_and_what_is_being_written_is_not(tmp_path: Path) -> None:
@@ -88,7 +85,7 @@ class Tenants:
         self.retention.add(folder, target, self.clock.now() - timedelta(hours=hours_ago))
 
     def kept(self, namespace: str) -> int:
-        return sum(file.stat().st_size for file in (self.root / namespace).rglob("*") if file.is_file())
+        return size_of(self.root / namespace)
 
     def write(self, place: str, size: int) -> SavedLog:
         """Write a log of so many bytes into a folder that stays unfinished; at no time is there too much."""

@@ -63,13 +63,10 @@ def test_nothing_is_needed_and_nothing_is_a_flag() -> None:
         ({GPU: {"volumeMounts": [{"name": "v", "mountPath": "x"}], "volumes": [VOLUME]}}, "must be an absolute path"),
         ({GPU: {"volumeMounts": [{"name": "v"}], "volumes": [VOLUME]}}, ".volumeMounts[0].mountPath is required"),
         ({GPU: {"volumeMounts": [{**MOUNT, "readOnly": "yes"}], "volumes": [VOLUME]}}, "[0].readOnly must be true or"),
-        (
-            {GPU: {"volumeMounts": [{**MOUNT, "subPath": 3}], "volumes": [VOLUME]}},
-            ".volumeMounts[0].subPath must be text",
-        ),
+        ({GPU: {"volumeMounts": [{**MOUNT, "subPath": 3}], "volumes": [VOLUME]}}, "Mounts[0].subPath must be text"),
         (
             {GPU: {"volumeMounts": [MOUNT, {**MOUNT, "mountPath": "/x/"}], "volumes": [VOLUME]}},
-            "[1].mountPath is there twice",
+            "[1].mountPath is there",
         ),
     ],
 )

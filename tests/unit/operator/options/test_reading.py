@@ -50,6 +50,11 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
     assert parse("--cluster-domain=x", CUSTOM_CLUSTER_DOMAIN="cluster.local").cluster_domain == "x"
 
 
+LEASE = {"lease-duration": 0.9, "renew-deadline": 0.5, "retry-period": 0.1}
+TOO_SHORT = [f"--leader-elect-{what}={seconds}" for what, seconds in LEASE.items()]
+ONE_PORT = ["--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -63,13 +68,7 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
         (["--leader-elect", "--leader-elect-renew-deadline=20s"], "--leader-elect-lease-duration"),
         (["--leader-elect", "--leader-elect-retry-period=9s"], "1.2 times"),
         (["--leader-elect", "--leader-elect-id="], "--leader-elect-id"),
-        (
-            [
-                "--leader-elect",
-                *(f"--leader-elect-{o}" for o in ("lease-duration=0.9", "renew-deadline=0.5", "retry-period=0.1")),
-            ],
-            "--leader-elect-lease-duration (0.9s) must be 1s or more",
-        ),
+        (["--leader-elect", *TOO_SHORT], "--leader-elect-lease-duration (0.9s) must be 1s or more"),
         (["--webhook-certificate-validity=99999999999h"], "--webhook-certificate-validity must be at most"),
         (["--webhook-shutdown-delay=1e300"], "--webhook-shutdown-delay must be at most"),
         (["--webhook-url=https://x/convert"], "--webhook-url is of no use without --webhook-bind-address"),
@@ -77,10 +76,7 @@ def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
         (["--webhook-bind-address=:1", "--webhook-url=http://x"], "--webhook-url must be an address such as"),
         (["--webhook-bind-address=:1", "--webhook-url=https://x", "--webhook-cert-dir=/x"], "into the CRD yourself"),
         (["--metrics-cert-dir=/x"], "--metrics-cert-dir is of no use without --metrics-secure"),
-        (
-            ["--metrics-secure", "--metrics-bind-address=:8081", "--health-probe-bind-address=:8081"],
-            "--metrics-secure needs a --metrics-bind-address of its own",
-        ),
+        (["--metrics-secure", *ONE_PORT], "--metrics-secure needs a --metrics-bind-address of its own"),
         (["--frobnicate"], "--frobnicate"),
         (["--thread=3"], "--thread"),
     ],

@@ -28,11 +28,13 @@ def pod(
     **status: Any,
 ) -> PodView:
     main = [{"name": "main", "imageID": "i@sha256:1", "state": state}] if state is not None else []
-    body = {
-        "metadata": {"name": "p", "namespace": "ns", **(meta or {})},
-        "spec": {"restartPolicy": policy, "nodeName": node},
-        "status": {"phase": phase, "containerStatuses": main, **status},
-    }
+    return view_of(
+        {"restartPolicy": policy, "nodeName": node}, {"phase": phase, "containerStatuses": main, **status}, **meta or {}
+    )
+
+
+def view_of(spec: Json, status: Json, **meta: str) -> PodView:
+    body = {"metadata": {"name": "p", "namespace": "ns", **meta}, "spec": spec, "status": status}
     return decode_pod_view(json.dumps(body).encode())
 
 
@@ -40,8 +42,18 @@ def ended(code: int, reason: str = "", message: str = "") -> Json:
     return {"terminated": {"exitCode": code, "reason": reason, "message": message}}
 
 
+def waits(reason: str, **more: str) -> Json:
+    return {"waiting": {"reason": reason, **more}}
+
+
+def setup(state: Json) -> list[Json]:
+    """The states of init containers."""
+    return [{"name": "setup", "state": state}]
+
+
 RUNNING: Json = {"running": {"startedAt": "2026-01-01T00:00:00Z"}}
 DELETED = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
+UNSCHEDULABLE = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
 DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "preempted"}]
 
 
@@ -55,10 +67,7 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         (pod("Failed", ended(3, "Error", "no table")), 3, False, "no table"),
         (pod("Failed", ended(137, "OOMKilled")), 137, False, "OOMKilled"),
         (pod("Failed", reason="DeadlineExceeded", message="too long"), None, False, "DeadlineExceeded: too long"),
-        (
-            pod("Failed", initContainerStatuses=[{"name": "setup", "state": ended(2)}]), None, False,
-            "init container setup ended with 2",
-        ),
+        (pod("Failed", initContainerStatuses=setup(ended(2))), None, False, "init container setup ended with 2"),
         (pod("Failed", ended(137), reason="Evicted", message="low on memory"), None, True, "Evicted"),
         (pod("Failed", reason="NodeLost"), None, True, "NodeLost"),
         (pod("Failed", reason="OutOfcpu"), None, True, "OutOfcpu"),
@@ -67,7 +76,7 @@ DISRUPTED = [{"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
         (pod("Failed", ended(137, "ContainerStatusUnknown")), None, True, "lost the container"),
         (pod("Succeeded", ended(0), meta=DELETED, conditions=DISRUPTED), 0, False, ""),
     ],
-)  # fmt: skip
+)
 def test_how_a_container_has_ended(view: PodView, code: int | None, lost: bool, words: str) -> None:
     end = container_end(view)
     assert (end.exit_code, end.lost) == (code, lost)
@@ -81,7 +90,7 @@ def test_how_a_container_has_ended(view: PodView, code: int | None, lost: bool, 
         pod("Running", RUNNING),
         pod("Running", RUNNING, meta=DELETED),
         pod("Running", ended(1), policy="OnFailure"),
-        pod("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, policy="OnFailure"),
+        pod("Running", waits("CrashLoopBackOff"), policy="OnFailure"),
     ],
 )
 def test_what_has_not_ended(view: PodView) -> None:
@@ -104,25 +113,19 @@ def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded() -> None:
     ("view", "limit", "words"),
     [
         (pod("Pending", node=""), "schedule", "no node"),
-        (
-            pod("Pending", node="", conditions=[
-                {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}
-            ]),
-            "schedule", "Unschedulable: 0/3 nodes",
-        ),
-        (pod("Pending", {"waiting": {"reason": "ContainerCreating"}}), "start", "ContainerCreating"),
+        (pod("Pending", node="", conditions=[UNSCHEDULABLE]), "schedule", "Unschedulable: 0/3 nodes"),
+        (pod("Pending", waits("ContainerCreating")), "start", "ContainerCreating"),
         (pod("Pending"), "start", "not started"),
-        (pod("Pending", {"waiting": {"reason": "ErrImagePull", "message": "denied"}}), "image", "denied"),
-        (pod("Pending", {"waiting": {"reason": "CreateContainerConfigError"}}), "image", "CreateContainerConfigError"),
-        (pod("Pending", {"waiting": {"reason": "InvalidImageName"}}), "", "InvalidImageName"),
+        (pod("Pending", waits("ErrImagePull", message="denied")), "image", "denied"),
+        (pod("Pending", waits("CreateContainerConfigError")), "image", "CreateContainerConfigError"),
+        (pod("Pending", waits("InvalidImageName")), "", "InvalidImageName"),
         (
-            pod("Pending", {"waiting": {"reason": "PodInitializing"}}, initContainerStatuses=[
-                {"name": "setup", "state": {"waiting": {"reason": "ImagePullBackOff"}}}
-            ]),
-            "image", "ImagePullBackOff",
+            pod("Pending", waits("PodInitializing"), initContainerStatuses=setup(waits("ImagePullBackOff"))),
+            "image",
+            "ImagePullBackOff",
         ),
     ],
-)  # fmt: skip
+)
 def test_what_a_pod_waits_for(view: PodView, limit: str, words: str) -> None:
     waits = pending(view)
     assert waits.limit == limit
@@ -130,30 +133,19 @@ def test_what_a_pod_waits_for(view: PodView, limit: str, words: str) -> None:
 
 
 def test_what_has_started_waits_for_nothing() -> None:
-    for view in (
-        pod("Running", RUNNING),
-        pod("Running", {"waiting": {"reason": "CrashLoopBackOff"}}, policy="OnFailure", containerStatuses=[
-            {"name": "main", "restartCount": 1, "state": {"waiting": {"reason": "CrashLoopBackOff"}}}
-        ]),
-        pod("Failed"),
-    ):  # fmt: skip
-        assert pending(view) is None
-    assert not has_started(pod("Pending", node=""))
-    assert has_started(pod("Running", RUNNING))
+    again = [{"name": "main", "restartCount": 1, "state": waits("CrashLoopBackOff")}]
+    looping = pod("Running", policy="OnFailure", containerStatuses=again)
+    assert [pending(view) for view in (pod("Running", RUNNING), looping, pod("Failed"))] == [None] * 3
+    assert (has_started(pod("Pending", node="")), has_started(pod("Running", RUNNING))) == (False, True)
 
 
-def reporting(code: int, message: str, *, sidecars: int = 0, phase: str = "") -> PodView:
+def reporting(code: int, message: str, *, sidecars: int = 0) -> PodView:
     """A pod that hands output.json back as its termination message."""
     main = {"name": "main", "terminationMessagePath": "/work/tmp/output.json"}
-    body = {
-        "metadata": {"name": "p", "namespace": "ns"},
-        "spec": {"restartPolicy": "Never", "containers": [main, *({"name": f"s{n}"} for n in range(sidecars))]},
-        "status": {
-            "phase": phase or ("Failed" if code else "Succeeded"),
-            "containerStatuses": [{"name": "main", "state": ended(code, "", message)}],
-        },
-    }
-    return decode_pod_view(json.dumps(body).encode())
+    others = [{"name": f"s{n}"} for n in range(sidecars)]
+    statuses = [{"name": "main", "state": ended(code, "", message)}]
+    status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": statuses}
+    return view_of({"restartPolicy": "Never", "containers": [main, *others]}, status)
 
 
 def test_a_report_whose_head_the_kubelet_has_cut_is_no_success() -> None:
