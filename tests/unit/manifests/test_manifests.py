@@ -130,9 +130,7 @@ def test_no_right_is_a_wildcard_and_secrets_stay_unread(base: Objects) -> None:
             assert "secrets" not in rule["resources"], (kind, name)
 
 
-def test_probes_and_metrics_reach_the_ports_that_the_flags_open_on_the_operators_pods(
-    base: Objects, container: dict[str, Any]
-) -> None:
+def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, container: dict[str, Any]) -> None:
     ports = ports_of(base)
     assert f"--metrics-bind-address=:{ports['metrics']}" in container["args"]
     assert f"--health-probe-bind-address=:{ports['health']}" in container["args"]
@@ -144,9 +142,7 @@ def test_probes_and_metrics_reach_the_ports_that_the_flags_open_on_the_operators
         assert selector.items() <= pod_of(base)["metadata"]["labels"].items()
 
 
-def test_what_the_base_makes_tells_what_it_is_part_of_and_of_which_version(
-    base: Objects, container: dict[str, Any]
-) -> None:
+def test_what_the_base_makes_tells_what_it_is_part_of_and_its_version(base: Objects, container: dict[str, Any]) -> None:
     said = {"name": "tfoperator", "part-of": "tfoperator", "component": "operator", "version": tfoperator.__version__}
     labels = {f"app.kubernetes.io/{name}": value for name, value in said.items()}
     assert all(labels.items() <= one["metadata"]["labels"].items() for one in [*base.values(), pod_of(base)])
@@ -277,9 +273,7 @@ def test_the_namespaced_overlay_has_rights_in_one_namespace_only_also_to_pod_gro
         ("kubernetes-gangs", "scheduling.k8s.io"),
     ],
 )
-def test_only_the_overlays_for_gang_scheduling_give_rights_to_pod_groups(
-    base: Objects, overlay: str, group: str
-) -> None:
+def test_only_overlays_for_gang_scheduling_give_rights_to_pod_groups(base: Objects, overlay: str, group: str) -> None:
     found = build(f"overlays/{overlay}")
     name = f"tfoperator-{overlay}"
     if group == "scheduling.k8s.io":
@@ -301,9 +295,7 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> Objects:
     return build_with_components(tmp_path_factory.mktemp("overlay"), "monitoring", "network-policy")
 
 
-def test_monitoring_scrapes_the_metrics_port_of_the_base_under_the_name_that_rules_ask_for(
-    base: Objects, watched: Objects
-) -> None:
+def test_monitoring_scrapes_the_base_under_the_name_that_rules_ask_for(base: Objects, watched: Objects) -> None:
     monitor = watched["ServiceMonitor", "tfoperator"]
     service = base["Service", "tfoperator-metrics"]
     assert monitor["metadata"]["namespace"] == service["metadata"]["namespace"]
@@ -340,9 +332,7 @@ def test_grafana_finds_the_dashboard_and_its_panels_do_not_overlap(watched: Obje
         taken |= cells
 
 
-def test_the_network_policy_lets_in_whoever_scrapes_and_out_to_the_api_server_only(
-    base: Objects, watched: Objects
-) -> None:
+def test_the_network_policy_lets_in_who_scrapes_and_out_to_the_api_server(base: Objects, watched: Objects) -> None:
     spec = watched["NetworkPolicy", "tfoperator"]["spec"]
     labels = pod_of(base)["metadata"]["labels"]
     assert spec["podSelector"]["matchLabels"].items() <= labels.items()

@@ -114,9 +114,7 @@ def test_a_standby_keeps_nothing(world: World) -> None:
     assert sorted(world.asked()) == sorted(pods)
 
 
-def test_a_job_that_has_gone_is_known_by_its_pods_and_those_of_another_controllers_job_are_left_to_it(
-    world: World,
-) -> None:
+def test_a_job_that_has_gone_is_known_by_its_pods_but_not_one_of_another_controller(world: World) -> None:
     gone, others = world.job_before_start("gone", 1), world.job_before_start("other", 1)
     world.api.edit(TFJOBS, "ns", "other", {"spec": {"runPolicy": {"managedBy": "example.invalid/other"}}})
     world.api.remove(TFJOBS, "ns", "gone")
@@ -127,9 +125,7 @@ def test_a_job_that_has_gone_is_known_by_its_pods_and_those_of_another_controlle
     assert world.asked() == gone
 
 
-def test_more_pods_than_there_is_room_for_are_kept_one_after_the_other(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_more_pods_than_there_is_room_for_are_kept_in_turn(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ended_logs, "_MAX_WAITING", 2)
     world.start()
     pods = world.job("wide", 30)

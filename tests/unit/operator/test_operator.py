@@ -146,9 +146,7 @@ def lose_the_lease(api: FakeApi) -> None:
         api.fail(verb, "leases", api_error(500), times=100_000)
 
 
-def test_the_lease_is_not_given_back_while_a_sync_that_has_outlived_its_grace_goes_on(
-    api: FakeApi, start: Start
-) -> None:
+def test_the_lease_is_not_given_back_while_a_sync_outlives_its_grace(api: FakeApi, start: Start) -> None:
     operator, release = amid_a_sync(api, start, msgspec.structs.replace(ELECT, shutdown_grace_period=0.1))
     assert not operator.stop()
     renewals = api.count("replace", "leases")

@@ -27,7 +27,7 @@ def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
         (api_error(503), "can't be listed"),
     ],
 )
-def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
+def test_what_is_missing_is_said_once_and_waited_for(
     error: Exception, words: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
@@ -59,7 +59,7 @@ def test_what_is_missing_is_said_once_and_waited_for_without_spinning(
         ("kubernetes", ["scheduling.k8s.io/v1beta1", "GenericWorkload=true"], ""),
     ],
 )
-def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_to_install_or_to_switch_on(
+def test_a_gang_scheduler_needs_its_pod_groups_and_says_what_is_missing(
     name: str, missing: list[str], component: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()

@@ -135,7 +135,7 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGTERM)])
-def test_a_server_that_never_answers_does_not_keep_it_from_stopping_and_a_second_signal_ends_it_at_once(
+def test_it_stops_beside_a_silent_server_and_at_once_by_a_second_signal(
     silent: Path, tmp_path: Path, signals: int, code: int
 ) -> None:
     with OperatorProcess(silent, tmp_path) as one:
@@ -147,9 +147,7 @@ def test_a_server_that_never_answers_does_not_keep_it_from_stopping_and_a_second
         assert one.process.wait(60) == code
 
 
-def test_a_webhook_that_has_no_certificate_yet_is_not_ready_and_costs_nobody_else(
-    unreachable: Path, tmp_path: Path
-) -> None:
+def test_a_webhook_without_certificate_is_not_ready_and_costs_nobody_else(unreachable: Path, tmp_path: Path) -> None:
     port = free_port()
     with OperatorProcess(unreachable, tmp_path, "webhook", f"--webhook-bind-address=127.0.0.1:{port}") as one:
         eventually(lambda: "the webhook's certificate can't be kept" in one.tail(), what="the log says so")
@@ -177,9 +175,7 @@ def test_a_webhook_outlives_the_operator_by_its_delay(served: Path, tmp_path: Pa
         assert time.monotonic() - began >= 1.0
 
 
-def test_who_has_lost_the_lease_writes_no_more_however_long_the_process_takes_to_end(
-    served: Path, tmp_path: Path
-) -> None:
+def test_who_has_lost_the_lease_writes_no_more_until_the_process_ends(served: Path, tmp_path: Path) -> None:
     flags = (
         "--leader-elect", "--leader-elect-retry-period=100ms", "--kube-api-qps=20", "--kube-api-burst=5",
         f"--webhook-bind-address=127.0.0.1:{free_port()}", "--webhook-shutdown-delay=2s",

@@ -82,9 +82,7 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(leases:
     assert "waiting for 31 s until it has run out" in told[0] or "waiting for 32 s until it has run out" in told[0]
 
 
-def test_who_comes_long_after_it_or_knows_that_its_machine_was_started_anew_does_not_wait(
-    leases: LeaseTable, clock: FakeClock
-) -> None:
+def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(leases: LeaseTable, clock: FakeClock) -> None:
     held(leases, clock)
     clock.advance(60)
     assert held(leases, clock).held()
@@ -92,9 +90,7 @@ def test_who_comes_long_after_it_or_knows_that_its_machine_was_started_anew_does
     assert leases.take(NAME, Lease(holder="other"), 30.0, dead_kernel=leases.look(NAME).kernel) == 3
 
 
-def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal(
-    leases: LeaseTable, clock: FakeClock
-) -> None:
+def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(leases: LeaseTable, clock: FakeClock) -> None:
     living, other = held(leases, clock), RunLease(leases, NAME, clock)
     call = InThread(lambda: other.acquire(wait=True))
     clock.wait_for_waiters()
@@ -107,7 +103,7 @@ def test_who_waits_for_a_holder_that_lives_is_told_so_at_its_first_renewal(
 
 
 @pytest.mark.parametrize("passes", [FakeClock.advance, FakeClock.jump_wall], ids=["late", "it has slept"])
-def test_who_could_not_renew_in_time_goes_on_if_nobody_has_taken_over(
+def test_who_has_not_renewed_goes_on_if_nobody_took_over(
     leases: LeaseTable, clock: FakeClock, passes: Callable[..., None]
 ) -> None:
     lease = held(leases, clock)

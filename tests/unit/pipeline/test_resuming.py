@@ -52,9 +52,7 @@ def test_a_new_run_ends_what_a_dead_one_has_left(tmp_path: Path) -> None:
     assert any("had lost its runner" in line for line in seen.told)
 
 
-def test_a_launcher_that_died_before_its_first_record_begins_the_same_execution(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_launcher_that_died_begins_the_same_execution(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Died(Exception):
         pass
 

@@ -112,7 +112,7 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
         (List, "[" * 99_999, "is no JsonValue"),
     ],
 )
-def test_a_file_that_is_no_value_of_its_type_is_a_failure_that_says_so(
+def test_a_file_that_is_no_value_is_a_failure_that_says_so(
     tmp_path: Path, component: type[BaseComponent], text: str, problem: str
 ) -> None:
     class Wrong:
@@ -144,7 +144,7 @@ def test_a_file_that_a_step_only_names_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "branch"), [(7, "large"), (1, "small")])
-def test_a_step_whose_condition_does_not_hold_is_left_out_with_what_reads_from_it(
+def test_a_step_whose_condition_does_not_hold_is_left_out_with_its_readers(
     tmp_path: Path, number: int, branch: str
 ) -> None:
     first = add("first", number)
@@ -198,9 +198,7 @@ def test_a_loop_without_a_list_of_items_fails_the_steps_in_it(tmp_path: Path, it
         run(tmp_path, add("one", ForEach(items).item))
 
 
-def test_loops_that_make_too_many_steps_end_the_run_like_a_failure(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_loops_that_make_too_many_steps_end_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfoperator.pipeline.graph.MAX_STEPS", 3)
     rows = List(of=3).with_id("rows")
     one = add("one", ForEach(rows.outputs["items"].value).item)

@@ -113,9 +113,7 @@ def test_of_many_reports_the_newest_are_sent_and_few(server: Server) -> None:
     assert len(server.reports) <= 3
 
 
-def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts_however_much_it_promises(
-    server: Server,
-) -> None:
+def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts(server: Server) -> None:
     server.owed = 1 << 40
     for step, token in enumerate(("first", "second")):
         server.token.write_text(f"{token}\n")
@@ -124,9 +122,7 @@ def test_the_token_is_read_again_and_of_an_answer_only_the_status_counts_however
     assert server.tokens == ["Bearer first", "Bearer second"]
 
 
-def test_what_may_pass_is_sent_again_and_what_will_not_is_told_once(
-    server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_may_pass_is_sent_again_and_else_told_once(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     one = Sender(server.url, *server.files, interval=0.05)
     server.answers += [500, 500]
     with caplog.at_level(logging.WARNING, "tfoperator.progress"):
@@ -139,7 +135,7 @@ def test_what_may_pass_is_sent_again_and_what_will_not_is_told_once(
     assert [status["progressPercentage"] for status in server.reports] == [7]
 
 
-def test_a_server_that_is_not_there_costs_a_warning_and_no_time(
+def test_a_server_that_is_away_costs_a_warning(
     server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.close()

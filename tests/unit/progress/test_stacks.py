@@ -93,7 +93,7 @@ class Numbered:
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_the_first_process_of_a_container_is_asked_too_but_nobody_who_has_only_the_number_of_one_that_has_registered(
+def test_a_first_process_is_asked_if_it_has_registered(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
 ) -> None:
     """It is what trains, where no shell has started it; a machine's first process may halt it on this signal."""

@@ -133,9 +133,7 @@ def history_of(events: Sequence[str]) -> list[State]:
 
 
 @given(EVENTS, st.data())
-def test_a_living_watch_however_slow_is_never_suspected_twice_while_it_moves(
-    events: list[str], data: st.DataObject
-) -> None:
+def test_a_living_watch_however_slow_is_never_suspected_twice(events: list[str], data: st.DataObject) -> None:
     """A cache that lags behind but advances between two looks is never called broken."""
     history = history_of(events)
     last = len(history) - 1

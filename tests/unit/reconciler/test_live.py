@@ -117,9 +117,7 @@ def test_news_of_every_kind_that_the_cache_lacks_are_differences(looking: Lookin
     assert looking.asked() == NEWS
 
 
-def test_what_the_cache_lost_by_itself_is_found_by_the_next_whole_look_which_follows_one_that_failed_half_way(
-    looking: Looking,
-) -> None:
+def test_what_the_cache_lost_is_found_by_the_next_whole_look_which_follows_a_failed_one(looking: Looking) -> None:
     looking.look()
     looking.pods.delete("ns/a")
     assert looking.look() == {}
@@ -183,9 +181,7 @@ def test_a_watch_that_lasts_its_time_needs_no_bookmark(looking: Looking, monkeyp
     assert asked[1:] == ["1000"] * 4, "it goes on from the last event"
 
 
-def test_a_server_that_ends_watches_at_once_is_not_asked_for_news_for_ever(
-    looking: Looking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_server_that_ends_watches_is_not_asked_for_ever(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
     def silent(resource: Any, namespace: str, decode: Any, options: WatchOptions) -> FakeWatch:
         looking.api.calls.append(Call("news", resource.plural))
         watch = FakeWatch(decode)
@@ -205,9 +201,7 @@ def test_a_server_that_ends_watches_at_once_is_not_asked_for_news_for_ever(
     assert looking.asked() == WHOLE + NEWS
 
 
-def test_closing_ends_a_look_that_waits_for_news_and_none_follows(
-    looking: Looking, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_closing_ends_a_look_that_waits_and_none_follows(looking: Looking, monkeypatch: pytest.MonkeyPatch) -> None:
     looking.look()
     opened: list[FakeWatch] = []
 

@@ -150,9 +150,7 @@ def test_long_lists_are_read_in_pages(world: World, monkeypatch: pytest.MonkeyPa
     assert world.reconciler._suspicions == {}
 
 
-def test_a_pod_that_was_let_go_of_is_no_loss_although_the_watch_lost_its_end(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_pod_that_was_let_go_of_is_no_loss_unseen(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1, restart_policy="OnFailure")
     world.api.mute("pods")
     world.api.edit(TFJOBS, "ns", "job", {"spec": {"runPolicy": {"suspend": True}}})
@@ -234,9 +232,7 @@ def test_a_namespace_that_may_not_be_read_keeps_no_other_from_being_compared(clo
 
 
 @pytest.mark.parametrize(("namespaces", "listed", "code"), [(("gone", "ns"), "tfjobs", 403), (("",), "pods", 503)])
-def test_where_nothing_can_be_read_a_look_fails_and_the_jobs_stay_due(
-    namespaces: tuple[str, ...], listed: str, code: int
-) -> None:
+def test_where_nothing_can_be_read_the_jobs_stay_due(namespaces: tuple[str, ...], listed: str, code: int) -> None:
     with World(namespaces=namespaces) as world:
         world.run_job(Worker=1)
         world.api.fail("list", listed, api_error(code), times=len(namespaces))
@@ -256,9 +252,7 @@ def test_an_orphan_that_the_watch_lost_is_found_and_adopted(world: World) -> Non
     eventually(lambda: world.api.objects(PODS)[-1]["metadata"].get("ownerReferences"), what="the orphan is adopted")
 
 
-def test_a_job_of_which_nothing_has_changed_is_synced_at_the_longest_interval_only(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unchanged_job_is_synced_at_the_longest_interval_only(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1)
     # The last events of a job are gathered for a moment, and no queue shows the sync that follows.
     settled = world.controller.is_settled
@@ -288,9 +282,7 @@ def test_reports_of_progress_do_not_shorten_the_interval(world: World) -> None:
     assert looks == [0, 1, 0, 0, 0, 1]
 
 
-def test_a_job_whose_change_reached_the_cache_but_no_worker_is_synced(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_whose_change_reached_no_worker_is_synced(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1)
     monkeypatch.setattr(world.queue, "add_after", lambda *_, **__: None)
     monkeypatch.setattr(world.queue, "add", lambda *_, **__: None)
@@ -301,7 +293,7 @@ def test_a_job_whose_change_reached_the_cache_but_no_worker_is_synced(
     eventually(lambda: world.condition("Succeeded").get("status") == "True", what="the end is noticed")
 
 
-def test_a_job_with_which_something_is_wrong_is_synced_at_once_although_its_record_is_overdue(
+def test_a_wrong_job_is_synced_at_once_and_an_overdue_record_later(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Its deadline is left to do, and is no reason to write the records of all such jobs at one time.
@@ -344,9 +336,7 @@ def test_a_repair_brings_the_job_back_to_the_shortest_interval(world: World) -> 
     assert world.look(after=15) == 1
 
 
-def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_expected_event_is_given_up_after_two_looks(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1)
     uid = world.api.objects(TFJOBS)[0]["metadata"]["uid"]
     world.expectations.expect_creations(expectation_key(uid, "worker", "pods"), 1)
@@ -359,9 +349,7 @@ def test_an_expected_event_that_never_comes_is_given_up_after_two_looks(
     assert synced == ["ns/job"], "what it waited for may have to be made"
 
 
-def test_the_time_is_recorded_with_the_first_comparison_and_then_every_five_minutes(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_time_is_recorded_at_first_and_every_five_minutes(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.run_job(Worker=1)
     delays = world.enqueue_at_once(monkeypatch)
     world.forget_calls()
@@ -377,7 +365,7 @@ def test_the_time_is_recorded_with_the_first_comparison_and_then_every_five_minu
     assert delays == [0.0] * len(delays)
 
 
-def test_an_idle_hour_costs_the_same_lists_for_thirty_jobs_as_for_one(
+def test_an_idle_hour_costs_as_many_lists_for_thirty_jobs_as_for_one(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delays = world.enqueue_at_once(monkeypatch)

@@ -77,9 +77,7 @@ def test_jobs_at_the_longest_interval_are_compared_together_whenever_they_began(
 
 
 @given(st.floats(-1e12, 1e12), st.floats(-1e12, 1e12), st.floats(0, 1e6))
-def test_whatever_a_record_says_the_next_look_comes_neither_at_once_nor_later_than_the_cap(
-    ago: float, quiet: float, now: float
-) -> None:
+def test_whatever_a_record_says_the_next_look_comes_soon_and_not_at_once(ago: float, quiet: float, now: float) -> None:
     schedule = Schedule()
     schedule.begin("a", now, LastComparison(ago, quiet))
     due = schedule.due_at("a")
@@ -196,9 +194,7 @@ class Cluster:
 
 
 @pytest.mark.parametrize(("jobs", "oldest", "mean"), [(1, 315, 310), (1500, 316, 310), (10_000, 2015, 2010)])
-def test_records_of_active_jobs_are_five_minutes_and_a_resync_old_at_most_or_age_evenly(
-    jobs: int, oldest: float, mean: float
-) -> None:
+def test_records_are_five_minutes_and_a_resync_old_at_most_or_age_evenly(jobs: int, oldest: float, mean: float) -> None:
     cluster = Cluster(jobs, seed=0)
     assert list(cluster.hour(deaths=0)) == [0]
     assert len(cluster.fields) == jobs

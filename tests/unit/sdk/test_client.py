@@ -167,7 +167,7 @@ def test_events_are_those_of_the_job_and_its_parts_oldest_first(world: ServedWor
     assert events[0].type == "Warning"
 
 
-def test_the_configuration_decides_cluster_and_namespace_and_a_connection_that_was_given_stays_open(
+def test_the_configuration_decides_and_a_connection_that_was_given_stays_open(
     world: ServedWorld, tmp_path: Path
 ) -> None:
     with TFJobClient(str(world.kubeconfig)) as client:

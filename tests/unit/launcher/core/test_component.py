@@ -35,9 +35,7 @@ def test_a_path_that_leads_to_no_executor_is_refused(path: str, words: str | Non
         ExecutorClassSpec(path).load()
 
 
-def test_a_module_that_ends_the_process_when_it_is_imported_is_no_executor(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_module_that_ends_the_process_is_no_executor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "exits_at_import.py").write_text("import sys\nsys.exit(4)\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ComponentError, match=r"exits_at_import.*sys\.exit\(4\)"):

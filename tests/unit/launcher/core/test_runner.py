@@ -50,9 +50,7 @@ def test_a_components_config_lies_on_the_default_one() -> None:
         ({"default": [POD]}, CLASS, InProcessComponentLauncher),  # what is said for all need not concern a class
     ],
 )
-def test_the_first_launcher_is_chosen_that_accepts_a_config_or_needs_none(
-    configs: Any, component: Component, chosen: type
-) -> None:
+def test_the_first_launcher_that_accepts_a_config_is_chosen(configs: Any, component: Component, chosen: type) -> None:
     assert LocalComponentRunner(LAUNCHERS, configs).launch_info(component).launcher is chosen
 
 
@@ -65,9 +63,7 @@ def test_the_first_launcher_is_chosen_that_accepts_a_config_or_needs_none(
         (LAUNCHERS[:1], {}, STEP, "no launcher here accepts its ExecutorContainerSpec"),
     ],
 )
-def test_what_nobody_accepts_is_an_error_and_not_ignored(
-    launchers: Any, configs: Any, component: Component, words: str
-) -> None:
+def test_what_nobody_accepts_is_an_error(launchers: Any, configs: Any, component: Component, words: str) -> None:
     with pytest.raises(NoLauncherError, match=words):
         LocalComponentRunner(launchers, configs).launch_info(component)
 

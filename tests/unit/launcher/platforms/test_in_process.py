@@ -136,9 +136,7 @@ def test_a_permanent_failure_is_neither_tried_again_nor_launched_again(tmp_path:
         ("cancelled", PermanentFailure, "CancelledError: as told"),
     ],
 )
-def test_an_executor_may_say_by_an_exception_what_it_is(
-    tmp_path: Path, what: str, error: type[Exception], words: str
-) -> None:
+def test_an_exception_may_say_what_failure_it_is(tmp_path: Path, what: str, error: type[Exception], words: str) -> None:
     component = Component("raises", ExecutorClassSpec(Raises), exec_properties={"what": what})
     with pytest.raises(error, match=words):
         launcher(component, tmp_path).launch()

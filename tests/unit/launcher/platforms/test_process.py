@@ -92,7 +92,7 @@ launcher(Path(sys.argv[1]), sys.argv[2], []).launch()
 
 
 @pytest.mark.parametrize("how", ["resumed", "stopped", "spoilt", "lost"])
-def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(
+def test_a_killed_launchers_process_is_found_by_the_next(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"echo begun >>{tmp_path}/begun; echo one; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo two"
@@ -127,9 +127,7 @@ def test_a_launcher_that_is_killed_leaves_a_process_that_the_next_one_finds(
         assert (tmp_path / "begun").read_text() == "begun\n" * 2
 
 
-def test_a_process_of_another_machine_is_not_taken_for_a_lost_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_process_of_another_machine_is_not_taken_for_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = launcher(tmp_path, "sleep 0.5", [])
     created = ProcessBackend.create
     monkeypatch.setattr(ProcessBackend, "create", lambda *given: created(*given) and "elsewhere")

@@ -62,9 +62,7 @@ def test_a_log_is_written_once_and_what_no_run_has_any_more_goes(world: World) -
 
 
 @pytest.mark.full
-def test_what_a_killed_writer_left_is_neither_read_nor_lost_nor_kept_twice(
-    world: World, url: str, tmp_path: Path
-) -> None:
+def test_what_a_killed_writer_left_is_not_read_nor_lost_nor_kept_twice(world: World, url: str, tmp_path: Path) -> None:
     killed = Bucket(url)
     log = killed.root / "tensorflow.log"
     log.write_text("mnist-worker-0 tens")
@@ -81,7 +79,7 @@ def test_what_a_killed_writer_left_is_neither_read_nor_lost_nor_kept_twice(
     assert list(Objects(url).all()) == []
 
 
-def test_files_of_a_killed_process_are_removed_by_the_next_and_those_of_others_are_not(
+def test_files_of_a_killed_process_alone_are_removed_by_the_next(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
@@ -153,7 +151,7 @@ def test_the_last_lines_of_a_long_log_come_without_the_rest(world: World) -> Non
         assert text == line.decode() * min(lines, 3000)
 
 
-def test_a_store_that_is_away_costs_no_log_of_a_node_and_does_not_stop_the_operator(
+def test_a_store_that_is_away_costs_no_log_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     for name, value in (

@@ -49,9 +49,7 @@ def test_the_oldest_go_when_there_is_too_much_and_empty_folders_with_them(tmp_pa
     assert len(list(target.parent.iterdir())) == 2
 
 
-def test_a_pod_that_was_archived_before_is_replaced_and_one_that_is_larger_than_the_archive_kept_alone(
-    tmp_path: Path,
-) -> None:
+def test_a_pod_that_was_archived_before_is_replaced_and_one_that_is_too_large_kept_alone(tmp_path: Path) -> None:
     retention = Retention(open_place(tmp_path), 1000)
     for _ in range(5):
         add(retention, tmp_path / "ns/job/a", 500, age=9)

@@ -145,9 +145,7 @@ def test_the_logs_of_every_container_are_kept_and_what_the_pod_was(world: World)
 
 
 @pytest.mark.parametrize("keep", [World.save, World.take], ids=["for its deletion", "at its end"])
-def test_what_was_kept_holds_up_no_deletion_and_is_not_fetched_again(
-    world: World, keep: Callable[[World, Pod], object]
-) -> None:
+def test_what_was_kept_holds_up_nothing_and_stays(world: World, keep: Callable[[World, Pod], object]) -> None:
     done = pod()
     assert keep(world, done)
     assert not world.archive.wants(done)
@@ -199,7 +197,7 @@ def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -
 
 
 @pytest.mark.parametrize(("details", "failures"), [(None, 0), (StatusDetails(name="node-7", kind="pods"), 1)])
-def test_a_pod_that_has_gone_is_nobodys_failure_and_a_node_that_has_gone_loses_a_log(
+def test_a_node_that_has_gone_loses_a_log_and_a_pod_does_not(
     world: World, details: StatusDetails | None, failures: int
 ) -> None:
     error = api_error(404, "NotFound")
@@ -355,9 +353,7 @@ def test_a_pod_on_its_way_out_is_kept_at_once_and_again_when_it_has_ended(world:
         (api_error(404, "NotFound"), True, "the pod was gone before the rest could be fetched"),
     ],
 )
-def test_what_a_running_pod_had_said_stays_when_its_end_can_not_be_had(
-    world: World, error: Exception, taken: bool, problem: str
-) -> None:
+def test_what_a_pod_had_said_stays_without_its_end(world: World, error: Exception, taken: bool, problem: str) -> None:
     world.take(leaving(pod(0, running())))
     world.source.errors["mnist-worker-0", "tensorflow", False] = error
     assert world.take(leaving(pod())) is taken
@@ -383,7 +379,7 @@ def test_a_failure_is_told_after_the_last_try_only_and_then_left_to_the_deletion
 
 
 @in_directory
-def test_an_archive_that_can_not_be_written_is_told_once_and_tried_again_while_the_pod_is_there(
+def test_an_archive_that_can_not_be_written_is_told_and_tried_again(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO")
@@ -424,9 +420,7 @@ def test_a_deletion_does_not_wait_longer_because_the_log_is_being_fetched(world:
     [(None, True), (pod(0, ContainerStatus(name="tensorflow", restart_count=5, state=ContainerState())), False)],
     ids=["a pod of the same name", "the next run"],
 )
-def test_the_log_of_what_has_followed_is_not_taken_for_that_of_what_was_before(
-    world: World, now: Pod | None, done: bool
-) -> None:
+def test_the_log_of_what_followed_is_not_taken_for_an_earlier_one(world: World, now: Pod | None, done: bool) -> None:
     world.archive.close()
     world.archive = world.make(pod_now=lambda _: now)
     assert world.take(pod()) is done
@@ -444,9 +438,7 @@ def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: W
     assert len(world.found()) == 1
 
 
-def test_the_archive_forgets_those_first_that_ended_first_and_remembers_nothing_of_pods_that_have_gone(
-    world: World,
-) -> None:
+def test_the_archive_forgets_those_first_that_ended_first_and_pods_that_have_gone(world: World) -> None:
     end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2025, 12, 31, tzinfo=UTC))
     done = pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end)))
     world.take(done)

@@ -58,9 +58,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
         one.watcher.stop()
 
 
-def test_a_change_is_passed_on_once_also_when_the_one_who_is_told_of_one_fails(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_change_is_passed_on_once_also_after_one_that_failed(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
     assert bench.told == []
     bench.change(GPU % "2")
@@ -85,7 +83,7 @@ def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(
     assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
 
 
-def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told_once(
+def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.look()
@@ -105,9 +103,7 @@ def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told_once(
     assert bench.told == ["3"]
 
 
-def test_other_options_that_change_are_named_since_they_wait_for_the_next_start(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_other_options_that_change_wait_for_the_next_start(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
     bench.change(GPU % "1" + "threadiness: 3\nlog-level: debug\n")
     assert bench.told == []

@@ -126,9 +126,7 @@ def test_what_a_step_leaves_on_its_disk_is_used_again_while_it_and_its_input_are
         assert clean(3) == []  # one is used, the other was gone before
 
 
-def test_where_tmp_path_is_objects_a_step_writes_there_and_what_an_earlier_try_said_is_removed(
-    bucket: Objects, tmp_path: Path
-) -> None:
+def test_where_tmp_path_is_objects_a_step_writes_there_after_an_earlier_try(bucket: Objects, tmp_path: Path) -> None:
     bucket.put("text", b"some")
     context = LaunchContext(tmp_path=f"{bucket}/tmp")
     result = runner(tmp_path, context=context).run(two(bucket), run_id="one")

@@ -113,9 +113,7 @@ def test_a_class_that_exits_ends_its_step_and_not_the_run(tmp_path: Path, code: 
     assert states(result) == {"alone": state}
 
 
-def test_a_step_whose_launch_ends_in_no_way_that_is_known_ends_too(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_step_whose_launch_ends_in_no_known_way_ends_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(GeneratorExit("unheard of")))
     with pytest.raises(PipelineFailed, match="GeneratorExit: unheard of"):
         InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)

@@ -40,17 +40,13 @@ def test_a_pod_that_is_there_tells_its_own_log_and_is_not_mistaken_for_the_one_b
     assert text([pod()], {}, [first]) == ["worker-0: None"]
 
 
-def test_a_pod_whose_node_can_not_tell_its_log_has_it_in_the_archive_once(
-    first: ArchivedPod, second: ArchivedPod
-) -> None:
+def test_a_pod_whose_node_can_not_tell_its_log_has_it_archived_once(first: ArchivedPod, second: ArchivedPod) -> None:
     assert text([pod(uid="first")], {}, [first]) == ["worker-0: first\n (archive)"]
     assert text([pod(uid="first")], {"mnist-worker-0": "now"}, [first]) == ["worker-0: now"]
     assert text([pod(uid="second")], {}, [second], previous=True) == ["worker-0: None"]
 
 
-def test_before_the_first_run_of_a_pod_comes_the_last_run_of_the_pod_before(
-    first: ArchivedPod, second: ArchivedPod
-) -> None:
+def test_before_a_pods_first_run_comes_the_last_of_the_pod_before(first: ArchivedPod, second: ArchivedPod) -> None:
     assert text([pod()], {}, [first, second], previous=True) == ["worker-0: second\n (archive)"]
     assert text([pod()], {"mnist-worker-0": "again"}, [first], previous=True) == ["worker-0: again"]
 

@@ -79,9 +79,7 @@ def test_following_waits_for_the_start_and_survives_restarts_in_place_and_anew(w
     assert waits.index("waiting for worker-0 to start (ImagePullBackOff: for a reason)") < waits.index("")
 
 
-def test_a_parameter_server_that_runs_on_does_not_keep_the_stream_open(
-    world: ServedWorld, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_parameter_server_does_not_keep_the_stream_open(world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfoperator.sdk.logs.log_stream._GRACE", 0.3)
     world.submit("leftover", PS=1, Worker=1)
     pods_with_logs(world, "ps-0", job="leftover")

@@ -61,7 +61,7 @@ REASONS = st.sampled_from(["", "", "DeadlineExceeded"])
 
 
 @given(st.lists(st.tuples(CODES, st.integers(0, 6), TEXTS, REASONS, st.booleans()), max_size=8))
-def test_the_error_and_the_report_name_the_same_replica(
+def test_error_and_report_name_the_same_replica(
     workers: list[tuple[int, int, tuple[str, ...], str, bool]],
 ) -> None:
     pods = [failed(n, code, at, reason=reason, deleted=gone) for n, (code, at, _, reason, gone) in enumerate(workers)]

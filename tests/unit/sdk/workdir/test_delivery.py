@@ -84,7 +84,7 @@ def test_what_travels_goes_with_the_last_job_that_has_it(world: ServedWorld, wor
     eventually(lambda: owners(world) == [], what="nothing is left")
 
 
-def test_a_job_whose_folder_can_not_be_sent_is_deleted_again(
+def test_a_job_without_its_folder_is_deleted_again(
     world: ServedWorld, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = Folder(work)
@@ -181,7 +181,7 @@ def test_no_object_is_shared_with_a_job_that_is_gone(world: ServedWorld, store: 
     assert list(store.all()) == []
 
 
-def test_a_sweep_removes_what_jobs_of_this_namespace_left_and_nothing_else(
+def test_a_sweep_removes_what_jobs_of_this_namespace_left_alone(
     world: ServedWorld, store: Objects, large: Path
 ) -> None:
     world.sdk.create_job(job("a"), workdir=large)
@@ -193,9 +193,7 @@ def test_a_sweep_removes_what_jobs_of_this_namespace_left_and_nothing_else(
     assert left == ["workdir-0123", Folder(large).name]
 
 
-def test_a_store_that_is_down_keeps_no_job_from_being_deleted(
-    world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_is_down_keeps_no_job(world: ServedWorld, large: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(STORE_VARIABLE, "nonsense://x")
     world.sdk.create_job(job("a"))
     world.sdk.delete_job("a")

@@ -85,9 +85,7 @@ def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) ->
 
 
 @pytest.mark.postgresql
-def test_runs_whose_records_are_in_postgresql_are_shown_alike_to_who_may_only_read(
-    tmp_path: Path, postgres: PostgresServer
-) -> None:
+def test_records_in_postgresql_are_shown_alike_to_who_may_only_read(tmp_path: Path, postgres: PostgresServer) -> None:
     place = f"{postgres.database(tmp_path.name)}?folder={tmp_path}/logs"
     MetadataStore(place.partition("?")[0]).close()
     reader = place.replace(f"//{USER}@", f"//{READER}@")
