@@ -302,5 +302,4 @@ def planned(
 
 
 def label(replica: ReplicaId | None) -> str:
-    assert replica is not None
     return f"{replica[0]}-{replica[1]}"

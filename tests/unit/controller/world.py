@@ -94,9 +94,6 @@ class World(SimulatedObjects):
         self._seen = max(self._seen, len(self._history) - 1 - lag)
         return self._history[self._seen]
 
-    def plan(self, lag: int = 0) -> ReadablePlan:
-        return self._plan(self.look(lag))
-
     def _plan(self, view: View) -> ReadablePlan:
         observed = Observed(
             view.job,
@@ -141,7 +138,6 @@ class World(SimulatedObjects):
         policy = self.job.spec.run_policy
         for pod in stalled[:1] if restarts_together(self.job) else stalled:
             if self._trains(pod) and pod.metadata.deletion_timestamp is None:
-                assert policy is not None
                 assert policy.on_stall == "Restart", "what runs is restarted, and nobody asked for it"
                 self._charge(pod)
 
@@ -202,17 +198,17 @@ class World(SimulatedObjects):
         )
         self.changed()
 
+    def edit_policy(self, **policy: Any) -> None:
+        self.edit(run_policy=msgspec.structs.replace(self.job.spec.run_policy, **policy))
+
     def suspend(self, on: bool) -> None:
-        policy = self.job.spec.run_policy
-        assert policy is not None
-        self.edit(run_policy=msgspec.structs.replace(policy, suspend=on))
+        self.edit_policy(suspend=on)
 
     def scale(self, replica_type: str, replicas: int) -> None:
-        specs = dict(self.job.spec.tf_replica_specs)
-        spec = specs[replica_type]
-        assert spec is not None
-        specs[replica_type] = msgspec.structs.replace(spec, replicas=replicas)
-        self.edit(tf_replica_specs=specs)
+        specs = self.job.spec.tf_replica_specs
+        self.edit(
+            tf_replica_specs={**specs, replica_type: msgspec.structs.replace(specs[replica_type], replicas=replicas)}
+        )
 
     def kill(self, name: str) -> None:
         """Somebody else deletes a pod."""
@@ -230,12 +226,6 @@ class World(SimulatedObjects):
     def delete_service(self, name: str) -> None:
         del self.services[name]
         self.changed()
-
-    def forget_deadline(self) -> None:
-        """Nobody minds any more whether there is progress."""
-        policy = self.job.spec.run_policy
-        assert policy is not None
-        self.edit(run_policy=msgspec.structs.replace(policy, progress_deadline_seconds=None))
 
     def report(self, behind: str = "") -> None:
         """The job reports progress now; the replica `behind` is some steps back."""
@@ -394,9 +384,7 @@ class World(SimulatedObjects):
         return (spec.restart_policy if spec else None) or "Never"
 
     def replica(self, pod: Pod) -> Replica:
-        replica = replica_of(pod.metadata.labels)
-        assert replica is not None
-        return replica
+        return replica_of(pod.metadata.labels)
 
     def completed(self, replica_type: str) -> frozenset[int]:
         """The indexes that the status remembers as completed."""
@@ -425,8 +413,7 @@ class World(SimulatedObjects):
     def _take(self, pod: Pod) -> None:
         """A pod is taken away: a loss, unless its replica is known to have finished."""
         replica_type, index = self.replica(pod)
-        status = self.job.status.replica_statuses.get(replica_type)
-        if status is None or index not in parse_indexes(status.completed_indexes):
+        if index not in self.completed(replica_type):
             self._charge(pod)
 
     def _charge(self, pod: Pod) -> None:

@@ -72,7 +72,6 @@ class Api:
                     if self.stored is not None:
                         self.delete()
                 case Verb.PATCH | Verb.STATUS:
-                    assert self.stored is not None
                     if body["metadata"].pop("resourceVersion") != self.stored["metadata"]["resourceVersion"]:
                         continue
                     self.change(body)
@@ -84,7 +83,6 @@ class Api:
         self.stored = None if going else body
 
     def change(self, patch: dict[str, Any]) -> None:
-        assert self.stored is not None
         self.put(apply_merge_patch(self.stored, patch))
 
     def delete(self) -> None:
@@ -92,7 +90,6 @@ class Api:
 
     def set(self, **conditions: bool) -> None:
         """Set conditions, as Kueue does."""
-        assert self.stored is not None
         now = NOW.isoformat()
         new = [
             {"type": kind, "status": str(value), "reason": "Preempted", "message": "said", "lastTransitionTime": now}
@@ -102,7 +99,6 @@ class Api:
         self.change({"status": {"conditions": old + new}})
 
     def admit(self, counts: dict[str, int] | None = None, flavor: str = "fast") -> None:
-        assert self.stored is not None
         assignments = [
             {"name": one["name"], "count": (counts or {}).get(one["name"], one["count"]), "flavors": {"cpu": flavor}}
             for one in self.stored["spec"]["podSets"]
@@ -112,7 +108,6 @@ class Api:
 
     def needed(self) -> dict[str, int]:
         """How many pods of each set need quota."""
-        assert self.stored is not None
         status = self.stored.get("status", {})
         spare = {one["name"]: one["count"] for one in status.get("reclaimablePods") or ()}
         return {one["name"]: one["count"] - spare.get(one["name"], 0) for one in self.stored["spec"]["podSets"]}
@@ -122,7 +117,6 @@ class Api:
         workload = self.workload
         if workload is None or not workload.is_true("QuotaReserved") or workload.is_true("Finished"):
             return {}
-        assert workload.status.admission is not None
         given = {one.name: one.count or 0 for one in workload.status.admission.pod_set_assignments}
         return {name: min(given[name], count) for name, count in self.needed().items()}
 
@@ -183,7 +177,6 @@ def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
     check = {"name": "c", "state": "Ready", "podSetUpdates": [{"name": "worker", "labels": {"slot": "7"}}]}
     api.change({"status": {"admissionChecks": [check]}})
     decision = look(job, api)
-    assert decision.gate is not None
     assert decision.gate.admitted
     plan = plan_for(Observed(decision.admitted or job, services=services_of(job), gate=decision.gate))
     assert plan.created_pods == ["PS-0", "Worker-0"]
@@ -217,11 +210,7 @@ def test_what_had_ended_stays_part_of_a_job_that_is_admitted_again(
     api.carry_out(look(job, api))
     assert api.needed()["worker"] == asked_again
     api.admit(api.needed())
-    admitted = look(job, api).admitted
-    assert admitted is not None
-    worker = admitted.spec.tf_replica_specs[ReplicaType.WORKER]
-    assert worker is not None
-    assert worker.desired == 3
+    assert look(job, api).admitted.spec.tf_replica_specs[ReplicaType.WORKER].desired == 3
 
 
 def test_of_a_job_that_was_changed_while_it_waits_nothing_counts_as_ended() -> None:
@@ -248,7 +237,6 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
     api = asked(job)
     api.admit()
     api.carry_out(look(job, api))
-    assert api.workload is not None
     assert api.workload.condition("Finished").reason == "FailedToStart"
     assert "disk would be both hdd and ssd" in api.workload.condition("Finished").message
 
@@ -256,7 +244,6 @@ def test_what_contradicts_a_template_ends_the_workload() -> None:
 def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_workloads_over() -> None:
     job = queued()
     api = asked(job)
-    assert api.stored is not None
     api.stored["metadata"]["annotations"] = {}
     api.set(QuotaReserved=True, Evicted=True)
     assert look(job, api) == Decision(), "made by Kueue's own framework"
@@ -315,7 +302,6 @@ class World(RuleBasedStateMachine):
     def change_pod(self, name: str, *, deleted: bool = False, phase: str = "") -> None:
         pod = self.pods[name]
         replica = replica_of(pod.metadata.labels)
-        assert replica is not None
         gone = NOW if deleted or pod.metadata.deletion_timestamp is not None else None
         code = {"Succeeded": 0, "Failed": 1}.get(phase)
         label = f"{replica[0]}-{replica[1]}"
@@ -337,7 +323,6 @@ class World(RuleBasedStateMachine):
     @rule(less=st.booleans())
     def kueue_admits(self, less: bool) -> None:
         workload = self.api.workload
-        assert workload is not None
         if (
             not (workload.is_true("QuotaReserved") or workload.is_true("Finished"))
             and workload.spec.active is not False
@@ -369,7 +354,6 @@ class World(RuleBasedStateMachine):
         quota, busy = self.api.quota(), Counter[str]()
         for pod in filter(occupies, self.pods.values()):
             replica = replica_of(pod.metadata.labels)
-            assert replica is not None
             busy[replica[0].lower()] += 1
         assert all(count <= quota.get(name, 0) for name, count in busy.items()), (busy, quota, self.api.stored)
 

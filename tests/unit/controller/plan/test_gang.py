@@ -29,16 +29,7 @@ from tfoperator.controller.pods.scheduling_rules import AllowedNames
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, decode_pod
 
-
-def scheduler(name: str) -> GangScheduler:
-    found = gang_scheduler(name)
-    assert found is not None
-    return found
-
-
-VOLCANO = scheduler("volcano")
-COSCHEDULING = scheduler("mine")
-KUBERNETES = scheduler("Kubernetes")
+VOLCANO, COSCHEDULING, KUBERNETES = map(gang_scheduler, ("volcano", "mine", "Kubernetes"))
 
 
 def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
@@ -112,7 +103,7 @@ def message(result: ReadablePlan) -> str:
 def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
     assert gang_scheduler("") is None
     assert gang_scheduler("none") is None
-    assert scheduler("Volcano") == VOLCANO
+    assert gang_scheduler("Volcano") == VOLCANO
     assert (COSCHEDULING.name, COSCHEDULING.pod_groups.group) == ("mine", "scheduling.x-k8s.io")
     assert (KUBERNETES.name, KUBERNETES.pod_groups.group) == ("default-scheduler", "scheduling.k8s.io")
 

@@ -154,7 +154,6 @@ def test_once_it_is_there_nothing_is_done_and_the_status_says_where_and_if_it_is
     result = there(available=available).plan(started(job()))
     assert result.tensorboard_actions == ()
     board = result.status.tensor_board
-    assert board is not None
     assert (board.url, board.ready) == (f"http://{NAME}.ns.svc", available == 1)
     assert result.write_status
 
@@ -162,11 +161,9 @@ def test_once_it_is_there_nothing_is_done_and_the_status_says_where_and_if_it_is
 def test_the_address_has_the_clusters_domain_or_is_what_its_publisher_says() -> None:
     objects = there()
     result = objects.plan(job(), PlanOptions(cluster_domain="cluster.local"))
-    assert result.status.tensor_board is not None
     assert result.status.tensor_board.url == f"http://{NAME}.ns.svc.cluster.local"
     objects.annotate(**{names.ANNOTATION_TENSORBOARD_URL: "https://boards.example.com/mnist"})
     result = objects.plan(job())
-    assert result.status.tensor_board is not None
     assert result.status.tensor_board.url == "https://boards.example.com/mnist"
     assert result.tensorboard_actions == ()
 

@@ -85,7 +85,6 @@ class Life:
         self.progress = TrainingProgress(step=step, percentage=percentage, last_updated_time=after(at))
 
     def seconds(self, at: float) -> dict[str, int]:
-        assert self.usage is not None
         return self.usage.until(after(at))
 
 
@@ -107,7 +106,6 @@ def test_without_reports_the_lives_of_pods_tell(forgets: bool) -> None:
     life.sync(238, worker(0, bound=12, began=30, ended=238, code=0), worker(1, bound=135, began=138, restarts_before=1))
     seconds = {"queued": 2, "scheduling": 10, "starting": 30, "training": 180, "lost": 16}
     assert life.seconds(9999) == seconds
-    assert life.job.status.usage is not None
     assert life.job.status.usage.source == "Pods"
     assert life.job.status.usage.goodput == f"{100 * 180 // 238}%"
 
@@ -161,10 +159,8 @@ def test_a_suspended_job_begins_again_and_what_it_did_before_and_does_again_is_l
     life.sync(20, *both(bound=5, began=8))
     life.report(50, step=31)
     life.sync(50, *both(bound=5, began=8))
-    policy = life.job.spec.run_policy
-    assert policy is not None
-    life.sync(60, run_policy=msgspec.structs.replace(policy, suspend=True))
-    life.sync(90, run_policy=msgspec.structs.replace(policy, suspend=False))
+    for at, suspend in ((60, True), (90, False)):
+        life.sync(at, run_policy=msgspec.structs.replace(life.job.spec.run_policy, suspend=suspend))
     life.sync(95, *both(bound=92, began=94, created=after(90)))
     life.report(100, step=20)
     life.sync(100, *both(bound=92, began=94, created=after(90)))
@@ -222,7 +218,6 @@ def test_resources_are_held_from_the_node_to_the_end(forgets: bool) -> None:
     life.sync(30, worker(0, bound=10, began=20), worker(1, bound=15, began=25))
     life.sync(130, worker(0, bound=10, began=20), worker(1, bound=15, began=25, ended=125))
     life.sync(150, worker(0, bound=10, began=20), worker(1, bound=140, began=145, restarts_before=1))
-    assert life.usage is not None
     found = life.usage.resources_until(after(200))
     on_nodes, trained = 190 + 110 + 60, 2 * (100 + 55)
     if not forgets:
@@ -231,7 +226,6 @@ def test_resources_are_held_from_the_node_to_the_end(forgets: bool) -> None:
     assert found["nvidia.com/gpu"] == ResourceUsage(2.0, on_nodes, trained)
     ends = (worker(0, bound=10, began=20, ended=200, code=0), worker(1, bound=140, began=145, restarts_before=1))
     life.sync(200, *ends)
-    assert life.usage is not None
     assert life.usage.resources_until(after(5000))["nvidia.com/gpu"] == ResourceUsage(0.0, on_nodes, trained)
 
 
@@ -274,7 +268,6 @@ def test_whatever_was_written_or_reported_sums_are_finite_and_grow(
     status = TFJobStatus(usage=before, progress=progress)
     planned = plan(Observed(make_job(WORKERS, status=status), tuple(pods)), after(at), OPTIONS)
     usage = planned.status.usage
-    assert usage is not None
     text = msgspec.json.encode(usage)
     assert b"null" not in text.replace(b'"since":null', b"")
     assert msgspec.json.decode(text, type=JobUsage) == usage
