@@ -154,9 +154,7 @@ def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods(harnes
     assert pod["metadata"]["uid"] != old
 
 
-def test_the_time_of_a_comparison_rides_on_another_status_write_and_survives_a_conflict(
-    clocked: Harness, clock: FakeClock
-) -> None:
+def test_a_comparisons_time_rides_on_another_write_and_survives_a_conflict(clocked: Harness, clock: FakeClock) -> None:
     uid = clocked.submit_and_sync(Worker=1)["metadata"]["uid"]
     clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=False))
     assert clocked.calls_of_sync() == []

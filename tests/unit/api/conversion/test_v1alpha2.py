@@ -138,9 +138,7 @@ def test_an_annotation_that_cannot_be_read_stops_nothing(value: Any) -> None:
 @pytest.mark.parametrize(
     "own", [{}, {"a": "x" * (MAX_ANNOTATIONS - 1)}, {"a": "x" * (200 << 10), "b": "y" * (50 << 10)}]
 )
-def test_a_stored_job_is_always_readable_and_one_without_room_for_all_of_v1_is_changed_as_v1_only(
-    own: dict[str, str],
-) -> None:
+def test_a_stored_job_is_readable_and_one_without_room_for_all_of_v1_is_changed_as_v1_only(own: dict[str, str]) -> None:
     """An API server fails a list, for everybody, with one object whose annotations are too large."""
     env = [{"name": "A", "value": "v" * (300 << 10)}]
     job = tfjob({"Worker": {}}, tensorBoard={"logDir": "/l", "env": env})

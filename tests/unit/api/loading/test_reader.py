@@ -151,7 +151,7 @@ def test_lines_of_a_file_made_to_be_large_stay_few() -> None:
     assert len(manifest.lines) <= 20_000
 
 
-def test_a_file_is_loaded_under_its_name_and_a_dash_is_standard_input(
+def test_a_file_is_loaded_by_its_name_and_a_dash_is_standard_input(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "job.yaml"

@@ -3,12 +3,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from tests.unit.api.samples import job_of, tfjob
+from tests.unit.api.samples import tfjob
 from tests.unit.api.validation.complaints import CONTAINERS, WORKER, warnings, with_template
-from tfoperator.api import default, errors, validate, validate_manifest
+from tfoperator.api import errors, validate_manifest
 
 
 def test_a_wrong_type_hides_no_other_mistake() -> None:
@@ -103,26 +101,3 @@ def test_metadata_that_only_servers_write_is_known() -> None:
     assert validate_manifest(job) == ()
     job["metadata"]["lables"] = {}
     assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
-
-
-members = ["spec", "metadata", "tfReplicaSpecs", "Worker", "template", "containers", "name", "runPolicy", "labels", "x"]
-anything = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.sampled_from(members), inner, max_size=3),
-)
-
-
-@given(st.dictionaries(st.sampled_from(["spec", "metadata", "kind", "status", "?"]), anything))
-def test_any_data_is_judged_without_an_exception(manifest: dict[str, Any]) -> None:
-    assert all(str(problem) for problem in validate_manifest(manifest))
-
-
-@given(
-    st.dictionaries(
-        st.sampled_from(["Worker", "worker", "PS", "Eval"]),
-        st.none() | st.fixed_dictionaries({"template": anything, "replicas": st.none() | st.integers()}),
-    )
-)
-def test_any_template_is_judged_without_an_exception(replicas: dict[str, Any]) -> None:
-    validate_manifest(tfjob(replicas))
-    validate(default(job_of(tfjob(replicas))))

@@ -73,9 +73,7 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
         ),
     ],
 )
-def test_a_pod_that_no_api_server_could_read_is_refused_before_one_is_asked(
-    change: dict[str, Any], complaint: str
-) -> None:
+def test_a_pod_that_no_server_could_read_is_refused_before_one_is_asked(change: dict[str, Any], complaint: str) -> None:
     manifest = with_template({f"spec.containers.0.{name}": value for name, value in change.items()})
     assert [str(problem) for problem in validate_manifest(manifest)] == [f"{CONTAINERS}[0].{complaint}"]
 

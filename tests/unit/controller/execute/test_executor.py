@@ -8,9 +8,7 @@ from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.resources import PODS
 
 
-def test_the_end_of_a_job_s_time_to_live_is_told_and_so_is_a_deletion_that_fails(
-    clocked: Harness, clock: FakeClock
-) -> None:
+def test_the_end_of_a_time_to_live_is_told_and_so_is_a_deletion_that_fails(clocked: Harness, clock: FakeClock) -> None:
     clocked.submit_and_sync(Worker=1, run_policy={"ttlSecondsAfterFinished": 60})
     clocked.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
     clocked.sync()

@@ -41,7 +41,7 @@ def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harn
 
 
 @pytest.mark.parametrize("board", [{}, {"tensorBoard": BOARD}])
-def test_a_foreign_service_of_the_jobs_name_is_reported_once_and_holds_up_the_pods(
+def test_a_foreign_service_of_the_name_is_told_once_and_holds_up_the_pods(
     harness: Harness, board: dict[str, Any]
 ) -> None:
     harness.api.put(SERVICES, {"metadata": {"name": "job", "namespace": "ns", "labels": {}}})

@@ -74,9 +74,7 @@ def test_a_gang_of_kubernetes_is_made_before_its_pods_and_costs_no_watch_of_prio
         assert world.informers.priority_classes is None
 
 
-def test_a_change_is_one_patch_of_what_differs_and_a_group_that_was_replaced_meanwhile_is_not_changed(
-    world: Harness,
-) -> None:
+def test_a_change_is_one_patch_of_what_differs_and_a_group_that_was_replaced_stays_as_it_is(world: Harness) -> None:
     world.submit_and_sync(Worker=2)
     uid = group(world.api)["metadata"]["uid"]
     edit_job(world, runPolicy={"schedulingPolicy": {"minAvailable": 1}})

@@ -51,9 +51,7 @@ OURS, THEIRS = "written by us", "shown by the cache"
         (["b", "c"], [("a", OURS)]),
     ],
 )
-def test_the_status_written_last_holds_until_the_cache_shows_it(
-    written: list[str], looks: list[tuple[str, str]]
-) -> None:
+def test_a_written_status_holds_until_the_cache_shows_it(written: list[str], looks: list[tuple[str, str]]) -> None:
     lag, shown = cache_lag(), "a" if written[0] == "b" else "10"
     for version in written:
         assert lag.look(job(shown))[0].status.phase in ("", OURS)

@@ -120,9 +120,7 @@ def test_an_orphan_queues_the_job_that_may_adopt_it_and_what_belongs_to_others_n
     assert world.keys == keys
 
 
-def test_a_change_of_owner_queues_the_former_one_and_the_end_of_what_another_owned_who_waits_for_its_name(
-    world: World,
-) -> None:
+def test_a_change_of_owner_queues_the_former_one_and_the_end_of_anothers_who_waits_for_its_name(world: World) -> None:
     theirs = pod(owners=(owner(uid="another"),), version="2")
     world.handler.on_update(pod(), theirs)
     assert world.keys == ["ns/job"]

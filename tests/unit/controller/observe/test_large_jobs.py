@@ -39,9 +39,7 @@ def edit_template(harness: Harness, **container: Any) -> None:
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tfReplicaSpecs": {"Worker": worker}}})
 
 
-def test_pods_are_made_from_the_whole_template_which_is_read_when_one_is_to_be_made_and_no_other_time(
-    harness: Harness,
-) -> None:
+def test_pods_are_made_from_the_whole_template_which_is_read_then_and_at_no_other_time(harness: Harness) -> None:
     submit_large(harness)
     harness.sync(times=2)
     assert is_trimmed(harness)

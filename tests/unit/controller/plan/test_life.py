@@ -58,8 +58,7 @@ def test_an_invalid_new_job_fails_with_its_problems_once() -> None:
     assert [(e.type, e.reason) for e in result.events] == [("Warning", "TFJobInvalid")]
     assert result.status.phase == "Failed"
     assert result.status.completion_time == NOW
-    assert not result.creations("pods")
-    assert not result.creations("services")
+    assert not [*result.creations("pods"), *result.creations("services")]
     again = planned(with_status(job, result.status), services=(), problems=problems, now=after(60))
     assert not again.acts
     assert again.requeue_after is None
@@ -148,8 +147,7 @@ def suspended(**status: Any) -> TFJob:
 
 def test_a_job_created_suspended_makes_nothing_and_has_no_start() -> None:
     result = planned(make_job({"Worker": 2}, runPolicy={"suspend": True}), services=())
-    assert not result.creations("pods")
-    assert not result.creations("services")
+    assert not [*result.creations("pods"), *result.creations("services")]
     last = result.status.conditions[-1]
     assert (last.type, last.reason, last.message) == ("Suspended", "TFJobSuspended", "TFJob mnist is suspended.")
     assert [c.type for c in result.status.conditions] == [C.CREATED, C.SUSPENDED]
@@ -310,8 +308,7 @@ def test_what_is_left_of_a_finished_job(kind: str, policy: str, phase: str, rema
     result = planned(finished_job(kind, policy), *all_pods(phase))
     assert 6 - len(result.deletions("pods")) == remaining
     assert 6 - len(result.deletions("services")) == remaining
-    assert not result.creations("pods")
-    assert not result.creations("services")
+    assert not [*result.creations("pods"), *result.creations("services")]
     assert not result.stops
     assert not result.write_status
     assert result.requeue_after is None

@@ -76,8 +76,7 @@ def test_pods_whose_logs_are_kept_do_not_wait_for_others(harness: Harness, archi
     for index in (1, 2):
         harness.play_kubelet(f"job-worker-{index}", "Running")
     harness.play_kubelet("job-worker-0", "Succeeded", exit_code=0)
-    harness.sync()
-    harness.sync()
+    harness.sync(times=2)
     assert sorted(deleted(harness)) == ["job-worker-0", "job-worker-2"]
     archive.held = set()
     harness.sync()

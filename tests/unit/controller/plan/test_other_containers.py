@@ -110,9 +110,7 @@ def test_a_program_that_its_kubelet_may_start_again_by_rules_of_its_own_has_not_
         ({"phase": "Failed", "reason": "DeadlineExceeded"}, (1, 0, 1)),
     ],
 )
-def test_a_sidecar_that_fails_is_no_failure_of_the_training(
-    fields: dict[str, Any], counts: tuple[int, int, int]
-) -> None:
+def test_a_sidecar_that_fails_is_no_failure_of_training(fields: dict[str, Any], counts: tuple[int, int, int]) -> None:
     program = TRAINS if fields["phase"] == "Running" else terminated(0)
     containers = (terminated(2, container="proxy"), program)
     result = beside(job_of("OnFailure"), pod("Worker-0", "OnFailure", *containers, **fields))

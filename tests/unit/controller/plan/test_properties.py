@@ -126,8 +126,7 @@ def check_plan(result: ReadablePlan, view: View) -> None:
 
     before = view.job.status
     if is_finished(before.conditions):
-        assert not result.creations("pods")
-        assert not result.creations("services")
+        assert not [*result.creations("pods"), *result.creations("services")]
         assert result.status == before, "a finished job never changes"
     if result.write_status_first:
         assert result.write_status

@@ -233,9 +233,7 @@ def test_a_vanished_pod_counts_against_the_limit(policy: str) -> None:
         (make_pod("Worker-1", "Running", deleted=NOW), after(600), False, None),
     ],
 )
-def test_a_pod_stuck_on_a_lost_node_is_deleted_by_force(
-    pod: Pod, now: datetime, forced: bool, requeue: float | None
-) -> None:
+def test_a_pod_on_a_lost_node_is_deleted_by_force(pod: Pod, now: datetime, forced: bool, requeue: float | None) -> None:
     result = planned(job_of("OnFailure"), make_pod("Worker-0"), pod, now=now, options=AT_ONCE)
     assert result.deleted_pods == (["Worker-1"] if forced else [])
     if forced:

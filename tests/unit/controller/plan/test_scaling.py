@@ -152,8 +152,7 @@ def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:
     service = make_service("Worker-7")
     odd = msgspec.structs.replace(service, metadata=msgspec.structs.replace(service.metadata, labels={}))
     result = planned(job, make_pod("Worker-0"), stray, services=(*services_of(job), odd))
-    assert not result.deletions("pods")
-    assert not result.deletions("services")
+    assert not [*result.deletions("pods"), *result.deletions("services")]
     assert result.status.ready == "1/1"
 
 

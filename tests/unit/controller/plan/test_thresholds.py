@@ -116,9 +116,7 @@ def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() 
 
 @pytest.mark.parametrize("policy", ["Never", "ExitCode"])
 @pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
-def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_is_deleted(
-    policy: str, spec: dict[str, Any]
-) -> None:
+def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_goes(policy: str, spec: dict[str, Any]) -> None:
     job = job_with("RFR", policy, **spec)
     failed = planned(job, *pods_by_letter("RFR"))
     for pods in (

@@ -206,8 +206,7 @@ def test_a_template_that_can_not_be_used_fails_the_job_and_names_the_field(
     template: Any, spec: dict[str, Any], message: str
 ) -> None:
     result = planned(make_job({"PS": 1, "Worker": {"template": template}}, **spec), services=(), options=OPTIONS)
-    assert not result.creations("pods")
-    assert not result.creations("services")
+    assert not [*result.creations("pods"), *result.creations("services")]
     failed = result.status.conditions[-1]
     assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
     assert (f"spec.tfReplicaSpecs[Worker].template{message}" if message[0] in ".:" else message) in failed.message
@@ -263,5 +262,4 @@ def test_without_an_image_the_job_is_invalid_and_says_which_option_is_missing() 
     assert failed.reason == "TFJobInvalid"
     assert "spec.tfReplicaSpecs[PS].template: is required" in failed.message
     assert "--default-ps-image" in failed.message
-    assert not result.creations("pods")
-    assert not result.creations("services")
+    assert not [*result.creations("pods"), *result.creations("services")]

@@ -45,9 +45,7 @@ def test_what_is_recorded_holds_whatever_is_seen(preferred: Network) -> None:
 
 @pytest.mark.parametrize("preferred", Network)
 @pytest.mark.parametrize("said", [None, *Network])
-def test_a_job_that_was_started_by_an_operator_that_knew_one_network_keeps_that(
-    said: str | None, preferred: Network
-) -> None:
+def test_a_job_started_by_an_operator_that_knew_one_network_keeps_that(said: str | None, preferred: Network) -> None:
     assert network(job_with(STARTED, network=said), preferred=preferred) is PER_REPLICA
 
 

@@ -89,9 +89,7 @@ def new_pods(replicas: dict[str, Any], *, name: str = "mnist", **spec: Any) -> d
 )
 @pytest.mark.parametrize("name", ["m", "mnist", LONG])
 @pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
-def test_programs_read_the_whole_cluster_however_a_pod_says_it(
-    replicas: dict[str, int], name: str, network: str
-) -> None:
+def test_programs_read_the_cluster_however_a_pod_says_it(replicas: dict[str, int], name: str, network: str) -> None:
     within = f".{name}.ns.svc:2222" if network == "PerJob" else ".ns.svc:2222"
     hosts = {
         kind.lower(): [f"{name}-{kind.lower()}-{index}{within}" for index in range(count)]
