@@ -37,10 +37,6 @@ NODES = dict(nodes(SCHEMA))
 OLDER_NODES = dict(nodes(v1alpha2_schema(SCHEMA)))
 
 
-def refusals(instance: dict[str, Any]) -> list[str]:
-    return [error.json_path for error in jsonschema.Draft202012Validator(SCHEMA).iter_errors(instance)]
-
-
 def test_the_generated_files_are_up_to_date() -> None:
     assert generate.main(["--check"]) == 0
 
@@ -162,7 +158,8 @@ def worker_of(*containers: dict[str, Any]) -> dict[str, Any]:
     ],
 )
 def test_the_schema_alone_refuses(change: dict[str, Any], path: str) -> None:
-    assert refusals(tfjob({}) | {"spec": FULL_SPEC | change}) == [f"$.spec.{path}"]
+    [refusal] = jsonschema.Draft202012Validator(SCHEMA).iter_errors(tfjob({}) | {"spec": FULL_SPEC | change})
+    assert refusal.json_path == f"$.spec.{path}"
 
 
 def test_the_schema_is_structural() -> None:

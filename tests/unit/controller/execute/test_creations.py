@@ -188,16 +188,12 @@ def test_a_quota_that_still_counts_the_pod_which_is_replaced_is_no_news(clocked:
     clocked.sync()
     assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     assert "FailedCreatePod" not in clocked.recorder.reasons
-    # So it is the next time: what was before is over.
+    # So it is the next time, for what was before is over, until it has no room for long.
     lose_it_again(clocked, clock)
     clocked.api.fail("create", "pods", refused_by_quota())
     clocked.sync(times=2)
     assert clocked.api.names(PODS) == ["job-worker-0", "job-worker-1"]
-    assert "FailedCreatePod" not in clocked.recorder.reasons
-
-
-def test_a_quota_that_has_no_room_for_long_is_told(clocked: Harness, clock: FakeClock) -> None:
-    lose_worker(clocked, clock)
+    lose_it_again(clocked, clock)
     clocked.api.fail("create", "pods", refused_by_quota(), times=1000)
     clocked.sync()
     assert "FailedCreatePod" not in clocked.recorder.reasons

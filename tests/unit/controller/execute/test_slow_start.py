@@ -14,13 +14,10 @@ from tfoperator.kube.resources import PODS
 DENIED = api_error(403, "Forbidden", 'admission webhook "gpu" denied the request')
 
 
-def chain(name: str) -> tuple[Action, ...]:
-    kind, _, index = name.partition("-")
-    return (Create(kind="pods", name=name, replica=(ReplicaType(kind), int(index)), body={}, spec_field=""),)
-
-
 def named(*names: str) -> list[tuple[Action, ...]]:
-    return [chain(name) for name in names]
+    """Chains that create the pods of these replicas."""
+    replicas = {name: (ReplicaType(name[:-2]), int(name[-1])) for name in names}
+    return [(Create(kind="pods", name=name, replica=replicas[name], body={}, spec_field=""),) for name in names]
 
 
 def test_a_type_of_which_one_has_failed_comes_after_the_others() -> None:
@@ -47,13 +44,9 @@ def test_what_is_not_tried_any_more_is_forgotten() -> None:
     assert failures_after(failed, [], []) == {}
 
 
-def running(harness: Harness) -> None:
+def test_a_replica_that_may_not_be_created_does_not_hold_up_the_others(harness: Harness) -> None:
     harness.submit_and_sync(Chief=1, Evaluator=1, Worker=3, restart_policy="OnFailure")
     harness.run_all()
-
-
-def test_a_replica_that_may_not_be_created_does_not_hold_up_the_others(harness: Harness) -> None:
-    running(harness)
     harness.api.fail("create", "pods", DENIED, times=100, name="job-evaluator-0")
     for lost in ("job-evaluator-0", "job-worker-1"):
         harness.api.remove(PODS, "ns", lost)

@@ -17,10 +17,6 @@ def build(*steps: tuple[ConditionType, str]) -> Conditions:
     return conditions
 
 
-def kinds(conditions: Conditions) -> list[str]:
-    return [c.type for c in conditions.result()]
-
-
 @pytest.mark.parametrize(
     ("steps", "last"),
     [
@@ -33,7 +29,7 @@ def kinds(conditions: Conditions) -> list[str]:
     ],
 )
 def test_the_last_one_is_true_and_known_to_the_go_operator(steps: list[tuple[C, str]], last: str) -> None:
-    assert kinds(build(*steps))[-1] == last
+    assert build(*steps).result()[-1].type == last
 
 
 def test_a_new_message_moves_the_update_time_only() -> None:

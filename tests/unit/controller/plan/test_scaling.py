@@ -108,17 +108,14 @@ def test_a_job_whose_workers_are_scaled_to_nothing_waits_for_more(leader: str) -
 )
 def test_of_two_pods_for_one_index_the_more_advanced_then_the_older_stays(pods: list[Pod], kept: str) -> None:
     for order in (pods, pods[::-1]):
-        named = [msgspec.structs.replace(p, metadata=_named(p)) for p in order]
+        metas = (msgspec.structs.replace(pod.metadata, name=f"pod-{pod.metadata.uid}") for pod in order)
+        named = [msgspec.structs.replace(pod, metadata=meta) for pod, meta in zip(order, metas, strict=True)]
         result = planned(started(make_job({"Worker": 1})), *named)
         assert {d.uid for d in result.deletions("pods")} == {
             p.metadata.uid for p in pods if p.metadata.uid != kept and p.metadata.deletion_timestamp is None
         }
         assert not result.creations("pods")
         assert result.status.restarts == 0
-
-
-def _named(pod: Pod) -> object:
-    return msgspec.structs.replace(pod.metadata, name=f"pod-{pod.metadata.uid}")
 
 
 def test_of_two_services_of_the_job_for_one_index_the_older_stays() -> None:

@@ -71,17 +71,6 @@ def test_dynamic_workers_know_themselves_the_servers_and_the_chief() -> None:
 LONG = "a-name-as-long-as-teams-give-them-who-say-all-in-it"
 
 
-def told(pod: dict[str, Any]) -> Any:
-    """The TF_CONFIG that the pod's program reads."""
-    (container,) = pod["spec"]["containers"]
-    return json.loads(variables(container)["TF_CONFIG"])
-
-
-def new_pods(replicas: dict[str, Any], *, name: str = "mnist", **spec: Any) -> dict[str, dict[str, Any]]:
-    result = planned(make_job(replicas, name=name, **spec), services=())
-    return {label(create.replica): create.body for create in result.creations("pods")}
-
-
 @pytest.mark.parametrize(
     "replicas",
     [{"Worker": 2}, {"Worker": 170}, {"PS": 3, "Worker": 171}, {"PS": 172, "Worker": 173, "Evaluator": 1}],
@@ -95,10 +84,9 @@ def test_programs_read_the_cluster_however_a_pod_says_it(replicas: dict[str, int
         kind.lower(): [f"{name}-{kind.lower()}-{index}{within}" for index in range(count)]
         for kind, count in sorted(replicas.items())
     }
-    pods = new_pods(replicas, name=name, network=network)
-    abbreviated = {'"_"' in json.dumps(pod["spec"]["containers"][0]["env"]) for pod in pods.values()}
-    assert abbreviated == {network == "PerJob" and replicas["Worker"] > 2}
-    for replica, pod in pods.items():
-        kind, _, index = replica.rpartition("-")
-        task = {"type": kind.lower(), "index": int(index)}
-        assert told(pod) == {"cluster": hosts, "task": task, "environment": "cloud"}
+    for create in planned(make_job(replicas, name=name, network=network), services=()).creations("pods"):
+        (container,) = create.body["spec"]["containers"]
+        assert ('"_"' in json.dumps(container["env"])) == (network == "PerJob" and replicas["Worker"] > 2)
+        kind, index = create.replica
+        expected = {"cluster": hosts, "task": {"type": kind.lower(), "index": index}, "environment": "cloud"}
+        assert json.loads(variables(container)["TF_CONFIG"]) == expected
