@@ -13,25 +13,12 @@ from tests.support.fake_api import FakeApi, api_error
 from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.controller import ControllerMetrics, gang_scheduler
-from tfoperator.controller.kinds import OwnedKind
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, KUBERNETES_POD_GROUPS
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 
 
-class Counting(ControllerMetrics):
-    def __init__(self) -> None:
-        super().__init__()
-        self.created = self.deleted = 0
-
-    def objects_created(self, kind: OwnedKind, count: int, failed: int) -> None:
-        self.created += count if kind == "podgroups" else 0
-
-    def objects_deleted(self, kind: OwnedKind, count: int) -> None:
-        self.deleted += count if kind == "podgroups" else 0
-
-
-def harness(name: str = "mine", api: FakeApi | None = None, metrics: Counting | None = None) -> Harness:
+def harness(name: str = "mine", api: FakeApi | None = None, metrics: ControllerMetrics | None = None) -> Harness:
     return Harness(api=api, gang=gang_scheduler(name), metrics=metrics)
 
 
@@ -90,14 +77,20 @@ def test_a_change_is_one_patch_of_what_differs_and_a_group_that_was_replaced_sta
 
 
 def test_a_suspended_job_deletes_its_group_once() -> None:
-    metrics = Counting()
+    counted: list[tuple[str, str, int]] = []
+    metrics = ControllerMetrics()
+    metrics.objects_created = lambda kind, count, _: counted.append(("created", kind, count))
+    metrics.objects_deleted = lambda kind, count: counted.append(("deleted", kind, count))
     with harness(metrics=metrics) as world:
         world.submit_and_sync(Worker=1)
         edit_job(world, runPolicy={"suspend": True})
         world.sync()
         assert world.api.objects(COSCHEDULING_POD_GROUPS) == []
         assert "SuccessfulDeletePodGroup" in world.recorder.reasons
-        assert (metrics.created, metrics.deleted) == (1, 1)
+        assert [one for one in counted if one[1] == "podgroups"] == [
+            ("created", "podgroups", 1),
+            ("deleted", "podgroups", 1),
+        ]
 
 
 def test_no_pod_is_made_without_its_group(world: Harness) -> None:

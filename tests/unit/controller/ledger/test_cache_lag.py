@@ -128,6 +128,12 @@ def test_pods_that_are_known_to_be_gone_are_not_asked_about_while_they_cannot_be
     assert len(harness.api.names(PODS)) == 5
     harness.run_all()
     assert harness.status()["restarts"] == 4
+    # Those were made together: when they are lost again, all are asked about again.
+    for index in range(1, 5):
+        harness.api.remove(PODS, "ns", f"job-worker-{index}")
+    harness.forget_calls()
+    harness.sync()
+    assert harness.calls("get").count(("get", "pods")) == 4
 
 
 def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) -> None:
@@ -147,18 +153,6 @@ def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) ->
     harness.forget_calls()
     harness.sync()
     assert ("get", "pods") in harness.calls()
-
-
-def test_pods_that_were_made_together_are_all_asked_about_again(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=5, restart_policy="OnFailure")
-    harness.run_all()
-    for _ in range(2):
-        for index in range(1, 5):
-            harness.api.remove(PODS, "ns", f"job-worker-{index}")
-        harness.forget_calls()
-        harness.sync()
-        assert harness.calls("get").count(("get", "pods")) == 4
-        harness.run_all()
 
 
 def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:

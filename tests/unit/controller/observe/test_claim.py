@@ -39,14 +39,18 @@ def test_what_another_namespace_says_of_its_owner_is_nothing_to_the_job(harness:
     assert harness.calls() == []
 
 
-def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are(harness: Harness) -> None:
+def test_adoption_looks_at_the_live_job_once_however_many_orphans_there_are_and_leaves_their_owners(
+    harness: Harness,
+) -> None:
+    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "other"}
     for index in range(3):
         labels = {**LABELS, names.LABEL_REPLICA_INDEX: str(index)}
-        harness.api.put(PODS, pod(f"job-worker-{index}", labels=labels))
-    harness.submit(Worker=3)
+        harness.api.put(PODS, pod(f"job-worker-{index}", labels=labels, ownerReferences=[other] * (index == 0)))
+    uid = harness.submit(Worker=3)["metadata"]["uid"]
     harness.forget_calls()
     harness.sync()
     assert harness.calls("get", "list") == [("get", "tfjobs"), *[("get", "pods")] * 3]
+    assert [owners(harness, f"job-worker-{index}") for index in range(3)] == [["other", uid], [uid], [uid]]
 
 
 def test_nothing_is_adopted_for_a_job_that_is_gone_or_going_on_the_server(harness: Harness) -> None:
@@ -57,13 +61,6 @@ def test_nothing_is_adopted_for_a_job_that_is_gone_or_going_on_the_server(harnes
     harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}})
     harness.controller.sync_tfjob("ns/job")
     assert owners(harness) == []
-
-
-def test_other_owners_of_an_orphan_stay(harness: Harness) -> None:
-    other = {"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "other"}
-    harness.api.put(PODS, pod(ownerReferences=[other]))
-    uid = harness.submit_and_sync(Worker=1)["metadata"]["uid"]
-    assert owners(harness) == ["other", uid]
 
 
 @pytest.mark.parametrize(
