@@ -27,17 +27,15 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
-from tfoperator.kube.verbs import PatchType, WatchEvent, WatchEventType
+from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventType
 
 __all__ = [
     "CONFIG_MAPS", "NAMESPACES", "PODS", "TFJOBS", "Http", "Json", "Space", "changes", "config_map", "decode",
-    "happenings", "is_bookmark", "load_config", "nothing_left", "owned_by", "pod", "refused", "revision", "seen",
-    "tfjob",
+    "happenings", "is_bookmark", "load_config", "names_of", "nothing_left", "owned_by", "pod", "refused", "revision",
+    "seen", "tfjob",
 ]  # fmt: skip
 
 Json = dict[str, Any]
-
-INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 @dataclass(frozen=True)
@@ -108,15 +106,20 @@ class Space:
     def exists(self, resource: Resource, name: str) -> bool:
         return name in self.names(resource)
 
+    def page(self, resource: Resource, **selection: Any) -> ListPage[Json]:
+        return self.client.list(resource, self.namespace, decode, ListOptions(**selection))
+
     def names(self, resource: Resource, **selection: Any) -> list[str]:
-        page = self.client.list(resource, self.namespace, decode, ListOptions(**selection))
-        return [item["metadata"]["name"] for item in page.items]
+        return names_of(self.page(resource, **selection))
 
     def replace(self, resource: Resource, body: Json, **options: Any) -> Json:
         return self.client.replace(resource, self.namespace, body["metadata"]["name"], body, decode, **options)
 
     def patch(self, resource: Resource, name: str, patch: Any, **options: Any) -> Json:
         return self.client.patch(resource, self.namespace, name, patch, decode, **options)
+
+    def set_status(self, resource: Resource, name: str, status: Any) -> Json:
+        return self.patch(resource, name, {"status": status}, subresource="status")
 
     def json_patch(self, resource: Resource, name: str, *operations: Json) -> Json:
         return self.patch(resource, name, list(operations), patch_type=PatchType.JSON)
@@ -140,6 +143,10 @@ class Space:
             yield iter(stream)
         finally:
             stream.close()
+
+
+def names_of(page: ListPage[Json]) -> list[str]:
+    return [item["metadata"]["name"] for item in page.items]
 
 
 def is_bookmark(event: WatchEvent[Json]) -> bool:

@@ -275,7 +275,7 @@ def test_generation_counts_changes_of_the_spec_only(space: Space) -> None:
     made = space.create(TFJOBS, tfjob("a"))
     labelled = space.patch(TFJOBS, "a", {"metadata": {"labels": {"x": "y"}}})
     scaled = space.patch(TFJOBS, "a", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}})
-    observed = space.patch(TFJOBS, "a", {"status": {"startTime": "2026-01-01T00:00:00Z"}}, subresource="status")
+    observed = space.set_status(TFJOBS, "a", {"startTime": "2026-01-01T00:00:00Z"})
 
     generations = [step["metadata"]["generation"] for step in (made, labelled, scaled, observed)]
     assert generations == [1, 1, 2, 2]

@@ -5,7 +5,7 @@ import json
 import msgspec
 import pytest
 
-from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, pod, refused, tfjob
+from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, decode, names_of, pod, refused, tfjob
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import ApiError, BadRequestError, GoneError
 from tfoperator.kube.http.requests import METADATA_OF_LIST, list_query
@@ -16,15 +16,15 @@ from tfoperator.kube.verbs import decode_metadata
 def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> None:
     for index in range(5):
         space.create(SECRETS, {"metadata": {"name": f"s{index}"}})
-    first = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2))
+    first = space.page(SECRETS, limit=2)
 
     space.delete(SECRETS, "s3")
     space.create(SECRETS, {"metadata": {"name": "s9"}})
-    names, token = [item["metadata"]["name"] for item in first.items], first.continue_token
+    names, token = names_of(first), first.continue_token
     while token:
-        page = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, continue_token=token))
+        page = space.page(SECRETS, limit=2, continue_token=token)
         assert page.resource_version == first.resource_version
-        names += [item["metadata"]["name"] for item in page.items]
+        names += names_of(page)
         token = page.continue_token
 
     assert names == ["s0", "s1", "s2", "s3", "s4"]
@@ -34,7 +34,7 @@ def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> No
 def test_a_page_that_holds_everything_has_no_continuation(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "only"}})
 
-    page = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=1))
+    page = space.page(SECRETS, limit=1)
 
     assert (page.continue_token, page.remaining_item_count) == ("", None)
 
@@ -43,21 +43,16 @@ def test_a_limit_counts_what_the_selector_matches(space: Space) -> None:
     for index in range(6):
         space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
 
-    first = space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, label_selector="odd=1"))
-    rest = space.client.list(
-        SECRETS,
-        space.namespace,
-        decode,
-        ListOptions(limit=2, label_selector="odd=1", continue_token=first.continue_token),
-    )
+    first = space.page(SECRETS, limit=2, label_selector="odd=1")
+    rest = space.page(SECRETS, limit=2, label_selector="odd=1", continue_token=first.continue_token)
 
-    assert [i["metadata"]["name"] for i in (*first.items, *rest.items)] == ["s1", "s3", "s5"]
+    assert names_of(first) + names_of(rest) == ["s1", "s3", "s5"]
     assert first.remaining_item_count is None
 
 
 def test_a_continue_token_that_makes_no_sense_is_a_bad_request(space: Space) -> None:
     with refused(BadRequestError, "continue"):
-        space.client.list(SECRETS, space.namespace, decode, ListOptions(limit=2, continue_token="nonsense"))
+        space.page(SECRETS, limit=2, continue_token="nonsense")
 
 
 def test_an_exact_list_shows_the_past(space: Space) -> None:
@@ -65,27 +60,23 @@ def test_an_exact_list_shows_the_past(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "b"}})
     space.delete(SECRETS, "a")
 
-    page = space.client.list(
-        SECRETS, space.namespace, decode, ListOptions(resource_version=before, resource_version_match="Exact")
-    )
+    page = space.page(SECRETS, resource_version=before, resource_version_match="Exact")
 
-    assert [item["metadata"]["name"] for item in page.items] == ["a"]
+    assert names_of(page) == ["a"]
     assert page.resource_version == before
 
 
 def test_a_list_not_older_than_a_version_is_current(space: Space) -> None:
     version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
 
-    page = space.client.list(
-        SECRETS, space.namespace, decode, ListOptions(resource_version=version, resource_version_match="NotOlderThan")
-    )
+    page = space.page(SECRETS, resource_version=version, resource_version_match="NotOlderThan")
 
-    assert [item["metadata"]["name"] for item in page.items] == ["a"]
+    assert names_of(page) == ["a"]
     assert int(page.resource_version) >= int(version)
 
 
 def test_version_zero_means_any(space: Space) -> None:
-    page = space.client.list(SECRETS, space.namespace, decode, ListOptions(resource_version="0"))
+    page = space.page(SECRETS, resource_version="0")
 
     assert int(page.resource_version) > 0
 
@@ -103,7 +94,7 @@ def test_a_version_from_the_future_is_too_large(space: Space) -> None:
 
 def test_a_version_from_long_ago_has_expired(space: Space) -> None:
     with refused(ApiError):
-        space.client.list(TFJOBS, space.namespace, decode, ListOptions(resource_version="-1"))
+        space.page(TFJOBS, resource_version="-1")
     with space.watch(TFJOBS, resource_version="1") as events, pytest.raises(GoneError) as caught:
         next(events)
     assert caught.value.reason in ("Expired", "Gone")
@@ -161,7 +152,7 @@ def test_a_malformed_label_selector_is_a_bad_request(space: Space, selector: str
 def test_field_selectors_of_pods(space: Space) -> None:
     space.create(PODS, pod("a", nodeName="node-1"))
     space.create(PODS, pod("b"))
-    space.patch(PODS, "a", {"status": {"phase": "Running"}}, subresource="status")
+    space.set_status(PODS, "a", {"phase": "Running"})
 
     assert space.names(PODS, field_selector="spec.nodeName=node-1") == ["a"]
     assert space.names(PODS, field_selector="spec.nodeName=") == ["b"]

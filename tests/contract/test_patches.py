@@ -20,9 +20,9 @@ def test_a_merge_patch_sets_removes_and_leaves_alone(space: Space) -> None:
 def test_a_merge_patch_replaces_lists(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "True"}]
-    space.patch(TFJOBS, "a", {"status": {"conditions": conditions}}, subresource="status")
+    space.set_status(TFJOBS, "a", {"conditions": conditions})
 
-    patched = space.patch(TFJOBS, "a", {"status": {"conditions": conditions[:1]}}, subresource="status")
+    patched = space.set_status(TFJOBS, "a", {"conditions": conditions[:1]})
 
     assert [c["type"] for c in patched["status"]["conditions"]] == ["Created"]
 

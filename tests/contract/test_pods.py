@@ -126,7 +126,7 @@ def test_a_pods_spec_is_fixed_but_for_its_images(space: Space) -> None:
 
 def test_the_deadline_of_a_running_pod_can_be_set_and_lowered_only(space: Space) -> None:
     made = space.create(PODS, pod("a", nodeName="node-1"))
-    space.patch(PODS, "a", {"status": {"phase": "Running"}}, subresource="status")
+    space.set_status(PODS, "a", {"phase": "Running"})
     version = space.get(PODS, "a")["metadata"]["resourceVersion"]
 
     def set_deadline(seconds: int | None, **metadata: str) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def test_a_second_delete_can_only_shorten_the_grace_period(space: Space) -> None
 def test_a_pod_without_a_process_ends_at_once(space: Space, phase: str) -> None:
     space.create(PODS, pod("a", **({"nodeName": "node-1"} if phase else {})))
     if phase:
-        space.patch(PODS, "a", {"status": {"phase": phase}}, subresource="status")
+        space.set_status(PODS, "a", {"phase": phase})
 
     space.delete(PODS, "a")
 

@@ -22,7 +22,7 @@ def workers(space: Space, name: str = "a") -> int:
 def test_the_scale_of_a_job_is_that_of_its_workers(space: Space) -> None:
     made = space.create(TFJOBS, tfjob("a", PS=3, Worker=2))
     new = scale(space)
-    space.patch(TFJOBS, "a", {"status": STATUS}, subresource="status")
+    space.set_status(TFJOBS, "a", STATUS)
     running = scale(space)
 
     assert (new["kind"], new["apiVersion"]) == ("Scale", "autoscaling/v1")
@@ -35,7 +35,7 @@ def test_the_scale_of_a_job_is_that_of_its_workers(space: Space) -> None:
 
 def test_replacing_the_scale_changes_the_workers_and_nothing_else(space: Space) -> None:
     made = space.create(TFJOBS, tfjob("a", PS=3, Worker=2))
-    space.patch(TFJOBS, "a", {"status": STATUS}, subresource="status")
+    space.set_status(TFJOBS, "a", STATUS)
     wanted = scale(space)
     wanted["spec"]["replicas"], wanted["status"]["replicas"], wanted["metadata"]["labels"] = 5, 9, {"x": "y"}
 

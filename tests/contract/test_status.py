@@ -12,7 +12,7 @@ def test_a_new_tfjob_has_no_status(space: Space) -> None:
 
 def test_the_main_endpoint_leaves_the_status_alone(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-    observed = space.patch(TFJOBS, "a", {"status": STARTED}, subresource="status")
+    observed = space.set_status(TFJOBS, "a", STARTED)
 
     patched = space.patch(TFJOBS, "a", {"status": {"startTime": None}, "metadata": {"labels": {"x": "y"}}})
     replaced = space.replace(TFJOBS, {**patched, "status": {}})
@@ -58,8 +58,8 @@ def test_a_status_patch_holds_for_the_version_that_it_names_and_a_uid_in_it_mean
 
 def test_a_status_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-    first = space.patch(TFJOBS, "a", {"status": STARTED}, subresource="status")
-    second = space.patch(TFJOBS, "a", {"status": STARTED}, subresource="status")
+    first = space.set_status(TFJOBS, "a", STARTED)
+    second = space.set_status(TFJOBS, "a", STARTED)
 
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 

@@ -183,7 +183,7 @@ def test_every_field_of_the_peer_survives(space: Space) -> None:
     assert created["spec"] == FULL_SPEC
     assert "status" not in created
 
-    patched = space.patch(TFJOBS, "mnist", {"status": PEER_STATUS}, subresource="status")
+    patched = space.set_status(TFJOBS, "mnist", PEER_STATUS)
     assert patched["status"] == PEER_STATUS
 
 
@@ -218,7 +218,7 @@ def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
 
 def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}, name="m" * 52))
-    space.patch(TFJOBS, "m" * 52, {"status": PEER_STATUS}, subresource="status")
+    space.set_status(TFJOBS, "m" * 52, PEER_STATUS)
 
     with refused(InvalidError, "metadata.name", "-tensorboard"):
         space.patch(TFJOBS, "m" * 52, {"spec": {"tensorBoard": {"logDir": "gs://bucket/logs"}}})
@@ -228,7 +228,7 @@ def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(s
 def test_a_job_whose_name_is_too_long_for_more_replicas_gets_no_more(space: Space, by_scale: bool) -> None:
     name = "m" * 54
     space.create(TFJOBS, job({"Worker": {"replicas": 10}}, name=name))
-    space.patch(TFJOBS, name, {"status": PEER_STATUS}, subresource="status")
+    space.set_status(TFJOBS, name, PEER_STATUS)
 
     with refused(InvalidError, "metadata.name", "63 characters"):
         if by_scale:
@@ -290,7 +290,7 @@ def test_what_a_change_brings_in_has_to_obey_the_rules(
     space: Space, change: Json, words: list[str], status: Json
 ) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
-    space.patch(TFJOBS, "mnist", {"status": status}, subresource="status")
+    space.set_status(TFJOBS, "mnist", status)
 
     with refused(InvalidError, "spec.tfReplicaSpecs", *words):
         space.patch(TFJOBS, "mnist", {"spec": {"tfReplicaSpecs": change}})

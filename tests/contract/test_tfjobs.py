@@ -129,9 +129,9 @@ def test_a_status_of_the_wrong_type_is_invalid(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
 
     with refused(InvalidError, "status.conditions"):
-        space.patch(TFJOBS, "a", {"status": {"conditions": "fine"}}, subresource="status")
+        space.set_status(TFJOBS, "a", {"conditions": "fine"})
     with refused(InvalidError, "status.startTime"):
-        space.patch(TFJOBS, "a", {"status": {"startTime": "yesterday"}}, subresource="status")
+        space.set_status(TFJOBS, "a", {"startTime": "yesterday"})
 
 
 def test_another_api_version_is_refused(space: Space) -> None:
@@ -142,7 +142,7 @@ def test_another_api_version_is_refused(space: Space) -> None:
 def test_a_table_has_the_columns_of_the_crd(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "True"}]
-    space.patch(TFJOBS, "a", {"status": {"conditions": conditions}}, subresource="status")
+    space.set_status(TFJOBS, "a", {"conditions": conditions})
 
     table = space.http("GET", space.path(TFJOBS), accept=f"{TABLE},application/json").body
 
@@ -172,7 +172,7 @@ def test_a_table_of_pods_shows_readiness_status_and_restarts(space: Space) -> No
             }
         ],
     }
-    space.patch(PODS, "a", {"status": status}, subresource="status")
+    space.set_status(PODS, "a", status)
 
     table = space.http("GET", space.path(PODS, "a"), accept=TABLE).body
 
@@ -198,9 +198,7 @@ def test_kubectl_watches_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     with space.kubectl.lines("get", "tfjobs", "--watch") as lines:
         header, first = next(lines), next(lines)
-        space.patch(
-            TFJOBS, "a", {"status": {"conditions": [{"type": "Running", "status": "True"}]}}, subresource="status"
-        )
+        space.set_status(TFJOBS, "a", {"conditions": [{"type": "Running", "status": "True"}]})
         changed = next(lines)
 
     assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]

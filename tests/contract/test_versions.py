@@ -99,7 +99,7 @@ def test_a_patch_that_changes_nothing_keeps_the_version(space: Space) -> None:
 
 def test_a_status_is_read_and_written_in_either_version(space: Space) -> None:
     space.create(TFJOBS, full("status"))
-    space.patch(TFJOBS, "status", {"status": {**PEER_STATUS, "phase": "Running"}}, subresource="status")
+    space.set_status(TFJOBS, "status", {**PEER_STATUS, "phase": "Running"})
     status = space.get(V1ALPHA2, "status")["status"]
     assert set(status["tfReplicaStatuses"]) == {"Worker", "PS"}
     assert "replicaStatuses" not in status
@@ -257,7 +257,7 @@ def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
 
 def test_tables_have_the_same_columns(space: Space) -> None:
     space.create(TFJOBS, tfjob("table"))
-    space.patch(TFJOBS, "table", {"status": {**PEER_STATUS, "ready": "2/2"}}, subresource="status")
+    space.set_status(TFJOBS, "table", {**PEER_STATUS, "ready": "2/2"})
     old, new = (space.http("GET", space.path(version), accept=TABLE).body for version in (V1ALPHA2, TFJOBS))
     assert old["columnDefinitions"] == new["columnDefinitions"]
     assert old["rows"][0]["cells"][:3] == new["rows"][0]["cells"][:3] == ["table", "Created", "2/2"]

@@ -95,7 +95,7 @@ def test_a_field_selector_selects_by_transition_too(space: Space) -> None:
     start = space.create(PODS, pod("a", nodeName="n"))["metadata"]["resourceVersion"]
     with space.watch(PODS, resource_version=start, field_selector="status.phase=Running") as events:
         for phase in ("Running", "Succeeded"):
-            space.patch(PODS, "a", {"status": {"phase": phase}}, subresource="status")
+            space.set_status(PODS, "a", {"phase": phase})
 
         assert changes(events, 2) == [("ADDED", "a"), ("DELETED", "a")]
 
