@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -22,13 +18,7 @@ from tests.support.launching import PodPlayer, step, text_in
 from tests.support.scripted_proxy import Rule, ScriptedProxy
 from tfoperator.kube import Client, ClusterConfig
 from tfoperator.kube.config import load_config
-from tfoperator.launcher import (
-    Artifact,
-    Component,
-    KubernetesPodPlatformConfig,
-    LaunchCancelled,
-    PermanentFailure,
-)
+from tfoperator.launcher import Artifact, Component, KubernetesPodPlatformConfig, LaunchCancelled
 
 __all__ = ["player"]
 
@@ -86,13 +76,6 @@ def test_a_value_is_no_reference_to_a_variable_of_the_pod(start: Start) -> None:
     assert launch.lines == [*values, *whole]
 
 
-def test_an_exit_code_is_a_permanent_failure(start: Start) -> None:
-    launch = start(script("echo last words; exit 3"))
-    with pytest.raises(PermanentFailure, match="exit code 3"):
-        launch.done()
-    assert launch.lines == ["last words"]
-
-
 def test_output_json_says_that_another_try_helps_and_what_came_out(start: Start, tmp_path: Path) -> None:
     busy = json.dumps({"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}})
     good = json.dumps({"outputs": {"o": {"uri": "/new"}}})
@@ -137,38 +120,3 @@ def test_a_log_that_is_cut_is_read_on_without_a_lost_or_doubled_line(
         go.touch()
         launch.done()
     assert launch.lines == [*(f"line {number}" for number in range(1, 301)), "the end"]
-
-
-PROGRAM = """
-import sys
-from pathlib import Path
-from tfoperator.kube import Client
-from tfoperator.kube.config import load_config
-from tfoperator.launcher import Component, ExecutorContainerSpec, KubernetesPodComponentLauncher, LaunchContext
-kubeconfig, namespace, work, text = sys.argv[1:]
-context = LaunchContext(work_dir=Path(work), namespace=namespace, kube=lambda: Client(load_config(kubeconfig)))
-component = Component("step", ExecutorContainerSpec("example.invalid/x:1", ["sh", "-c", text]))
-print("outcome:", KubernetesPodComponentLauncher(component, context=context).launch().attempts)
-"""
-
-
-def test_a_launcher_that_is_killed_goes_on_with_the_same_pod(node: Node, space: Space, tmp_path: Path) -> None:
-    go, player = tmp_path / "go", PodPlayer(space.client, space.namespace)
-    text = f"echo first; while ! test -e {go}; do sleep 0.02; done; echo second"
-    arguments = [sys.executable, "-c", PROGRAM, str(space.kubeconfig), space.namespace, str(tmp_path / "work"), text]
-
-    first = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env={**os.environ})
-    assert first.stdout is not None
-    assert first.stdout.readline() == "first\n"
-    uid = player.pods()[player.the_pod()]["metadata"]["uid"]
-    first.send_signal(signal.SIGKILL)
-    first.wait(60)
-    first.stdout.close()
-    assert player.pods()[player.the_pod()]["metadata"]["uid"] == uid
-
-    second = subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True, env={**os.environ})
-    go.touch()
-    said, _ = second.communicate(timeout=100)
-    assert second.returncode == 0
-    assert said.splitlines()[-2:] == ["second", "outcome: 1"]
-    assert player.pods() == {}
