@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import itertools
-import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-import yaml
 
 from hack.cluster import Cluster
 from tests.support.eventually import eventually
 from tests.support.go_operator import USERS, GoOperator
 from tests.support.in_cluster import InCluster, prometheus_image, shell_image, training_image, volume_of
+from tests.support.kubectl import write_overlay
 from tests.support.operator_image import operator_image
 
 _numbers = itertools.count(1)
@@ -70,10 +69,7 @@ def deployed(node_cluster: Cluster, archive: Path, tmp_path_factory: pytest.Temp
     """The namespace of the operator, which is applied as an administrator does it and ready."""
     folder = tmp_path_factory.mktemp("system")
     system = InCluster(node_cluster, "tfoperator-system", folder)
-    manifests = os.path.relpath(Path(__file__).parents[2] / "manifests", folder)  # kustomize takes no absolute paths
-    components = [f"{manifests}/components/{name}" for name in COMPONENTS]
-    overlay = {"resources": [f"{manifests}/overlays/cluster"], "components": components}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    write_overlay(folder, ["overlays/cluster"], COMPONENTS)
     claim = next(one for one in system.kustomized(folder) if one["kind"] == "PersistentVolumeClaim")
     system.apply(volume_of(claim, archive))
     system.kubectl("apply", "-k", str(folder))

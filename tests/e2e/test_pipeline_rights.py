@@ -100,11 +100,7 @@ def test_the_rights_of_the_manifest_suffice_and_each_of_them_is_used(
 
     rights = granted(roles_of(MANIFEST.read_text())["Role", "pipeline-runner"])
 
-    def all_used() -> bool:
-        assert {right for right in rights - trail.used() if (right.resource, right.verb) not in CRASHES} == set()
-        return True
-
-    eventually(all_used, within=60, every=0.2)
+    trail.wait_used({right for right in rights if (right.resource, right.verb) not in CRASHES})
     assert trail.used() - rights == set()
     assert trail.refused() == []
 

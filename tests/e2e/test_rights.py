@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER, UNFINALIZING_USER
 from tests.support.audit import VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
@@ -26,7 +27,6 @@ from tfoperator.kube.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resou
 
 pytestmark = pytest.mark.controlplane
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 OVERLAY = MANIFESTS / "overlays" / "log-archive"
 """The base and one right more: to read logs."""
 
@@ -73,13 +73,9 @@ def test_the_rights_of_the_manifests_suffice_and_each_of_them_is_used(
     lease = cluster.client.get(LEASES, "tfoperator-system", "tfoperator", decode)
     assert lease["spec"]["holderIdentity"]
 
-    def all_used() -> bool:
-        assert rights - trail.used() == {FINALIZERS}
-        return True
-
-    eventually(all_used, every=0.2, what="every right is used")
+    trail.wait_used(rights - {FINALIZERS})
     assert operator.stop() == 0
-    assert trail.used() - rights == {VERSION}
+    assert trail.used() ^ rights == {FINALIZERS, VERSION}
     assert trail.refused() == []
     assert "forbidden" not in operator.tail(1000).lower()
 

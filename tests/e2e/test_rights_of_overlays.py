@@ -6,7 +6,6 @@ watches, and it is the same operator with the same rights.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,14 +13,14 @@ from pathlib import Path
 import pytest
 import yaml
 
-from hack.chart import roles
+from hack.chart import MANIFESTS, roles
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
 from tests.support.audit import VERSION, AuditTrail, Right, granted, roles_of, wait_allowed
 from tests.support.cluster import Cluster, decode, find, tfjob
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_coscheduling_crds, install_volcano_crds
-from tests.support.kubectl import Kubectl
+from tests.support.kubectl import Kubectl, write_overlay
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import wait_served
@@ -34,7 +33,6 @@ from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Reso
 
 pytestmark = pytest.mark.controlplane
 
-MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 
 RunKubectl = Callable[..., str]
@@ -71,10 +69,7 @@ def admin(plane: ControlPlane) -> Iterator[Client]:
 def rights(kubectl: RunKubectl, admin: Client, tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[Right]]:
     """The overlay with the webhook, and both gangs' components, are applied; the rights by the name of the role."""
     folder = tmp_path_factory.mktemp("overlay")
-    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
-    components = [f"{root}/components/{name}" for name in ("volcano", "scheduler-plugins", "progress")]
-    overlay = {"resources": [f"{root}/overlays/webhook"], "components": components}
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    write_overlay(folder, ["overlays/webhook"], ["volcano", "scheduler-plugins", "progress"])
     kubectl("apply", "--server-side", "-k", str(folder))
     wait_allowed(admin, OPERATOR_USER, Right("kubeflow.org", "tfjobs", "list"))
     for pod_groups in (VOLCANO_POD_GROUPS, COSCHEDULING_POD_GROUPS):
@@ -99,11 +94,7 @@ def start(plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> Iterator[Sta
 
 
 def wait_used(trail: AuditTrail, rights: set[Right]) -> None:
-    def all_used() -> bool:
-        assert rights - trail.used() == set()
-        return True
-
-    eventually(all_used, every=0.2, what="every right is used")
+    trail.wait_used(rights)
     assert trail.refused() == []
 
 

@@ -73,6 +73,16 @@ class AuditTrail:
             if (ref := e.get("objectRef"))
         }
 
+    def wait_used(self, rights: set[Right]) -> None:
+        """Wait until each of these rights was used: a request is written down after its answer."""
+
+        def all_used() -> bool:
+            missing = rights - self.used()
+            assert not missing, missing
+            return True
+
+        eventually(all_used, every=0.2, what="every right is used")
+
     def refused(self) -> list[str]:
         """What RBAC did not allow, or an admission plugin."""
         return [

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import yaml
+
 from hack import gobuild
+from hack.chart import MANIFESTS
+
+
+def write_overlay(folder: Path, resources: Sequence[str], components: Sequence[str]) -> None:
+    """Write an overlay into a folder, for `kubectl -k`: of these folders of manifests/ and of its components."""
+    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
+    overlay = {
+        "resources": [f"{root}/{name}" for name in resources],
+        "components": [f"{root}/components/{name}" for name in components],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
 
 
 class Kubectl:
