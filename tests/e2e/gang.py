@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import OPERATOR_USER
 from tests.support.audit import Right, wait_allowed
@@ -26,8 +27,6 @@ from tfoperator.kube.resources import Resource
 
 _PATIENCE = 100
 """Seconds. A pod that a scheduler has overlooked is looked at again after 30, on a busy machine later."""
-
-_MANIFESTS = Path(__file__).resolve().parents[2] / "manifests"
 
 
 class Gang:
@@ -144,7 +143,7 @@ def gang_of_module(
 ) -> Iterator[Gang]:
     """Starts the operator before the CRD is there, installs that, and starts the scheduler."""
     folder = tmp_path_factory.mktemp(gang_kind.overlay)
-    overlay = _MANIFESTS / "overlays" / gang_kind.overlay
+    overlay = MANIFESTS / "overlays" / gang_kind.overlay
     Kubectl(plane.kubeconfig)("apply", "--server-side", "--force-conflicts", "-k", str(overlay))
     cluster = Cluster(admin)
     cluster.create_namespace()

@@ -5,12 +5,10 @@ from __future__ import annotations
 import pytest
 
 from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module
-from tests.support import manifests
 from tests.support.cluster import decode
-from tests.support.eventually import eventually
 from tests.support.gang_schedulers import install_volcano_crds, volcano_scheduler
 from tfoperator.controller.pods.gang import VOLCANO_POD_GROUPS
-from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
+from tfoperator.kube.resources import PRIORITY_CLASSES
 
 __all__ = ["gang", "gang_of_module"]
 
@@ -81,65 +79,3 @@ def test_a_job_that_fits_runs_as_members_of_its_gang(gang: Gang) -> None:
     gang.wait_no_pod_group("fits")
     job.wait_reasons("SuccessfulDeletePodGroup")
     assert gang.operated.operator.metrics()[deleted] - before == 1
-
-
-def test_a_suspended_job_gives_its_pod_group_back_and_a_resumed_one_gets_another(gang: Gang) -> None:
-    job = gang.submit("paused", Worker=1)
-    gang.wait_bound(job, 1)
-    first = gang.wait_pod_group("paused")["metadata"]["uid"]
-    job.suspend()
-    gang.wait_no_pod_group("paused")
-    job.wait_pods()
-    job.suspend(False)
-    assert gang.wait_pod_group("paused", minMember=1)["metadata"]["uid"] != first
-    gang.wait_bound(job, 1)
-
-
-def test_a_scaled_job_has_a_gang_of_the_new_size(gang: Gang) -> None:
-    job = gang.submit("scaled", Worker=1)
-    gang.wait_bound(job, 1)
-    job.scale(Worker=3)
-    gang.wait_pod_group("scaled", minMember=3, minResources={"cpu": "3"})
-    gang.wait_bound(job, 3)
-    job.scale(Worker=2)
-    gang.wait_pod_group("scaled", minMember=2, minResources={"cpu": "2"})
-    job.wait_pods("worker-0", "worker-1")
-
-
-def test_a_pod_group_that_the_go_operator_made_is_taken_over(gang: Gang) -> None:
-    job = gang.submit("inherited", cpu="9", Worker=1)
-    made = gang.wait_pod_group("inherited")
-    gang.operated.restart_operator(
-        lambda: gang.cluster.client.patch(
-            VOLCANO_POD_GROUPS, gang.cluster.namespace, "inherited", {"metadata": {"labels": None}}, decode
-        )
-    )
-
-    def labelled() -> bool:
-        found = gang.wait_pod_group("inherited")
-        assert found["metadata"]["uid"] == made["metadata"]["uid"]
-        return bool(found["metadata"].get("labels"))
-
-    eventually(labelled, every=0.05, what="the PodGroup has our labels")
-    assert "FailedCreatePodGroup" not in job.reasons()
-
-
-def test_pods_from_before_the_gang_scheduler_was_chosen_are_left_alone(gang: Gang) -> None:
-    job = gang.submit("older", cpu="9", Worker=2)
-    gang.wait_pod_group("older")
-
-    def without_a_gang() -> None:
-        """Leave the cluster as an operator without gang scheduling would."""
-        client, namespace = gang.cluster.client, gang.cluster.namespace
-        group = gang.wait_pod_group("older")["metadata"]
-        client.delete(VOLCANO_POD_GROUPS, namespace, "older")
-        labels = {**group["labels"], "training.kubeflow.org/replica-type": "worker"}
-        for index in range(2):
-            of_replica = {**labels, "training.kubeflow.org/replica-index": str(index)}
-            body = manifests.pod(f"older-worker-{index}", of_replica, *group["ownerReferences"], schedulerName="mine")
-            client.create(PODS, namespace, body, decode)
-
-    gang.operated.restart_operator(without_a_gang)
-    job.play("Running", "worker-0", "worker-1", leads_to="Running")
-    gang.operated.settle()
-    assert gang.pod_group("older") is None

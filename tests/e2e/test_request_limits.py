@@ -44,16 +44,6 @@ def waited(operator: OperatorProcess) -> float:
     return total(operator.metrics(), "rest_client_rate_limiter_duration_seconds_sum")
 
 
-def test_as_shipped_no_request_waits_for_a_limit_of_the_operators_own(cluster: Cluster, start_operator: Start) -> None:
-    operator = start_operator()
-    for number in range(30):
-        cluster.submit(tfjob(f"job-{number}", PS=1, Worker=2))
-    cluster.wait_pods(90)
-    # Pods and services.
-    eventually(lambda: total(operator.metrics(), "rest_client_requests_total", 'code="201"') >= 180, every=0.1)
-    assert waited(operator) == 0
-
-
 def test_with_a_limit_requests_wait_for_it(cluster: Cluster, start_operator: Start) -> None:
     # A limit that an operator on the busiest machine still comes up against.
     operator = start_operator("--kube-api-qps=5", "--kube-api-burst=1")
