@@ -25,18 +25,14 @@ def test_the_server_completes_what_it_stores(space: Space) -> None:
 def test_a_client_can_not_choose_uid_and_creation_time(space: Space) -> None:
     body = config_map("a")
     body["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
-
     made = space.create(CONFIG_MAPS, body)["metadata"]
-
     assert made["uid"] != "mine"
     assert made["creationTimestamp"] > "2020"
 
 
 def test_a_name_can_be_generated(space: Space) -> None:
     body = {"metadata": {"generateName": "job-"}}
-
     names = {space.create(CONFIG_MAPS, dict(body))["metadata"]["name"] for _ in range(5)}
-
     assert len(names) == 5
     assert all(name.startswith("job-") and len(name) == len("job-") + 5 for name in names)
 
@@ -71,7 +67,6 @@ def test_a_deletion_that_answers_with_a_status_does_so_beside_metadata_alone(spa
 
 def test_a_taken_name_is_refused(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-
     with refused(AlreadyExistsError, 'configmaps "a" already exists'):
         space.create(CONFIG_MAPS, config_map("a"))
 
@@ -110,7 +105,6 @@ def test_a_service_name_may_begin_with_a_digit(space: Space) -> None:
 
 def test_an_object_without_name_is_invalid(space: Space) -> None:
     answer = space.http("POST", space.path(CONFIG_MAPS), {"metadata": {}})
-
     assert answer.code == 422
     assert "name or generateName is required" in answer.body["message"]
 
@@ -124,10 +118,8 @@ def test_malformed_labels_are_invalid(space: Space, labels: dict[str, str]) -> N
 def test_a_stale_version_conflicts(space: Space) -> None:
     first = space.create(CONFIG_MAPS, config_map("a", key="1"))
     second = space.replace(CONFIG_MAPS, {**first, "data": {"key": "2"}})
-
     with refused(ConflictError, "the object has been modified"):
         space.replace(CONFIG_MAPS, {**first, "data": {"key": "3"}})
-
     assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
     assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "2"}
 
@@ -136,21 +128,18 @@ def test_another_uid_conflicts(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     body = config_map("a", key="2")
     body["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
-
     with refused(ConflictError, "UID"):
         space.replace(CONFIG_MAPS, body)
 
 
 def test_built_in_kinds_can_be_replaced_without_a_version(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", key="1"))
-
     assert space.replace(CONFIG_MAPS, config_map("a", key="2"))["data"] == {"key": "2"}
 
 
 def test_custom_kinds_and_leases_can_not_be_replaced_without_a_version(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     space.create(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}})
-
     with refused(InvalidError, "metadata.resourceVersion"):
         space.replace(TFJOBS, tfjob("a", Worker=3))
     with refused(InvalidError, "metadata.resourceVersion"):
@@ -159,20 +148,16 @@ def test_custom_kinds_and_leases_can_not_be_replaced_without_a_version(space: Sp
 
 def test_a_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
     made = space.create(CONFIG_MAPS, config_map("a", key="1"))
-
     same = space.replace(CONFIG_MAPS, made)
     patched = space.patch(CONFIG_MAPS, "a", {"data": {"key": "1"}})
-
     assert made["metadata"]["resourceVersion"] == same["metadata"]["resourceVersion"]
     assert made["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
 
 
 def test_a_replace_drops_what_it_leaves_out(space: Space) -> None:
     made = space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="1"))
-
     made["metadata"].pop("labels")
     replaced = space.replace(CONFIG_MAPS, {**made, "data": {"other": "2"}})
-
     assert "labels" not in replaced["metadata"]
     assert replaced["data"] == {"other": "2"}
 
@@ -192,10 +177,8 @@ def test_body_and_url_have_to_agree(space: Space) -> None:
 
 def test_a_dry_run_checks_and_stores_nothing(space: Space) -> None:
     path = space.path(PODS)
-
     good = space.http("POST", f"{path}?dryRun=All", pod("a"))
     bad = space.http("POST", f"{path}?dryRun=All", pod("a", containers=[]))
-
     assert (good.code, good.body["spec"]["restartPolicy"]) == (201, "Always")
     assert bad.code == 422
     assert space.names(PODS) == []
@@ -217,27 +200,23 @@ def test_a_dry_run_of_delete_and_patch_changes_nothing(space: Space) -> None:
 
 def test_an_unknown_content_type_is_refused(space: Space) -> None:
     answer = space.http("POST", space.path(CONFIG_MAPS), b"<xml/>", content_type="text/xml")
-
     assert (answer.code, answer.body["reason"]) == (415, "UnsupportedMediaType")
 
 
 def test_yaml_is_understood(space: Space) -> None:
     body = b"apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\ndata: {k: v}\n"
-
     assert space.http("POST", space.path(CONFIG_MAPS), body, content_type="application/yaml").code == 201
 
 
 @pytest.mark.parametrize("body", [b"{", b"", b'{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}'])
 def test_a_body_that_can_not_be_read_is_a_bad_request(space: Space, body: bytes) -> None:
     answer = space.http("POST", space.path(CONFIG_MAPS), body)
-
     assert (answer.code, answer.body["kind"], answer.body["status"]) == (400, "Status", "Failure")
 
 
 def test_a_body_that_is_nested_without_end_is_a_bad_request(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     body = b'{"data":' * 20_000 + b"1" + b"}" * 20_000
-
     assert space.http("POST", space.path(CONFIG_MAPS), body).code == 400
     assert space.http("PATCH", space.path(CONFIG_MAPS, "a"), body, content_type=PatchType.MERGE).code in (400, 422)
 
@@ -249,7 +228,6 @@ def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:
 
 def test_a_body_of_more_than_three_mebibytes_is_too_large(space: Space) -> None:
     answer = space.http("POST", space.path(CONFIG_MAPS), config_map("a", key="x" * (3 * 1024 * 1024)))
-
     assert (answer.code, answer.body["reason"]) == (413, "RequestEntityTooLarge")
 
 
@@ -267,7 +245,6 @@ def test_a_method_that_a_resource_does_not_have_is_not_allowed(space: Space) -> 
 @pytest.mark.parametrize("token", ["", "wrong"])
 def test_nobody_gets_in_without_the_token(space: Space, token: str) -> None:
     answer = space.http("GET", space.path(PODS), token=token or "x")
-
     assert (answer.code, answer.body["reason"], answer.body["kind"]) == (401, "Unauthorized", "Status")
 
 
@@ -276,7 +253,6 @@ def test_generation_counts_changes_of_the_spec_only(space: Space) -> None:
     labelled = space.patch(TFJOBS, "a", {"metadata": {"labels": {"x": "y"}}})
     scaled = space.patch(TFJOBS, "a", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 3}}}})
     observed = space.set_status(TFJOBS, "a", {"startTime": "2026-01-01T00:00:00Z"})
-
     generations = [step["metadata"]["generation"] for step in (made, labelled, scaled, observed)]
     assert generations == [1, 1, 2, 2]
 

@@ -32,9 +32,7 @@ def held(body: Json) -> Json:
 
 def test_a_delete_removes(space: Space) -> None:
     made = space.create(SECRETS, {"metadata": {"name": "a"}})
-
     answer = space.http("DELETE", space.path(SECRETS, "a"))
-
     assert (answer.code, answer.body["status"]) == (200, "Success")
     assert answer.body["details"] == {"name": "a", "kind": "secrets", "uid": made["metadata"]["uid"]}
     with refused(NotFoundError):
@@ -56,9 +54,7 @@ def test_preconditions_protect_what_is_not_meant(space: Space) -> None:
 def test_a_collection_is_deleted_by_label(space: Space) -> None:
     for index in range(4):
         space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
-
     space.client.delete_collection(SECRETS, space.namespace, label_selector="odd=1")
-
     assert space.names(SECRETS) == ["s0", "s2"]
 
 
@@ -80,9 +76,7 @@ def test_a_finalizer_holds_an_object_until_it_is_removed(space: Space) -> None:
 def test_nobody_revives_a_deleted_object(space: Space) -> None:
     space.create(TFJOBS, held(tfjob("a")))
     space.delete(TFJOBS, "a")
-
     patched = space.patch(TFJOBS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}})
-
     assert patched["metadata"]["deletionTimestamp"]
     space.patch(TFJOBS, "a", {"metadata": {"finalizers": None}})
 
@@ -105,9 +99,7 @@ def test_collection_goes_down_the_generations(space: Space) -> None:
     child = space.create(CONFIG_MAPS, owned_by(owner, config_map("child")))
     child |= {"apiVersion": "v1", "kind": "ConfigMap"}
     space.create(CONFIG_MAPS, owned_by(child, config_map("grandchild")))
-
     space.delete(TFJOBS, "owner")
-
     eventually(lambda: not {"child", "grandchild"} & set(space.names(CONFIG_MAPS)), within=COLLECTED)
 
 
@@ -132,9 +124,7 @@ def test_an_object_lives_as_long_as_one_of_its_owners(space: Space) -> None:
 def test_an_owner_that_never_was_is_no_owner_also_if_another_one_has_its_name(space: Space, name: str) -> None:
     space.create(TFJOBS, tfjob("owner"))
     other = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": name, "uid": SOMEBODY}}
-
     space.create(CONFIG_MAPS, owned_by(other, config_map("a")))
-
     eventually(lambda: not space.exists(CONFIG_MAPS, "a"), within=COLLECTED)
 
 
@@ -153,9 +143,7 @@ def test_orphans_lose_their_owner_and_live(space: Space) -> None:
     owner = space.create(TFJOBS, tfjob("owner"))
     space.create(PODS, owned_by(owner, pod("a"), controller=True))
     wait_for_the_collector(space)
-
     space.delete(TFJOBS, "owner", propagation_policy="Orphan")
-
     eventually(lambda: not space.exists(TFJOBS, "owner"), within=COLLECTED)
     assert "ownerReferences" not in space.get(PODS, "a")["metadata"]
 
@@ -178,7 +166,6 @@ def test_a_foreground_deletion_waits_for_the_dependents_that_block_it(space: Spa
 
 def test_a_propagation_policy_that_does_not_exist_is_refused(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "a"}})
-
     with refused(ApiError, "propagationPolicy"):
         space.delete(SECRETS, "a", propagation_policy="Sideways")
 

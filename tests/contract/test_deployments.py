@@ -50,7 +50,6 @@ def test_it_is_filled_with_defaults(space: Space) -> None:
 
 def test_a_strategy_of_recreate_has_no_parameters(space: Space) -> None:
     created = space.create(DEPLOYMENTS, deployment(strategy={"type": "Recreate"}))
-
     assert created["spec"]["strategy"] == {"type": "Recreate"}
 
 
@@ -72,7 +71,6 @@ def test_what_can_not_be_is_refused(space: Space, change: Json, field: str) -> N
 def test_its_pods_are_restarted_always(space: Space) -> None:
     body = deployment()
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
-
     with refused(InvalidError, "spec.template.spec.restartPolicy", "Always"):
         space.create(DEPLOYMENTS, body)
 
@@ -107,20 +105,16 @@ def test_a_new_template_is_another_generation_and_the_selector_stays(space: Spac
 def test_its_status_has_an_endpoint_of_its_own(space: Space) -> None:
     created = space.create(DEPLOYMENTS, {**deployment(replicas=0), "status": {"replicas": 7}})
     assert not (created.get("status") or {}).get("replicas")
-
     status = {"availableReplicas": 1, "readyReplicas": 1, "replicas": 1}
     changed = space.patch(DEPLOYMENTS, "board", {"status": status, "spec": {"replicas": 5}}, subresource="status")
-
     assert changed["status"].items() >= status.items()
     assert changed["spec"]["replicas"] == 0
 
 
 def test_a_strategic_patch_merges_containers_by_name(space: Space) -> None:
     space.create(DEPLOYMENTS, deployment(replicas=0))
-
     container = {"name": "main", "env": [{"name": "A", "value": "1"}]}
     changed = space.strategic(DEPLOYMENTS, "board", {"spec": {"template": {"spec": {"containers": [container]}}}})
-
     [merged] = changed["spec"]["template"]["spec"]["containers"]
     assert (merged["image"], merged["env"]) == ("example.invalid/x:1", [{"name": "A", "value": "1"}])
 

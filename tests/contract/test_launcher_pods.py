@@ -61,7 +61,6 @@ def test_output_json_comes_back_as_the_termination_message(start: Start, player:
     launch = start(step(outputs={"o": [Artifact("/old")]}))
     player.ends(player.the_pod(), message=json.dumps(said))
     result = launch.done()
-
     assert result.outputs == {"o": (Artifact("/new", {"rows": 3}),)}
     assert result.exec_properties == {"seen": True}
 

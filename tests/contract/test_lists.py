@@ -33,19 +33,15 @@ def test_pages_show_one_moment_whatever_happens_between_them(space: Space) -> No
 
 def test_a_page_that_holds_everything_has_no_continuation(space: Space) -> None:
     space.create(SECRETS, {"metadata": {"name": "only"}})
-
     page = space.page(SECRETS, limit=1)
-
     assert (page.continue_token, page.remaining_item_count) == ("", None)
 
 
 def test_a_limit_counts_what_the_selector_matches(space: Space) -> None:
     for index in range(6):
         space.create(SECRETS, {"metadata": {"name": f"s{index}", "labels": {"odd": str(index % 2)}}})
-
     first = space.page(SECRETS, limit=2, label_selector="odd=1")
     rest = space.page(SECRETS, limit=2, label_selector="odd=1", continue_token=first.continue_token)
-
     assert names_of(first) + names_of(rest) == ["s1", "s3", "s5"]
     assert first.remaining_item_count is None
 
@@ -59,34 +55,27 @@ def test_an_exact_list_shows_the_past(space: Space) -> None:
     before = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
     space.create(SECRETS, {"metadata": {"name": "b"}})
     space.delete(SECRETS, "a")
-
     page = space.page(SECRETS, resource_version=before, resource_version_match="Exact")
-
     assert names_of(page) == ["a"]
     assert page.resource_version == before
 
 
 def test_a_list_not_older_than_a_version_is_current(space: Space) -> None:
     version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
-
     page = space.page(SECRETS, resource_version=version, resource_version_match="NotOlderThan")
-
     assert names_of(page) == ["a"]
     assert int(page.resource_version) >= int(version)
 
 
 def test_version_zero_means_any(space: Space) -> None:
     page = space.page(SECRETS, resource_version="0")
-
     assert int(page.resource_version) > 0
 
 
 def test_a_version_from_the_future_is_too_large(space: Space) -> None:
     version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
     path = f"{space.path(SECRETS)}?resourceVersion={int(version) + 10**6}&resourceVersionMatch=NotOlderThan"
-
     answer = space.http("GET", path)
-
     assert (answer.code, answer.body["reason"]) == (504, "Timeout")
     assert "Too large resource version" in answer.body["message"]
     assert answer.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
@@ -110,7 +99,6 @@ def test_a_version_from_long_ago_has_expired(space: Space) -> None:
 )
 def test_contradictory_versions_are_invalid(space: Space, query: str) -> None:
     answer = space.http("GET", f"{space.path(SECRETS)}?{query}")
-
     assert (answer.code, answer.body["reason"]) == (422, "Invalid")
     assert "resourceVersionMatch" in answer.body["message"]
 
@@ -139,7 +127,6 @@ LABELLED = {"a": {"tier": "web", "n": "1"}, "b": {"tier": "db"}, "c": {"tier": "
 def test_label_selectors(space: Space, selector: str, names: str) -> None:
     for name, labels in LABELLED.items():
         space.create(SECRETS, {"metadata": {"name": name, "labels": labels}})
-
     assert space.names(SECRETS, label_selector=selector) == names.split()
 
 
@@ -188,9 +175,7 @@ def test_other_field_selectors_are_refused(space: Space) -> None:
 
 def test_a_list_over_all_namespaces(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     page = space.client.list(TFJOBS, "", decode)
-
     assert (space.namespace, "a") in {(i["metadata"]["namespace"], i["metadata"]["name"]) for i in page.items}
 
 
@@ -210,7 +195,6 @@ def test_lists_of_metadata_only(space: Space) -> None:
 
 def test_protobuf_is_optional_for_clients_that_can_read_json(space: Space) -> None:
     answer = space.http("GET", space.path(TFJOBS), accept="application/vnd.kubernetes.protobuf,application/json")
-
     assert (answer.code, answer.body["kind"]) == (200, "TFJobList")
 
 
@@ -224,7 +208,6 @@ def test_a_client_that_wants_nothing_we_have_is_refused(space: Space) -> None:
 )
 def test_a_number_that_has_no_room_in_64_bits_is_refused(space: Space, query: str, digits: int) -> None:
     answer = space.http("GET", f"{space.path(SECRETS)}?{query.replace('N', '9' * digits)}")
-
     assert answer.code == 400
 
 

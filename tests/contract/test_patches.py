@@ -8,11 +8,9 @@ from tfoperator.kube.verbs import PatchType
 
 def test_a_merge_patch_sets_removes_and_leaves_alone(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", {"keep": "1", "drop": "2"}, old="x", stay="y"))
-
     patched = space.patch(
         CONFIG_MAPS, "a", {"metadata": {"labels": {"drop": None, "new": "3"}}, "data": {"old": None, "more": "z"}}
     )
-
     assert patched["metadata"]["labels"] == {"keep": "1", "new": "3"}
     assert patched["data"] == {"stay": "y", "more": "z"}
 
@@ -21,9 +19,7 @@ def test_a_merge_patch_replaces_lists(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     conditions = [{"type": "Created", "status": "True"}, {"type": "Running", "status": "True"}]
     space.set_status(TFJOBS, "a", {"conditions": conditions})
-
     patched = space.set_status(TFJOBS, "a", {"conditions": conditions[:1]})
-
     assert [c["type"] for c in patched["status"]["conditions"]] == ["Created"]
 
 
@@ -31,14 +27,12 @@ def test_a_patch_with_a_stale_version_conflicts(space: Space) -> None:
     made = space.create(CONFIG_MAPS, config_map("a", key="1"))
     version = made["metadata"]["resourceVersion"]
     space.patch(CONFIG_MAPS, "a", {"metadata": {"resourceVersion": version}, "data": {"key": "2"}})
-
     with refused(ConflictError, "the object has been modified"):
         space.patch(CONFIG_MAPS, "a", {"metadata": {"resourceVersion": version}, "data": {"key": "3"}})
 
 
 def test_a_patch_can_not_change_the_uid(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-
     with refused(InvalidError, "metadata.uid", "field is immutable"):
         space.patch(CONFIG_MAPS, "a", {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "data": {"k": "v"}})
 
@@ -88,14 +82,12 @@ def test_a_json_patch_can_not_multiply_what_it_copies(space: Space) -> None:
 def test_a_patch_that_can_not_be_read_is_a_bad_request(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     path = space.path(CONFIG_MAPS, "a")
-
     assert space.http("PATCH", path, b"{", content_type=PatchType.MERGE).code == 400
     assert space.http("PATCH", path, b'{"op":"add"}', content_type=PatchType.JSON).code == 400
 
 
 def test_a_patch_needs_a_content_type_that_is_known(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-
     assert space.http("PATCH", space.path(CONFIG_MAPS, "a"), {}, content_type="application/json").code == 415
 
 
@@ -150,26 +142,21 @@ def test_a_strategic_patch_adds_and_removes_finalizers_and_owners(space: Space) 
 
 def test_custom_kinds_have_no_strategic_patch(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     answer = space.http("PATCH", space.path(TFJOBS, "a"), {}, content_type=PatchType.STRATEGIC)
-
     assert answer.code == 415
 
 
 def test_a_patch_can_not_rename(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-
     answer = space.http(
         "PATCH", space.path(CONFIG_MAPS, "a"), {"metadata": {"name": "b"}}, content_type=PatchType.MERGE
     )
-
     assert answer.code in (400, 422)
     assert space.names(CONFIG_MAPS, field_selector="metadata.name=b") == []
 
 
 def test_a_patch_is_validated_like_any_write(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     with refused(InvalidError, "replicas"):
         space.patch(TFJOBS, "a", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": -1}}}})
     with refused(InvalidError, "metadata.labels"):

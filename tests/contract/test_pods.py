@@ -45,7 +45,6 @@ def test_what_a_pod_leaves_out_is_filled_in(space: Space) -> None:
 )
 def test_an_image_without_a_version_is_always_pulled(space: Space, image: str, policy: str) -> None:
     made = space.create(PODS, pod("a", containers=[{"name": "main", "image": image}]))
-
     assert made["spec"]["containers"][0]["imagePullPolicy"] == policy
 
 
@@ -57,9 +56,7 @@ def test_the_quality_of_service_follows_from_the_resources(
     space: Space, requests: dict[str, str], limits: dict[str, str], quality: str
 ) -> None:
     resources = {"requests": requests, "limits": limits}
-
     made = space.create(PODS, pod("a", containers=[{**CONTAINER, "resources": resources}]))
-
     assert made["status"]["qosClass"] == quality
 
 
@@ -106,7 +103,6 @@ def test_a_rule_for_restarts_is_kept(space: Space) -> None:
 
 def test_every_problem_is_a_cause(space: Space) -> None:
     answer = space.http("POST", space.path(PODS), pod("a", containers=[{}], restartPolicy="Sometimes"))
-
     fields = {cause["field"] for cause in answer.body["details"]["causes"]}
     assert {"spec.containers[0].name", "spec.containers[0].image", "spec.restartPolicy"} <= fields
     assert (answer.code, answer.body["reason"], answer.body["details"]["kind"]) == (422, "Invalid", "Pod")
@@ -186,17 +182,13 @@ def test_a_pod_without_a_process_ends_at_once(space: Space, phase: str) -> None:
     space.create(PODS, pod("a", **({"nodeName": "node-1"} if phase else {})))
     if phase:
         space.set_status(PODS, "a", {"phase": phase})
-
     space.delete(PODS, "a")
-
     assert not space.exists(PODS, "a")
 
 
 def test_a_deleted_pod_is_the_answer(space: Space) -> None:
     made = space.create(PODS, pod("a"))
-
     answer = space.http("DELETE", space.path(PODS, "a"))
-
     assert (answer.code, answer.body["kind"]) == (200, "Pod")
     assert answer.body["metadata"]["uid"] == made["metadata"]["uid"]
 
@@ -204,27 +196,22 @@ def test_a_deleted_pod_is_the_answer(space: Space) -> None:
 def test_an_eviction_deletes(space: Space) -> None:
     space.create(PODS, pod("a"))
     body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
-
     answer = space.http("POST", space.path(PODS, "a", "eviction"), body)
-
     assert answer.code == 201
     assert not space.exists(PODS, "a")
 
 
 def test_a_log_needs_a_container_that_is_there(space: Space) -> None:
     space.create(PODS, pod("a", containers=[CONTAINER, {**CONTAINER, "name": "other"}]))
-
     several = space.http("GET", space.path(PODS, "a", "log"))
     unknown = space.http("GET", f"{space.path(PODS, 'a', 'log')}?container=nope")
     missing = space.http("GET", space.path(PODS, "nope", "log"))
-
     assert (several.code, unknown.code, missing.code) == (400, 400, 404)
     assert "choose one of: [main other]" in several.body["message"]
 
 
 def test_a_status_for_another_pod_of_the_same_name_is_refused(space: Space) -> None:
     space.create(PODS, pod("a"))
-
     with refused(InvalidError, "metadata.uid"):
         body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"phase": "Failed"}}
         space.patch(PODS, "a", body, subresource="status")

@@ -33,14 +33,12 @@ def test_all_rules_are_one(space: Space) -> None:
     code, said = review(
         space, f"{AUTHORIZATION}/selfsubjectrulesreviews", "SelfSubjectRulesReview", {"namespace": space.namespace}
     )
-
     assert code == 201
     assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in said["status"]["resourceRules"]
 
 
 def test_a_client_learns_who_it_is(space: Space) -> None:
     code, said = review(space, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {})
-
     assert code == 201
     assert said["status"]["userInfo"]["username"]
     assert "system:authenticated" in said["status"]["userInfo"]["groups"]

@@ -67,7 +67,6 @@ def test_a_scale_can_be_patched(space: Space) -> None:
 def test_a_scale_without_a_number_asks_for_none(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     space.http("PUT", space.path(TFJOBS, "a", "scale"), {**scale(space), "spec": {}})
-
     assert workers(space) == 0
     assert scale(space)["spec"] == {}
 
@@ -92,7 +91,6 @@ def test_the_scale_of_another_job_of_the_same_name_is_refused(space: Space) -> N
     space.create(TFJOBS, tfjob("a"))
     other = scale(space)
     other["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
-
     assert space.http("PUT", space.path(TFJOBS, "a", "scale"), other).code == 409
     assert workers(space) == 2
 
@@ -138,9 +136,7 @@ def test_a_job_without_workers_has_no_scale(space: Space) -> None:
 def test_a_dry_run_scales_nothing(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     body = {**scale(space), "spec": {"replicas": 6}}
-
     answer = space.http("PUT", f"{space.path(TFJOBS, 'a', 'scale')}?dryRun=All", body)
-
     assert (answer.code, answer.body["spec"]) == (200, {"replicas": 6})
     assert workers(space) == 2
 
@@ -148,6 +144,5 @@ def test_a_dry_run_scales_nothing(space: Space) -> None:
 def test_discovery_tells_of_the_scale_and_its_kind(space: Space) -> None:
     listed = space.http("GET", "/apis/kubeflow.org/v1").body["resources"]
     (entry,) = (resource for resource in listed if resource["name"] == "tfjobs/scale")
-
     assert (entry["group"], entry["version"], entry["kind"]) == ("autoscaling", "v1", "Scale")
     assert set(entry["verbs"]) == {"get", "patch", "update"}

@@ -41,7 +41,6 @@ def test_an_apply_creates_then_changes_and_a_third_changes_nothing(space: Space)
 
 def test_what_a_configuration_no_longer_says_goes(space: Space) -> None:
     apply(space, CONFIG_MAPS, {**settings(a="1", b="2"), "metadata": {"name": "settings", "labels": {"x": "y"}}})
-
     assert apply(space, CONFIG_MAPS, settings(b="2")).body["data"] == {"b": "2"}
     assert "labels" not in space.get(CONFIG_MAPS, "settings")["metadata"]
 
@@ -49,9 +48,7 @@ def test_what_a_configuration_no_longer_says_goes(space: Space) -> None:
 def test_two_managers_own_their_parts_and_what_both_say_stays_with_one(space: Space) -> None:
     apply(space, CONFIG_MAPS, settings(a="1", shared="s"), "one")
     apply(space, CONFIG_MAPS, settings(b="2", shared="s"), "two")
-
     left = apply(space, CONFIG_MAPS, settings(a="1"), "one").body
-
     assert left["data"] == {"a": "1", "b": "2", "shared": "s"}
     assert managers(left) == {"one": "Apply", "two": "Apply"}
 
@@ -84,7 +81,6 @@ def test_who_updates_a_field_takes_it(space: Space) -> None:
 
 def test_an_object_that_was_created_otherwise_is_taken_over(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("settings", a="1"))
-
     assert apply(space, CONFIG_MAPS, settings(a="1", b="2")).body["data"] == {"a": "1", "b": "2"}
     assert apply(space, CONFIG_MAPS, settings(a="changed", b="2")).code == 409
 
@@ -140,7 +136,6 @@ def test_containers_of_a_job_are_merged_by_name_and_each_manager_owns_its_own(sp
 
 def test_a_dry_run_leaves_everything(space: Space) -> None:
     apply(space, CONFIG_MAPS, settings(a="1"))
-
     assert apply(space, CONFIG_MAPS, settings(a="2"), dryRun="All").body["data"] == {"a": "2"}
     assert space.get(CONFIG_MAPS, "settings")["data"] == {"a": "1"}
 

@@ -13,10 +13,8 @@ def test_a_new_tfjob_has_no_status(space: Space) -> None:
 def test_the_main_endpoint_leaves_the_status_alone(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     observed = space.set_status(TFJOBS, "a", STARTED)
-
     patched = space.patch(TFJOBS, "a", {"status": {"startTime": None}, "metadata": {"labels": {"x": "y"}}})
     replaced = space.replace(TFJOBS, {**patched, "status": {}})
-
     assert observed["status"] == patched["status"] == replaced["status"] == STARTED
 
 
@@ -34,11 +32,9 @@ def test_the_status_endpoint_changes_nothing_but_the_status_of_a_tfjob(space: Sp
 
 def test_a_status_can_be_replaced(space: Space) -> None:
     made = space.create(TFJOBS, tfjob("a"))
-
     first = space.replace(TFJOBS, {**made, "status": STARTED}, subresource="status")
     with refused(ConflictError):
         space.replace(TFJOBS, {**made, "status": {}}, subresource="status")
-
     assert first["status"] == STARTED
     assert space.get(TFJOBS, "a")["status"] == STARTED
 
@@ -60,21 +56,17 @@ def test_a_status_write_that_changes_nothing_keeps_the_version(space: Space) -> 
     space.create(TFJOBS, tfjob("a"))
     first = space.set_status(TFJOBS, "a", STARTED)
     second = space.set_status(TFJOBS, "a", STARTED)
-
     assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
 
 
 def test_a_status_can_be_read_on_its_own_path(space: Space) -> None:
     made = space.create(TFJOBS, tfjob("a"))
-
     answer = space.http("GET", space.path(TFJOBS, "a", "status"))
-
     assert answer.body["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 def test_a_new_pod_is_pending_whatever_it_says(space: Space) -> None:
     made = space.create(PODS, {**pod("a"), "status": {"phase": "Running"}})
-
     assert made["status"]["phase"] == "Pending"
 
 

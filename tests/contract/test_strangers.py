@@ -104,13 +104,11 @@ def test_the_official_python_client(stranger: Stranger, inhabited: Space, releas
 
 def test_training_client(stranger: Stranger) -> None:
     said = stranger(strangers.find(), SCRIPTS / "training_client.py", stranger.namespace)
-
     assert said.split()[-1] == "failures"
 
 
 def test_kr8s(stranger: Stranger) -> None:
     said = stranger(strangers.find(), SCRIPTS / "kr8s_walk.py", stranger.namespace)
-
     assert said.split() == ["server", "pods", "jobs", "watches", "deployments"]
 
 

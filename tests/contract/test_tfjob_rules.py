@@ -115,7 +115,6 @@ BAD = [
 @pytest.mark.parametrize("manifest", ODD_BUT_GOOD)
 def test_what_the_peer_accepts_is_accepted(space: Space, manifest: Json) -> None:
     created = space.create(TFJOBS, manifest)
-
     assert set(created["spec"]["tfReplicaSpecs"]) == set(manifest["spec"]["tfReplicaSpecs"])
     assert errors(validate_manifest(manifest)) == ()
 
@@ -182,7 +181,6 @@ def test_every_field_of_the_peer_survives(space: Space) -> None:
     created = space.create(TFJOBS, job({}) | {"spec": FULL_SPEC, "status": PEER_STATUS})
     assert created["spec"] == FULL_SPEC
     assert "status" not in created
-
     patched = space.set_status(TFJOBS, "mnist", PEER_STATUS)
     assert patched["status"] == PEER_STATUS
 
@@ -212,14 +210,12 @@ def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
 
 def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
     created = space.create(TFJOBS, job({"Worker": {}}, runPolicy={"backoffLimit": 1}))
-
     assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "suspend": False}
 
 
 def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}, name="m" * 52))
     space.set_status(TFJOBS, "m" * 52, PEER_STATUS)
-
     with refused(InvalidError, "metadata.name", "-tensorboard"):
         space.patch(TFJOBS, "m" * 52, {"spec": {"tensorBoard": {"logDir": "gs://bucket/logs"}}})
 
@@ -244,7 +240,6 @@ def test_a_job_whose_name_is_too_long_for_more_replicas_gets_no_more(space: Spac
 def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:
     manifest = job({"Worker": {}})
     manifest["metadata"] = {"generateName": "m" * 50}
-
     with refused(InvalidError, "metadata.name"):
         space.create(TFJOBS, manifest)
 
@@ -252,7 +247,6 @@ def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:
 def test_a_queue_may_be_given_later_but_not_changed(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
     space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "a"}}}})
-
     with refused(InvalidError, "spec.runPolicy.schedulingPolicy.queue", 'can\'t be changed from "a" to "b"'):
         space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "b"}}}})
 
@@ -291,6 +285,5 @@ def test_what_a_change_brings_in_has_to_obey_the_rules(
 ) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
     space.set_status(TFJOBS, "mnist", status)
-
     with refused(InvalidError, "spec.tfReplicaSpecs", *words):
         space.patch(TFJOBS, "mnist", {"spec": {"tfReplicaSpecs": change}})

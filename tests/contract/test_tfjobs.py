@@ -77,13 +77,11 @@ def test_a_replica_type_that_is_null_is_as_good_as_absent(space: Space) -> None:
 
 def test_what_the_schema_defaults_is_filled_in(space: Space) -> None:
     worker = space.create(TFJOBS, with_worker(replicas=None))["spec"]["tfReplicaSpecs"]["Worker"]
-
     assert (worker["replicas"], worker["restartPolicy"]) == (1, "Never")
 
 
 def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
     answer = space.http("POST", space.path(TFJOBS), with_spec(tfReplicaSpec="typo"))
-
     assert answer.code == 201
     assert "tfReplicaSpec" not in answer.body["spec"]
     assert 'unknown field \\"spec.tfReplicaSpec\\"' in answer.headers["Warning"]
@@ -91,7 +89,6 @@ def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
 
 def test_unknown_fields_are_refused_by_those_who_want_strictness(space: Space) -> None:
     answer = space.http("POST", f"{space.path(TFJOBS)}?fieldValidation=Strict", with_spec(tfReplicaSpec="typo"))
-
     assert answer.code == 400
     assert 'unknown field "spec.tfReplicaSpec"' in answer.body["message"]
 
@@ -101,15 +98,12 @@ def test_the_pod_template_is_kept_whole(space: Space) -> None:
         "metadata": {"labels": {"a": "b"}},
         "spec": {"containers": [{**CONTAINER, "whatever": {"comes": ["next"]}}], "nodeSelector": {"gpu": "yes"}},
     }
-
     worker = space.create(TFJOBS, with_worker(template=template))["spec"]["tfReplicaSpecs"]["Worker"]
-
     assert worker["template"] == template
 
 
 def test_who_manages_a_job_can_not_be_changed(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     with refused(InvalidError, "spec.runPolicy.managedBy", 'from "" to "kueue.x-k8s.io/multikueue"'):
         space.patch(TFJOBS, "a", {"spec": {"runPolicy": {"managedBy": "kueue.x-k8s.io/multikueue"}}})
 
@@ -118,7 +112,6 @@ def test_who_manages_a_job_can_not_be_changed(space: Space) -> None:
 def test_the_network_of_a_job_can_not_be_changed(space: Space, before: str | None, after: str | None) -> None:
     job = tfjob("a")
     space.create(TFJOBS, {**job, "spec": {**job["spec"], **({"network": before} if before else {})}})
-
     with refused(InvalidError, "spec.network", f'from "{before or ""}" to "{after or ""}"'):
         space.patch(TFJOBS, "a", {"spec": {"network": after}})
     kept = space.patch(TFJOBS, "a", {"spec": {"runPolicy": {"suspend": True}}, "status": {"network": "PerJob"}})
@@ -127,7 +120,6 @@ def test_the_network_of_a_job_can_not_be_changed(space: Space, before: str | Non
 
 def test_a_status_of_the_wrong_type_is_invalid(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     with refused(InvalidError, "status.conditions"):
         space.set_status(TFJOBS, "a", {"conditions": "fine"})
     with refused(InvalidError, "status.startTime"):
@@ -184,10 +176,8 @@ def test_a_table_of_pods_shows_readiness_status_and_restarts(space: Space) -> No
 @pytest.mark.controlplane
 def test_kubectl_gets_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
-
     header, row = space.kubectl("get", "tfjobs").splitlines()
     wide = space.kubectl("get", "tfj", "-o", "wide").splitlines()[0]
-
     assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert row.split()[0] == "a"
     assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "GOODPUT", "AGE"]

@@ -39,7 +39,6 @@ def test_a_watch_from_a_version_tells_everything_since(space: Space) -> None:
     with space.watch(SECRETS, resource_version=start) as events:
         space.patch(SECRETS, "a", {"metadata": {"labels": {"x": "y"}}})
         space.delete(SECRETS, "a")
-
         assert changes(events, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
 
 
@@ -96,7 +95,6 @@ def test_a_field_selector_selects_by_transition_too(space: Space) -> None:
     with space.watch(PODS, resource_version=start, field_selector="status.phase=Running") as events:
         for phase in ("Running", "Succeeded"):
             space.set_status(PODS, "a", {"phase": phase})
-
         assert changes(events, 2) == [("ADDED", "a"), ("DELETED", "a")]
 
 
@@ -105,7 +103,6 @@ def test_a_watch_of_one_object(space: Space) -> None:
     with space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a") as events:
         space.create(CONFIG_MAPS, config_map("b"))
         space.delete(CONFIG_MAPS, "a")
-
         assert changes(events, 1) == [("DELETED", "a")]
 
 
@@ -179,7 +176,6 @@ def test_a_watch_list_can_ask_for_a_state_not_older_than_a_version(space: Space)
     with space.watch(TFJOBS, resource_version=version, **WATCH_LIST) as events:
         assert seen(next(events)) == ("ADDED", "a")
         end = next(events)
-
     assert end.initial_events_end
     assert int(end.resource_version) >= int(version)
 
@@ -188,7 +184,6 @@ def test_a_watch_list_resumes_like_any_watch(space: Space) -> None:
     with space.watch(TFJOBS, **WATCH_LIST) as events:
         end = next(events)
     space.create(TFJOBS, tfjob("a"))
-
     with space.watch(TFJOBS, resource_version=end.resource_version) as events:
         assert changes(events, 1) == [("ADDED", "a")]
 
