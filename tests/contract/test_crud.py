@@ -10,6 +10,9 @@ from tfoperator.kube.errors import AlreadyExistsError, BadRequestError, Conflict
 from tfoperator.kube.resources import LEASES, SERVICES
 from tfoperator.kube.verbs import PatchType
 
+ALONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
+"""The metadata alone, or else the whole."""
+
 
 def test_the_server_completes_what_it_stores(space: Space) -> None:
     before = datetime.now(UTC).replace(microsecond=0)
@@ -38,30 +41,23 @@ def test_a_name_can_be_generated(space: Space) -> None:
 
 
 def test_writes_can_be_answered_with_metadata_alone(space: Space) -> None:
-    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-    made = space.http("POST", space.path(PODS), pod("a"), accept=accept)
-    changed = space.http(
-        "PATCH",
-        space.path(PODS, "a"),
-        {"metadata": {"labels": {"x": "y"}}},
-        accept=accept,
-        content_type="application/merge-patch+json",
-    )
-    deleted = space.http("DELETE", space.path(PODS, "a"), accept=accept)
+    made = space.http("POST", space.path(PODS), pod("a"), accept=ALONE)
+    change = {"metadata": {"labels": {"x": "y"}}}
+    changed = space.http("PATCH", space.path(PODS, "a"), change, accept=ALONE, content_type=PatchType.MERGE)
+    deleted = space.http("DELETE", space.path(PODS, "a"), accept=ALONE)
 
     for answer in (made, changed, deleted):
         assert answer.body["kind"] == "PartialObjectMetadata"
         assert answer.body["metadata"]["name"] == "a"
         assert "spec" not in answer.body
     assert changed.body["metadata"]["labels"]["x"] == "y"
-    again = space.http("DELETE", space.path(PODS, "nope"), accept=accept)
+    again = space.http("DELETE", space.path(PODS, "nope"), accept=ALONE)
     assert (again.code, again.body["kind"]) == (404, "Status")
 
 
 def test_a_deletion_that_answers_with_a_status_does_so_beside_metadata_alone(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-    accept = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
-    answer = space.http("DELETE", space.path(CONFIG_MAPS, "a"), accept=accept)
+    answer = space.http("DELETE", space.path(CONFIG_MAPS, "a"), accept=ALONE)
     assert (answer.code, answer.body["kind"]) == (200, "Status")
 
 
@@ -188,9 +184,7 @@ def test_a_dry_run_of_delete_and_patch_changes_nothing(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", key="1"))
     path = space.path(CONFIG_MAPS, "a")
 
-    patched = space.http(
-        "PATCH", f"{path}?dryRun=All", {"data": {"key": "2"}}, content_type="application/merge-patch+json"
-    )
+    patched = space.http("PATCH", f"{path}?dryRun=All", {"data": {"key": "2"}}, content_type=PatchType.MERGE)
     deleted = space.http("DELETE", f"{path}?dryRun=All")
 
     assert patched.body["data"] == {"key": "2"}

@@ -4,6 +4,7 @@ import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused, tfjob
 from tfoperator.kube.errors import ConflictError, KubeError
+from tfoperator.kube.verbs import PatchType
 
 SELECTOR = "training.kubeflow.org/job-name=a"
 STATUS = {"replicaStatuses": {"Worker": {"active": 1, "selector": SELECTOR}}}
@@ -57,9 +58,7 @@ def test_a_scale_can_be_patched(space: Space) -> None:
     space.patch(TFJOBS, "a", {"spec": {"replicas": 4}}, subresource="scale")
     merged = workers(space)
     operation = {"op": "replace", "path": "/spec/replicas", "value": 3}
-    answer = space.http(
-        "PATCH", space.path(TFJOBS, "a", "scale"), [operation], content_type="application/json-patch+json"
-    )
+    answer = space.http("PATCH", space.path(TFJOBS, "a", "scale"), [operation], content_type=PatchType.JSON)
 
     assert (merged, answer.code, workers(space)) == (4, 200, 3)
 

@@ -7,6 +7,7 @@ from typing import Any
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Answer, Json, Space, config_map, pod, tfjob
 from tfoperator.kube import Resource
 from tfoperator.kube.resources import DEPLOYMENTS
+from tfoperator.kube.verbs import PatchType
 
 APPLY = "application/apply-patch+yaml"
 
@@ -70,7 +71,7 @@ def test_a_field_of_another_is_a_conflict_unless_it_is_taken_by_force(space: Spa
 def test_who_updates_a_field_takes_it(space: Space) -> None:
     apply(space, CONFIG_MAPS, settings(a="1", b="1"), "one")
     path = f"{space.path(CONFIG_MAPS, 'settings')}?fieldManager=editor"
-    space.http("PATCH", path, {"data": {"a": "edited"}}, content_type="application/merge-patch+json")
+    space.http("PATCH", path, {"data": {"a": "edited"}}, content_type=PatchType.MERGE)
 
     refused = apply(space, CONFIG_MAPS, settings(a="1", b="2"), "one")
 
