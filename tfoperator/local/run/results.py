@@ -14,6 +14,7 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.job_conditions import final_condition
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.v1.status import TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import Pod
@@ -167,9 +168,10 @@ class _Attempt(NamedTuple):
 def _chosen(attempts: list[_Attempt]) -> tuple[list[LogFile], FinalState]:
     """Return the logs of the container that matters, in order, and how the replica ended."""
     latest = {attempt.log.path.parent: attempt.log for attempt in attempts}
-    # Each container has its own log: the one that failed is reported.
+    # A replica has ended as its container `tensorflow` has: others count only where that never ran.
+    latest = {folder: log for folder, log in latest.items() if folder.name == DEFAULT_CONTAINER_NAME} or latest
     failed = [log for log in latest.values() if log.exit_code not in (None, 0) and not log.stopped]
-    main = [attempt.log for attempt in attempts if not attempt.init]
+    main = [log for log, init in attempts if not init and log.path.parent in latest]
     chosen = failed[0] if failed else latest[main[0].path.parent] if main else None
     if chosen is None:
         return [], FinalState.NEVER_RAN

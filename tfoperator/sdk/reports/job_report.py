@@ -100,9 +100,9 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 
 
 def _decisive(pod: Pod) -> ContainerStatus | None:
-    """Return the container that trains, or another one that failed if that did not."""
+    """Return the container that trains; of a pod that has failed, or that never ran it, another one that failed."""
     own = container_status(pod)
-    if own is not None and (_failed(own) or replica_phase(pod) == "Succeeded"):
+    if own is not None and (_failed(own) or replica_phase(pod) in ("Running", "Succeeded")):
         return own
     others = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next((status for status in others if _failed(status)), own)

@@ -75,12 +75,19 @@ def test_what_became_of_each_replica(store: LogStore) -> None:
     assert not result.succeeded
 
 
-def test_of_several_containers_the_one_that_failed_counts(store: LogStore) -> None:
+@pytest.mark.parametrize(
+    ("code", "stopped", "state"), [(0, False, "Succeeded"), (3, False, "Failed"), (143, True, "Stopped")]
+)
+def test_a_sidecar_that_failed_is_no_failure_of_the_training(
+    store: LogStore, code: int, stopped: bool, state: str
+) -> None:
     worker = pod(ReplicaType.WORKER, 0)
-    attempt(store, worker, 0, container="tensorflow")
-    attempt(store, worker, 2, "why", container="sidecar")
+    attempt(store, worker, 2, "why", container="proxy")
     (replica,) = job_result(job(FAILED), [worker], store).replicas
     assert (replica.state, replica.exit_code, replica.restarts, replica.last_lines) == ("Failed", 2, 0, ("why",))
+    attempt(store, worker, code, stopped=stopped)
+    (replica,) = job_result(job(FAILED), [worker], store).replicas
+    assert (replica.state, replica.exit_code, replica.restarts, replica.last_lines) == (state, code, 0, ())
 
 
 @pytest.mark.parametrize(

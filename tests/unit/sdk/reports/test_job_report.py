@@ -95,12 +95,13 @@ def test_the_states_of_a_progress_bar_push_no_traceback_out_of_what_is_known(tmp
         (0, {"phase": "Failed", "reason": "DeadlineExceeded"}, "replica-ended", FinalState.SUCCEEDED, 0),
         (3, {"phase": "Failed", "reason": "DeadlineExceeded"}, "replica-ended", FinalState.FAILED, 3),
         (143, {"phase": "Failed", "reason": "DeadlineExceeded"}, "job-failed", FinalState.STOPPED, 143),
+        (None, {"phase": "Running"}, "", FinalState.RUNNING, None),
     ],
 )
 def test_the_container_tensorflow_decides_what_a_replica_has_done(
-    code: int, status: dict[str, str], stopped: str, state: FinalState, decisive: int
+    code: int | None, status: dict[str, str], stopped: str, state: FinalState, decisive: int | None
 ) -> None:
-    ends = (("proxy", 137 if status["phase"] == "Failed" else None), ("tensorflow", code))
+    ends = (("proxy", 137 if status["phase"] == "Failed" or code is None else None), ("tensorflow", code))
     states = [{"running": {}} if code is None else {"terminated": {"exitCode": code}} for _, code in ends]
     containers = [{"name": name, "state": state} for (name, _), state in zip(ends, states, strict=True)]
     manifest = {
