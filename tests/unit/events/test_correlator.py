@@ -39,9 +39,7 @@ def source() -> Source:
     return Source()
 
 
-def test_its_name_is_the_objects_with_the_time_in_hex_and_another_one_for_the_next_of_that_moment(
-    source: Source,
-) -> None:
+def test_its_name_is_the_objects_with_the_time_in_hex_and_never_that_of_another(source: Source) -> None:
     nanoseconds = int(source.clock.now().timestamp()) * 10**9
     assert source.written("one").name == f"mnist.{nanoseconds:x}" != source.written("two").name
 

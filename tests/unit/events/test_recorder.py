@@ -105,9 +105,7 @@ def test_a_repeated_event_is_patched_with_its_count_and_time_or_created_again_wh
     assert (api.count("create"), api.count("patch")) == (1 + expired, 1)
 
 
-def test_an_event_about_a_cluster_scoped_object_lives_in_default_and_its_message_is_cut(
-    recorder: EventRecorder, api: FakeApi
-) -> None:
+def test_an_event_about_a_node_lives_in_default_and_a_long_one_is_cut(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.event(ObjectReference("v1", "Node", name="node-1"), "Normal", "Seen", "x" * 5000)
     write(recorder)
     [event] = api.objects(EVENTS)
@@ -124,7 +122,7 @@ def test_any_answer_of_the_server_is_final_and_so_is_a_broken_configuration(
     assert str(error) in caplog.text
 
 
-def test_a_namespace_that_is_being_deleted_is_not_worth_a_warning(
+def test_the_end_of_a_namespace_is_no_warning(
     recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating"),))
@@ -168,9 +166,7 @@ def test_a_write_that_succeeds_at_the_second_try_or_had_done_so_before_is_neithe
     assert caplog.records == []
 
 
-def test_stopping_ends_the_pause_between_tries_and_drops_the_rest(
-    recorder: EventRecorder, api: FakeApi, clock: FakeClock
-) -> None:
+def test_stopping_ends_a_pause_and_drops_the_rest(recorder: EventRecorder, api: FakeApi, clock: FakeClock) -> None:
     api.fail("create", "events", TransportError("connection reset"), times=100)
     begin(recorder, "One", "Two", "Three")
     clock.wait_for_waiters(1)
@@ -211,9 +207,7 @@ def test_a_full_queue_drops_events_counts_them_and_says_so_once_per_burst(
     assert len(api.names(EVENTS)) == 2001
 
 
-def test_a_thousand_events_from_many_threads_are_all_written_but_a_flood_about_one_object_is_cut_off(
-    recorder: EventRecorder, api: FakeApi
-) -> None:
+def test_a_thousand_events_are_written_but_no_flood_about_one_object(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.start()
 
     def report(worker: int) -> None:
@@ -228,7 +222,7 @@ def test_a_thousand_events_from_many_threads_are_all_written_but_a_flood_about_o
     assert api.count("create") + api.count("patch") == 1025
 
 
-def test_an_unexpected_error_loses_one_event_and_not_the_recorder(
+def test_a_bug_loses_one_event_and_no_other(
     recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     api.fail("create", "events", ZeroDivisionError("a bug"))
@@ -237,9 +231,7 @@ def test_an_unexpected_error_loses_one_event_and_not_the_recorder(
     assert "event One about TFJob team/mnist is lost" in caplog.text
 
 
-def test_reporting_after_the_stop_is_counted_and_does_no_harm_and_starting_twice_is_refused(
-    recorder: EventRecorder, api: FakeApi
-) -> None:
+def test_it_starts_once_and_counts_what_comes_after_its_stop(recorder: EventRecorder, api: FakeApi) -> None:
     recorder.start()
     with pytest.raises(RuntimeError, match="started before"):
         recorder.start()
@@ -308,9 +300,7 @@ def test_they_wait_for_five_seconds_at_most_and_what_comes_later_for_as_long(bus
     eventually(lambda: busy.written("Created", "Running"))
 
 
-def test_a_warning_is_written_at_once_after_what_came_before_it_and_passes_what_is_held_about_other_objects(
-    busy: Busy, api: FakeApi
-) -> None:
+def test_a_warning_is_written_at_once_with_what_its_object_has_before_it(busy: Busy, api: FakeApi) -> None:
     busy.report("Created")
     for number in range(100):
         seen(busy.recorder, str(number))
@@ -325,7 +315,7 @@ def test_a_warning_is_written_at_once_after_what_came_before_it_and_passes_what_
     eventually(lambda: len(api.names(EVENTS)) == 104)
 
 
-def test_each_overflow_is_told_though_events_are_held_in_between(
+def test_each_overflow_is_told_though_events_are_held(
     busy: Busy, api: FakeApi, caplog: pytest.LogCaptureFixture
 ) -> None:
     for burst in (1, 2):

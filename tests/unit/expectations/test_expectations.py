@@ -36,9 +36,7 @@ def test_concurrent_over_observation_goes_below_zero_and_is_satisfied(expectatio
     assert satisfied(expectations, WORKERS)
 
 
-def test_expectations_expire_after_five_minutes_whatever_the_wall_clock_says(
-    expectations: Expectations, clock: FakeClock
-) -> None:
+def test_expectations_expire_after_five_minutes_of_running(expectations: Expectations, clock: FakeClock) -> None:
     assert DEFAULT_TTL == 300
     expectations.expect_creations(WORKERS, 1)
     clock.advance(299)
@@ -76,9 +74,7 @@ def test_at_the_bound_the_oldest_key_counts_as_satisfied_and_a_warning_says_so(
     assert "uid-1/Worker/pods" in record.message
 
 
-def test_dropping_a_fulfilled_key_at_the_bound_is_not_worth_a_word(
-    clock: FakeClock, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_dropping_a_fulfilled_key_at_the_bound_is_no_news(clock: FakeClock, caplog: pytest.LogCaptureFixture) -> None:
     expectations = Expectations(max_keys=1, clock=clock)
     expectations.expect_creations(WORKERS, 1)
     expectations.creation_observed(WORKERS)

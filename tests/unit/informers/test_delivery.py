@@ -16,9 +16,7 @@ def drain(fifo: Fifo[str]) -> list[str | None]:
     return [fifo.pop() for _ in range(len(fifo))]
 
 
-def test_items_come_out_in_the_order_in_which_they_went_in_and_none_are_merged(
-    fifo: Fifo[str], clock: FakeClock
-) -> None:
+def test_items_come_out_in_the_order_in_which_they_went_in_unmerged(fifo: Fifo[str], clock: FakeClock) -> None:
     fifo.push(["a", "b", "a"])
     fifo.push(["a"])
     assert drain(fifo) == ["a", "b", "a", "a"]

@@ -121,9 +121,7 @@ def test_the_cache_has_changed_before_a_handler_hears_of_it(make: Make, server: 
     assert stale == []
 
 
-def test_it_starts_once_and_after_stop_neither_start_nor_handler(
-    make: Make, caplog: pytest.LogCaptureFixture, server: Server
-) -> None:
+def test_it_starts_once_and_never_after_its_stop(make: Make, caplog: pytest.LogCaptureFixture, server: Server) -> None:
     informer = synced(make())
     informer.start()
     assert "started before" in caplog.text
@@ -137,9 +135,7 @@ def test_it_starts_once_and_after_stop_neither_start_nor_handler(
         informer.add_handler(View())
 
 
-def test_wait_for_sync_gives_up_at_its_time_limit_and_when_stopped(
-    make: Make, server: Server, clock: FakeClock
-) -> None:
+def test_wait_for_sync_gives_up_in_time_and_when_stopped(make: Make, server: Server, clock: FakeClock) -> None:
     server.failures.extend([ConnectionRefused("nobody listens")] * 1000)
     informer = make()
     informer.start()
@@ -176,7 +172,7 @@ def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twi
     caught_up(informer, server, *views)
 
 
-def test_a_handler_that_raises_is_logged_counted_and_goes_on(
+def test_a_handler_that_raises_is_told_and_goes_on(
     make: Make, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     metrics = Counting()
@@ -313,7 +309,7 @@ def test_a_resync_gives_the_newest_object_and_never_an_older_one(make: Make, ser
 # --- faults of the server
 
 
-def test_an_object_made_anew_during_a_gap_comes_as_one_update_with_another_uid(
+def test_an_object_made_anew_in_a_gap_is_an_update_with_another_uid(
     make: Make, server: Server, clock: FakeClock
 ) -> None:
     server.put("a")
@@ -372,7 +368,7 @@ def by_colour(obj: Pod) -> Sequence[str]:
     return ("red",)
 
 
-def test_an_index_function_that_fails_ends_the_informer_visibly(
+def test_a_failing_index_function_ends_the_informer(
     make: Make, server: Server, caplog: pytest.LogCaptureFixture
 ) -> None:
     server.put("good")

@@ -86,11 +86,15 @@ def serve() -> Iterator[Serve]:
 
 
 @pytest.fixture
-def client_for() -> Iterator[MakeClient]:
-    """Makes clients: `client_for(url, {"tls": ...}, burst=1)`, where the second argument is more of `ClusterConfig`."""
+def client_for(serve: Serve) -> Iterator[MakeClient]:
+    """Makes clients: `client_for(url, {"tls": ...}, burst=1)`, where the second argument is more of `ClusterConfig`.
+
+    With a handler instead of a URL it starts a server.
+    """
     with ExitStack() as stack:
 
-        def make(url: str, config: dict[str, Any] | None = None, **options: Any) -> Client:
+        def make(server: str | Handler, config: dict[str, Any] | None = None, **options: Any) -> Client:
+            url = server if isinstance(server, str) else serve(server).url
             return stack.enter_context(Client(ClusterConfig(server=url, **(config or {})), **options))
 
         yield make

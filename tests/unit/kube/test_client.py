@@ -194,9 +194,7 @@ Ask = Callable[[ListWatch[PartialObject]], object]
 
 @pytest.mark.parametrize("ask", [lambda one: one.list(), lambda one: one.watch()], ids=["list", "watch"])
 @pytest.mark.parametrize("how", ["silence", "come back later"])
-def test_a_list_watch_is_cancelled_without_disturbing_others(
-    serve: Serve, client_for: MakeClient, ask: Ask, how: str
-) -> None:
+def test_a_list_watch_is_cancelled_and_no_other(serve: Serve, client_for: MakeClient, ask: Ask, how: str) -> None:
     def handler(exchange: Exchange) -> None:
         if "/pods" not in exchange.target:
             echo(exchange)
@@ -218,8 +216,8 @@ def test_a_list_watch_is_cancelled_without_disturbing_others(
     assert client.get(NAMESPACES, "", "a", DECODE).metadata.name == "a"
 
 
-def test_closing_the_client_ends_its_list_watches(serve: Serve, client_for: MakeClient) -> None:
-    client = client_for(serve(echo).url)
+def test_closing_the_client_ends_its_list_watches(client_for: MakeClient) -> None:
+    client = client_for(echo)
     before = client.list_watch(PODS, "ns", DECODE)
     client.close()
     after = client.list_watch(PODS, "ns", DECODE)
@@ -264,15 +262,15 @@ TOO_DEEP = b'{"a":' + nested() + b"}"
 
 
 @pytest.mark.parametrize("body", [b"<html>hello</html>", b"", b'{"metadata": 5}', TOO_DEEP])
-def test_a_success_that_can_not_be_decoded_is_an_error(serve: Serve, client_for: MakeClient, body: bytes) -> None:
-    client = client_for(serve(lambda exchange: exchange.respond(200, body)).url)
+def test_a_success_that_can_not_be_decoded_is_an_error(client_for: MakeClient, body: bytes) -> None:
+    client = client_for(lambda exchange: exchange.respond(200, body))
     with pytest.raises(MalformedResponse, match="get pods ns/a: the answer can't be decoded"):
         client.get(PODS, "ns", "a", DECODE)
     if body is TOO_DEEP:
         return
     with pytest.raises(MalformedResponse, match="list pods in ns: the answer can't be decoded"):
         client.list(PODS, "ns", DECODE)
-    client = client_for(serve(lambda exchange: exchange.respond(200, {"items": [{"metadata": 5}]})).url)
+    client = client_for(lambda exchange: exchange.respond(200, {"items": [{"metadata": 5}]}))
     with pytest.raises(MalformedResponse, match="list pods: an item can't be decoded"):
         client.list(PODS, "", DECODE)
 
@@ -324,9 +322,9 @@ def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClien
     )
 
 
-def test_a_log_that_is_not_there_is_an_error(serve: Serve, client_for: MakeClient) -> None:
+def test_a_log_that_is_not_there_is_an_error(client_for: MakeClient) -> None:
     message = 'container "tensorflow" in pod "a" is waiting to start: ContainerCreating'
-    client = client_for(serve(lambda exchange: exchange.status(400, "BadRequest", message)).url)
+    client = client_for(lambda exchange: exchange.status(400, "BadRequest", message))
     with pytest.raises(ApiError, match=f"get pods/log ns/a: {message}"):
         client.pod_log("ns", "a")
 

@@ -118,13 +118,13 @@ def test_watches_that_end_at_once_do_not_become_a_storm(serve: Serve, client_for
     assert 2 <= len(server.requests) <= 4
 
 
-def test_a_long_list_is_read_page_by_page(serve: Serve, client_for: MakeClient) -> None:
+def test_a_long_list_is_read_page_by_page(client_for: MakeClient) -> None:
     def handle(exchange: Exchange) -> None:
         last = "continue=more" in exchange.target
         item = {"metadata": {"name": "b" if last else "a", "uid": "b" if last else "a", "resourceVersion": "1"}}
         meta = {"resourceVersion": "1"} if last else {"resourceVersion": "1", "continue": "more"}
         exchange.respond(200, {"metadata": meta, "items": [item]})
 
-    follower = Follower(client_for(serve(handle).url), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic())
+    follower = Follower(client_for(handle), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic())
     names = [change.object.metadata.name for change in follower if change.object is not None]
     assert names == ["a", "b"]

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.nested import nested
-from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.conftest import MakeClient
 from tests.unit.kube.server import chunks, lists_and_watches
 from tfoperator.kube import MalformedResponse
 from tfoperator.kube.nesting import LEVELS, cut_off, decode_what_can_be_followed
@@ -22,19 +22,19 @@ DEEP = b'{"metadata":{"name":"deep"},"spec":' + nested() + b',"kind":"Pod"}'
 FLAT = b'{"metadata":{"name":"flat"}}'
 
 
-def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others(serve: Serve, client_for: MakeClient) -> None:
+def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others(client_for: MakeClient) -> None:
     body = b'{"metadata":{"resourceVersion":"7"},"items":[' + DEEP + b"," + FLAT + b"]}"
     line = b'{"type":"ADDED","object":%s}\n'
-    client = client_for(serve(lists_and_watches(body, watch=chunks(line % DEEP, line % FLAT))).url)
+    client = client_for(lists_and_watches(body, watch=chunks(line % DEEP, line % FLAT)))
     page = client.list(PODS, "ns", DECODE)
     assert ([item.metadata.name for item in page.items], page.resource_version) == (["deep", "flat"], "7")
     seen = [event.object for event in client.watch(PODS, "ns", DECODE)]
     assert [one.metadata.name for one in seen if one is not None] == ["deep", "flat"]
 
 
-def test_what_is_read_alone_is_read_as_a_whole_or_not_at_all(serve: Serve, client_for: MakeClient) -> None:
+def test_what_is_read_alone_is_read_as_a_whole_or_not_at_all(client_for: MakeClient) -> None:
     # Whoever gets one object may write it back.
-    client = client_for(serve(lambda exchange: exchange.respond(200, DEEP)).url)
+    client = client_for(lambda exchange: exchange.respond(200, DEEP))
     with pytest.raises(MalformedResponse, match="get pods ns/deep: the answer can't be decoded"):
         client.get(PODS, "ns", "deep", DECODE)
 

@@ -82,10 +82,8 @@ def test_an_error_event_raises_its_status_after_what_came_before(
         b'{"type":"ADDED","object":{}\n',
     ],
 )
-def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
-    serve: Serve, client_for: MakeClient, line: bytes
-) -> None:
-    watch = iter(client_for(serve(chunks(event("ADDED"), line)).url).watch(PODS, "ns", DECODE))
+def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(client_for: MakeClient, line: bytes) -> None:
+    watch = iter(client_for(chunks(event("ADDED"), line)).watch(PODS, "ns", DECODE))
     assert next(watch).type is WatchEventType.ADDED
     with pytest.raises(errors.MalformedResponse, match="watch pods in ns: an event"):
         next(watch)
@@ -101,9 +99,7 @@ def test_a_line_that_makes_no_sense_ends_the_watch_with_an_error(
         pytest.param(lambda e: (e.chunk(b'{"type":"ADD'), e.end_chunks()), id="in-an-event"),
     ],
 )
-def test_a_watch_that_is_cut_off_is_no_clean_end(
-    serve: Serve, client_for: MakeClient, ending: Callable[[Exchange], None]
-) -> None:
+def test_a_watch_that_is_cut_off_has_no_clean_end(client_for: MakeClient, ending: Callable[[Exchange], None]) -> None:
     got = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -112,7 +108,7 @@ def test_a_watch_that_is_cut_off_is_no_clean_end(
         assert got.wait(60)
         ending(exchange)
 
-    watch = iter(client_for(serve(handler).url).watch(PODS, "", DECODE))
+    watch = iter(client_for(handler).watch(PODS, "", DECODE))
     assert next(watch).type is WatchEventType.ADDED
     got.set()
     with pytest.raises(errors.TransportError) as caught:
@@ -120,8 +116,8 @@ def test_a_watch_that_is_cut_off_is_no_clean_end(
     assert not isinstance(caught.value, errors.DeadlineExceeded)
 
 
-def test_silence_beyond_the_read_deadline_is_an_error(serve: Serve, client_for: MakeClient) -> None:
-    client = client_for(serve(stalls(event("ADDED"))).url, watch_read_deadline=0.1)
+def test_silence_beyond_the_read_deadline_is_an_error(client_for: MakeClient) -> None:
+    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.1)
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
     with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
@@ -129,10 +125,10 @@ def test_silence_beyond_the_read_deadline_is_an_error(serve: Serve, client_for: 
 
 
 def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(
-    serve: Serve, client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
+    client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(verbs, "WATCH_GRACE", 0.3)
-    client = client_for(serve(stalls(event("ADDED"))).url, watch_read_deadline=0.01)
+    client = client_for(stalls(event("ADDED")), watch_read_deadline=0.01)
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
     next(watch)
     began = time.monotonic()
@@ -281,9 +277,7 @@ def test_without_a_batch_period_a_watch_reads_on_at_once_and_gathers_nothing() -
     assert (clock.waits, watch._stream.gathers) == ([], [0, 0, 0])
 
 
-def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
-    serve: Serve, client_for: MakeClient
-) -> None:
+def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(client_for: MakeClient) -> None:
     clock = FakeClock()
     sent, go_on = threading.Event(), threading.Event()
 
@@ -297,7 +291,7 @@ def test_with_a_batch_period_events_that_come_soon_after_others_wait_for_more(
         exchange.wait_until_client_leaves()
         exchange.hang_up()
 
-    client = client_for(serve(handler).url, clock=clock, watch_batch_period=0.05)
+    client = client_for(handler, clock=clock, watch_batch_period=0.05)
     seen: list[str] = []
     with client.watch(PODS, "", DECODE) as watch:
         reading = InThread(lambda: seen.extend(name for event in watch for name in names([event])))

@@ -72,7 +72,7 @@ def calls(api: FakeApi) -> list[str]:
     ],
     ids=["without_a_record", "held_by_nobody", "held_by_null", "its own, of an earlier process"],
 )
-def test_an_unheld_lease_is_taken_at_once_however_fresh(
+def test_an_unheld_lease_is_taken_however_fresh(
     api: FakeApi, me: One, before: dict[str, Any], transitions: int
 ) -> None:
     put(api, leaseDurationSeconds=3600, **before) if before else put(api)
@@ -80,7 +80,7 @@ def test_an_unheld_lease_is_taken_at_once_however_fresh(
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", transitions)
 
 
-def test_a_held_lease_is_respected_until_it_is_unchanged_for_its_duration(
+def test_a_held_lease_lasts_until_it_is_unchanged_for_its_time(
     api: FakeApi, me: One, other: One, clock: FakeClock
 ) -> None:
     assert other.attempt()
@@ -107,7 +107,7 @@ def test_the_duration_that_the_holder_wrote_itself_counts_or_ours(
     assert me.attempt()
 
 
-def test_every_renewal_starts_the_wait_anew_but_no_change_beside_the_record(
+def test_renewals_start_the_wait_anew_and_other_changes_do_not(
     api: FakeApi, me: One, other: One, clock: FakeClock
 ) -> None:
     for _ in range(5):
@@ -119,7 +119,7 @@ def test_every_renewal_starts_the_wait_anew_but_no_change_beside_the_record(
     assert me.attempt()
 
 
-def test_a_renewal_keeps_acquire_time_and_transitions_in_one_request_unless_it_meets_a_conflict_or_comes_too_late(
+def test_a_renewal_is_one_request_unless_it_meets_a_conflict_or_is_late(
     api: FakeApi, me: One, clock: FakeClock
 ) -> None:
     put(api, holderIdentity="", leaseTransitions=6)
@@ -139,9 +139,7 @@ def test_a_renewal_keeps_acquire_time_and_transitions_in_one_request_unless_it_m
     assert spec(api) == record(acquired=0, renewed=42, transitions=7)
 
 
-def test_a_lease_of_ours_counts_from_before_the_request_however_slow_it_is(
-    api: FakeApi, me: One, clock: FakeClock
-) -> None:
+def test_a_lease_of_ours_counts_from_before_a_slow_request(api: FakeApi, me: One, clock: FakeClock) -> None:
     # Others may see the write as soon as it was sent, so their time to wait runs from there.
     api.react(lambda _: clock.advance(3))
     for _ in ("created", "renewed"):
@@ -158,9 +156,7 @@ def test_a_leader_that_finds_another_in_the_lease_has_lost_it(api: FakeApi, me: 
     assert spec(api)["holderIdentity"] == "other"
 
 
-def test_a_lease_that_was_deleted_is_its_holders_for_as_long_as_it_was_good(
-    api: FakeApi, me: One, other: One, clock: FakeClock
-) -> None:
+def test_a_deleted_lease_is_its_holders_for_its_time(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
     assert other.attempt()
     assert not me.attempt()
     api.remove(LEASES, "kubeflow", "tfoperator")
@@ -199,9 +195,7 @@ def test_a_failing_server_means_no_lease_and_no_exception(
 
 
 @pytest.mark.parametrize("arrived", [False, True], ids=["lost", "whose answer was lost"])
-def test_a_failing_renewal_leaves_the_lease_where_it_was(
-    api: FakeApi, me: One, clock: FakeClock, arrived: bool
-) -> None:
+def test_a_failed_renewal_leaves_the_lease_where_it_was(api: FakeApi, me: One, clock: FakeClock, arrived: bool) -> None:
     assert me.attempt()
     since = me.seen.since
     clock.advance(5)
@@ -244,9 +238,7 @@ def test_a_release_never_takes_the_lease_from_a_new_leader_and_makes_none(api: F
     assert api.objects(LEASES) == []
 
 
-def test_a_release_that_meets_a_conflict_looks_again_but_not_for_ever(
-    api: FakeApi, me: One, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_release_that_meets_conflicts_ends_some_time(api: FakeApi, me: One, caplog: pytest.LogCaptureFixture) -> None:
     assert me.attempt()
     calls(api)
     api.fail("replace", "leases", api_error(409, "Conflict"), times=9)

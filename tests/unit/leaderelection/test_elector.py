@@ -269,7 +269,7 @@ def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(world: Worl
     assert world.holder == ""
 
 
-def test_work_that_returns_early_or_a_listener_that_fails_does_not_end_the_leadership(
+def test_work_that_returns_and_a_listener_that_fails_end_no_leadership(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     one = world.replica("one")
@@ -283,9 +283,7 @@ def test_work_that_returns_early_or_a_listener_that_fails_does_not_end_the_leade
     assert world.holder == ""
 
 
-def test_stopping_a_replica_that_waits_ends_it_at_once_and_one_that_has_not_begun_asks_for_nothing(
-    world: World,
-) -> None:
+def test_stopping_a_replica_that_waits_ends_it_at_once_and_one_that_has_not_begun_too(world: World) -> None:
     two = world.replica("two")
     two.stop.set()
     two.start().result()

@@ -38,9 +38,7 @@ def test_delayed_items_emerge_sorted_by_time_and_none_early(clock: FakeClock, qu
     assert advance(clock, queue, 0.003, until=0.0625) == ["one", "two", "three"]
 
 
-def test_its_thread_begins_with_the_first_delay_and_ends_with_a_shutdown_that_drops_what_was_delayed(
-    clock: FakeClock,
-) -> None:
+def test_its_thread_begins_with_the_first_delay_and_ends_with_a_shutdown_that_drops_it(clock: FakeClock) -> None:
     before = set(threading.enumerate())
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=clock)
     begin(queue, "at once")
@@ -73,9 +71,7 @@ def test_deadlines_that_move_forward_again_and_again_do_not_pile_up(queue: Delay
     assert len(queue._heap) < 200
 
 
-def test_an_item_replaced_by_an_earlier_deadline_is_delivered_once_even_after_many(
-    clock: FakeClock, queue: DelayingQueue[str]
-) -> None:
+def test_of_many_deadlines_the_earliest_delivers_an_item_once(clock: FakeClock, queue: DelayingQueue[str]) -> None:
     for step in range(500):
         queue.add_after("foo", 1000 - step)
     assert advance(clock, queue, 501, until=501) == ["foo"]

@@ -79,9 +79,7 @@ def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock
             worker.result()
 
 
-def test_a_drain_waits_until_every_item_in_processing_is_done_or_its_time_has_passed(
-    queue: Queue[str], clock: FakeClock
-) -> None:
+def test_a_drain_waits_until_all_work_is_done_or_its_time_has_passed(queue: Queue[str], clock: FakeClock) -> None:
     begin(queue, "foo")
     begin(queue, "bar")
     draining = InThread(lambda: queue.shut_down(timeout=30))

@@ -44,9 +44,7 @@ def test_who_a_user_is(tmp_path: Path, user: dict[str, str], expected: str) -> N
     assert load(tmp_path, kubeconfig(user=user)).credentials.current().authorization == expected
 
 
-def test_a_context_without_a_user_is_anonymous_and_in_the_default_namespace_and_an_unknown_one_an_error(
-    tmp_path: Path,
-) -> None:
+def test_a_context_without_a_user_is_anonymous_in_the_default_namespace_and_must_be_known(tmp_path: Path) -> None:
     content = kubeconfig(cluster={"proxy-url": "http://p:3128"})
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)
@@ -68,7 +66,7 @@ def test_impersonation_becomes_headers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("form", ["files", "data", "wrapped data"])
-def test_certificates_in_files_and_inline_reach_the_server(
+def test_certificates_are_taken_from_files_and_data(
     tmp_path: Path, serve: Serve, certificates: Certificates, form: str
 ) -> None:
     server = serve(

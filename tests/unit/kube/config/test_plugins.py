@@ -101,9 +101,7 @@ def test_a_plugin_is_run_when_it_is_needed_and_again_when_its_token_expires(plug
     assert plugin.runs == 2
 
 
-def test_a_plugin_next_to_the_kubeconfig_gets_its_arguments_and_environment_and_the_cluster(
-    plugin: Plugin, load: Load
-) -> None:
+def test_a_plugin_beside_the_kubeconfig_gets_arguments_environment_and_the_cluster(plugin: Plugin, load: Load) -> None:
     plugin.says(token="t")
     given: dict[str, Any] = {"args": ["get-token", "-i", "c"], "env": [{"name": "REGION", "value": "r1"}]}
     user = plugin.user(command="./plugin", provideClusterInfo=True, **given)
@@ -114,9 +112,7 @@ def test_a_plugin_next_to_the_kubeconfig_gets_its_arguments_and_environment_and_
     assert info["spec"]["cluster"]["server"] == "https://k8s.test"
 
 
-def test_a_refused_token_runs_the_plugin_again(
-    plugin: Plugin, load: Load, serve: Serve, certificates: Certificates
-) -> None:
+def test_a_refused_token_is_issued_anew(plugin: Plugin, load: Load, serve: Serve, certificates: Certificates) -> None:
     def handler(exchange: Exchange) -> None:
         if exchange.headers["authorization"] == "Bearer two":
             exchange.respond(200, b"ok")
@@ -207,9 +203,7 @@ def expired_user(issuer: str, **more: str) -> dict[str, Any]:
     return {"auth-provider": {"name": "oidc", "config": {**config, **more}}}
 
 
-def test_an_openid_connect_token_is_used_while_it_holds_and_to_refresh_it_in_vain_is_an_error_without_secrets(
-    load: Load,
-) -> None:
+def test_an_openid_connect_token_is_used_while_it_holds_and_refreshed_or_an_error(load: Load) -> None:
     token = id_token(datetime.now(UTC) + timedelta(hours=1))
     user = {"auth-provider": {"name": "oidc", "config": {"id-token": token}}}
     assert load(user).credentials.current().authorization == f"Bearer {token}"
@@ -265,9 +259,7 @@ def test_a_token_is_refreshed_from_an_issuer_whose_authority_is_known(
     assert "refresh_token=s3cret" in issuer.seen[1][1]
 
 
-def test_no_issuer_is_trusted_without_tls_or_by_a_system_without_authorities(
-    load: Load, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_no_issuer_is_trusted_without_tls_or_authorities(load: Load, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ConfigError, match="idp-issuer-url must be an https:// URL"):
         load(expired_user("http://127.0.0.1:1"))
     monkeypatch.setattr("ssl.get_default_verify_paths", lambda: SimpleNamespace(cafile=None))

@@ -13,9 +13,7 @@ from tfoperator.kube.errors import ConfigError
 from tfoperator.kube.http.transport import Transport
 
 
-def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
-    certificates: Certificates, tmp_path: Path
-) -> None:
+def test_files_are_looked_at_once_a_second_for_old_connections(certificates: Certificates, tmp_path: Path) -> None:
     ca, clock = tmp_path / "ca.crt", FakeClock()
     shutil.copy(certificates.ca, ca)
     contexts = TlsContexts(TlsOptions(ca=str(ca)), clock=clock)
@@ -38,7 +36,7 @@ def test_files_are_looked_at_once_a_second_for_connections_that_are_there(
     assert contexts.recent_context(own) is new is not bob
 
 
-def test_a_rotated_client_certificate_is_used_within_a_second(
+def test_a_rotated_certificate_is_used_within_a_second(
     serve: Serve, certificates: Certificates, tmp_path: Path
 ) -> None:
     def install(name: str) -> None:

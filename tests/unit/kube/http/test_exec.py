@@ -15,7 +15,7 @@ from aiohttp import WSMsgType, web
 from aiohttp.test_utils import TestServer
 
 from tests.support.threads import no_threads_left
-from tests.unit.kube.conftest import MakeClient, Serve
+from tests.unit.kube.conftest import MakeClient
 from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig, StaticCredentials
@@ -96,8 +96,8 @@ def test_a_command_that_does_not_end_is_given_up() -> None:
 @pytest.mark.parametrize(
     "sent", [b"HTTP/1.1 101 Switching", b"HTTP/1.1 403 Forbidden\r\nContent-Length: 90000\r\n\r\n"]
 )
-def test_a_server_that_never_comes_to_an_end_is_given_up(serve: Serve, client_for: MakeClient, sent: bytes) -> None:
-    client = client_for(serve(drips(sent)).url)
+def test_a_server_that_never_comes_to_an_end_is_given_up(client_for: MakeClient, sent: bytes) -> None:
+    client = client_for(drips(sent))
     with no_threads_left(), pytest.raises(TransportError, match="run a command in pods"):
         client.pod_exec("ns", "p", "tensorflow", ("echo",), timeout=0.5)
 
@@ -126,7 +126,7 @@ PROTOCOL = b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"
     ],
 )
 def test_only_an_exact_handshake_is_taken(
-    serve: Serve, client_for: MakeClient, spoil: Callable[[bytes], bytes], is_taken: bool
+    client_for: MakeClient, spoil: Callable[[bytes], bytes], is_taken: bool
 ) -> None:
     def handle(exchange: Exchange) -> None:
         digest = hashlib.sha1(exchange.headers["sec-websocket-key"].encode() + GUID).digest()
@@ -134,7 +134,7 @@ def test_only_an_exact_handshake_is_taken(
         exchange.send(spoil(head) + b"\x82" + bytes([len(SUCCESS)]) + SUCCESS)
         exchange.hang_up()
 
-    client = client_for(serve(handle).url)
+    client = client_for(handle)
     with nullcontext() if is_taken else pytest.raises(TransportError, match="run a command in pods"):
         assert client.pod_exec("ns", "p", "tensorflow", ("echo",), timeout=5.0).exit_code == 0
 

@@ -67,9 +67,7 @@ def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creati
     assert most == 3
 
 
-def test_it_speaks_tls_and_large_bodies_go_out_in_pieces_and_long_answers_are_read_to_their_end(
-    creating: Creating, certificates: Certificates
-) -> None:
+def test_it_speaks_tls_and_large_bodies_go_both_ways(creating: Creating, certificates: Certificates) -> None:
     """TLS takes more from the connection than it gives at a time, and nothing tells of the rest."""
     tls = {"config": {"tls": certificates.trust}, "tls": certificates.server_context()}
     server, creator = creating(chunks(b"x" * 1_000_000), **tls)
@@ -125,7 +123,7 @@ def saying(sent: bytes) -> Handler:
     ],
     ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
 )
-def test_a_create_that_fails_ends_its_chain_and_is_not_repeated(
+def test_a_create_that_fails_is_not_repeated(
     answer: Handler, expected: type[errors.KubeError], creating: Creating
 ) -> None:
     server, creator = creating(answer, warmed=True)
@@ -145,9 +143,7 @@ def test_a_server_that_never_comes_to_an_end_is_given_up(creating: Creating, nev
 
 
 @pytest.mark.parametrize(("tokens", "sent"), [(["a", "a", "b"], 1), (["a", "b", "c"], 2)])
-def test_a_401_is_repeated_once_and_only_with_newer_credentials(
-    tokens: list[str], sent: int, creating: Creating
-) -> None:
+def test_a_401_is_repeated_once_with_newer_credentials_alone(tokens: list[str], sent: int, creating: Creating) -> None:
     issued = iter(tokens)
     credentials = IssuedCredentials(lambda: IssuedCredential(authorization=f"Bearer {next(issued)}"))
     server, creator = creating(
@@ -290,7 +286,7 @@ class Mistaken(Recorder):
             raise RuntimeError("a mistake")
 
 
-def test_what_nobody_has_thought_of_keeps_nobody_waiting(
+def test_nobody_waits_for_ever(
     creating: Creating, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     _, creator = creating(created)
@@ -308,7 +304,7 @@ def test_what_nobody_has_thought_of_keeps_nobody_waiting(
 
 
 @pytest.mark.parametrize("where", ["_gather", "_begin_what_may"])
-def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
+def test_a_mistake_ends_what_is_under_way_alone(
     where: str, creating: Creating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, creator = creating(silent, warmed=True)
@@ -328,9 +324,7 @@ def test_a_mistake_while_requests_are_under_way_ends_them_and_nothing_else(
     assert creator.create_chains([chain("warm-again")]) == [[None]]
 
 
-def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made(
-    creating: Creating, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_call_for_which_there_is_no_thread_fails_alone(creating: Creating, monkeypatch: pytest.MonkeyPatch) -> None:
     going_on = threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -354,7 +348,7 @@ def test_a_call_for_which_no_thread_can_be_started_fails_alone_and_is_never_made
     assert sorted(map(name_of, server.requests)) == ["slow-1", "slow-2", "warm-0"]
 
 
-def test_without_a_thread_to_work_in_it_says_so_and_the_next_try_may_succeed(
+def test_without_a_thread_it_says_so_and_the_next_try_may_succeed(
     creating: Creating, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, creator = creating(created)

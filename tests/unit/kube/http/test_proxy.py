@@ -52,9 +52,7 @@ def test_the_server_is_reached_through_a_tunnel(
     assert "proxy-authorization" not in server.requests[0].headers
 
 
-def test_what_the_proxy_says_is_said_without_its_password_and_ipv6_is_asked_for_in_brackets(
-    client_for: MakeClient, proxy: ScriptedServer
-) -> None:
+def test_what_the_proxy_says_is_said_without_its_password(client_for: MakeClient, proxy: ScriptedServer) -> None:
     client = client_for("https://[fd00::1]:6443", {"proxy_url": f"http://user:s3cret@127.0.0.1:{proxy.port}"})
     with pytest.raises(TransportError, match=r"through the proxy 127\.0\.0\.1.*407") as caught:
         client.get_raw("/")

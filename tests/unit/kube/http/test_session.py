@@ -65,7 +65,7 @@ def watch(client: Client) -> object:
 
 
 @pytest.mark.parametrize("do", [read, watch, *WRITES])
-def test_a_429_is_repeated_when_the_server_says_for_every_verb(
+def test_a_429_is_repeated_when_the_server_says(
     serve: Serve, do: Callable[[Client], object], client_for: MakeClient
 ) -> None:
     clock, observer = FakeClock(), Recorder()
@@ -133,11 +133,9 @@ def test_close_ends_the_wait_for_a_retry(serve: Serve, client_for: MakeClient) -
 ok = lists_and_watches({"metadata": {"name": "a"}})
 
 
-def test_nothing_waits_for_a_limit_of_the_clients_own_unless_one_is_asked_for(
-    serve: Serve, client_for: MakeClient
-) -> None:
+def test_nothing_waits_for_a_limit_of_the_clients_own_unless_one_is_asked_for(client_for: MakeClient) -> None:
     observer = Recorder()
-    with client_for(serve(ok).url, clock=FakeClock(), observer=observer) as client:
+    with client_for(ok, clock=FakeClock(), observer=observer) as client:
         for _ in range(200):
             read(client)
     assert observer.waits == []
@@ -171,19 +169,17 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
     ]
 
 
-def test_short_waits_are_not_logged(serve: Serve, caplog: pytest.LogCaptureFixture, client_for: MakeClient) -> None:
+def test_short_waits_are_not_logged(caplog: pytest.LogCaptureFixture, client_for: MakeClient) -> None:
     caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
-    with client_for(serve(ok).url, qps=1000, burst=1) as client:
+    with client_for(ok, qps=1000, burst=1) as client:
         for _ in range(5):
             read(client)
     assert caplog.records == []
 
 
-def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_of_others(
-    serve: Serve, client_for: MakeClient
-) -> None:
+def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_for_it(client_for: MakeClient) -> None:
     clock = FakeClock()
-    with client_for(serve(ok).url, qps=0.001, burst=1, clock=clock) as client:
+    with client_for(ok, qps=0.001, burst=1, clock=clock) as client:
         read(client)
         for _ in range(5):
             assert list(client.watch(PODS, "", DECODE)) == []

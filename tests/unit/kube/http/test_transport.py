@@ -144,9 +144,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 1000000\r\n\r\n"
     [silent, drips(b"HTTP/1.1 200 OK\r\nX: "), drips(HEAD.replace(b"200", b"403") + b"x")],
     ids=["silent", "head", "error"],
 )
-def test_a_server_that_never_comes_to_an_end_runs_into_the_time_limit(
-    serve: Serve, connect, never_ends: Handler
-) -> None:
+def test_a_server_that_never_comes_to_an_end_is_given_up(serve: Serve, connect, never_ends: Handler) -> None:
     transport = connect(serve(never_ends).url, timeout=0.1)
     with pytest.raises(errors.DeadlineExceeded, match="in time"):
         transport.request("GET", "/")
@@ -173,7 +171,7 @@ def test_a_stream_that_has_begun_goes_on_for_as_long_as_it_likes(serve: Serve, c
         (b"SSH-2.0-OpenSSH_9.6\r\n\r\n", errors.MalformedResponse, None),
     ],
 )
-def test_an_answer_that_is_cut_or_no_http_is_an_error_and_not_asked_for_again(
+def test_an_answer_that_is_cut_or_no_http_is_an_error(
     serve: Serve, connect, answer: bytes, error: type, words: str | None
 ) -> None:
     def handler(exchange: Exchange) -> None:
@@ -247,7 +245,7 @@ def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_gathering_read_takes_all_that_is_there_and_waits_for_no_more(
+def test_a_gathering_read_takes_what_is_there_at_once(
     serve: Serve, connect, certificates: Certificates, tls: bool
 ) -> None:
     sent, go_on = threading.Event(), threading.Semaphore(0)
@@ -281,9 +279,7 @@ def test_a_gathering_read_takes_all_that_is_there_and_waits_for_no_more(
     assert stream.read(5) == b""
 
 
-def test_a_gathering_read_returns_what_came_before_nonsense_and_only_then_the_error(
-    serve: Serve, connect, certificates: Certificates
-) -> None:
+def test_a_gathering_read_returns_what_came_before_nonsense(serve: Serve, connect, certificates: Certificates) -> None:
     sent = threading.Event()
 
     def handler(exchange: Exchange) -> None:

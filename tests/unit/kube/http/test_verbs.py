@@ -41,14 +41,14 @@ def test_it_sends_what_single_requests_send(chains: int, serve: Serve, client_fo
     assert sorted(map(str, sent)) == sorted(map(str, single * chains))
 
 
-def test_a_lone_chain_is_sent_by_the_callers_own_thread(serve: Serve, client_for: MakeClient) -> None:
+def test_a_lone_chain_is_sent_by_the_callers_own_thread(client_for: MakeClient) -> None:
     threads: list[str] = []
 
     class Threads(Recorder):
         def request(self, *_: object) -> None:
             threads.append(threading.current_thread().name)
 
-    client = client_for(serve(found).url, observer=Threads())
+    client = client_for(found, observer=Threads())
     creation = Creation(PODS, "ns", BODY)
     assert client.send([[creation, creation]]) == [[None, None]]
     assert threads == [threading.current_thread().name] * 2
@@ -76,9 +76,7 @@ def test_a_chain_ends_with_its_first_failure_and_no_other(chains: int, serve: Se
 
 
 @pytest.mark.parametrize("chains", [1, 2])
-def test_a_lookup_tells_what_is_there_what_is_not_and_what_makes_no_sense(
-    chains: int, serve: Serve, client_for: MakeClient
-) -> None:
+def test_a_lookup_tells_what_is_there_and_what_is_not(chains: int, client_for: MakeClient) -> None:
     def handler(exchange: Exchange) -> None:
         if exchange.target.endswith("/gone"):
             exchange.status(404, "NotFound", "gone")
@@ -87,13 +85,13 @@ def test_a_lookup_tells_what_is_there_what_is_not_and_what_makes_no_sense(
         else:
             found(exchange)
 
-    client = client_for(serve(handler).url)
+    client = client_for(handler)
     for name, expected in (("a", ObjectMeta), ("gone", NotFoundError), ("odd", MalformedResponse)):
         for answers in client.send([[Lookup(PODS, "ns", name)]] * chains):
             assert [type(one) for one in answers] == [expected]
 
 
-def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(serve: Serve, client_for: MakeClient) -> None:
+def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(client_for: MakeClient) -> None:
     came, going_on = threading.Semaphore(0), threading.Event()
 
     def handler(exchange: Exchange) -> None:
@@ -101,7 +99,7 @@ def test_closing_the_client_ends_what_it_sends_together_and_takes_no_more(serve:
         assert going_on.wait(60)
         found(exchange)
 
-    client = client_for(serve(handler).url)
+    client = client_for(handler)
     chains = [[Creation(PODS, "ns", BODY)]] * 2
     waiting = InThread(lambda: client.send(chains))
     try:

@@ -73,9 +73,7 @@ def test_a_certificate_is_shown_and_the_next_one_when_it_comes(mounted: Mounted)
     eventually(lambda: len(mounted.expiries) == 2, what="when it expires")
 
 
-def test_a_certificate_that_has_expired_is_an_error_in_the_log(
-    mounted: Mounted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_expired_certificate_is_an_error_in_the_log(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     old = new_keyring(["localhost"], mounted.clock.now() - timedelta(days=2), timedelta(days=1)).serving
     mounted.start(old)
     eventually(lambda: "expired" in caplog.text, what="the line")
@@ -94,9 +92,7 @@ def test_files_that_come_later_are_waited_for_with_one_line(mounted: Mounted, ca
     eventually(lambda: mounted.shown == [good], what="the certificate")
 
 
-def test_nonsense_and_a_pair_that_does_not_match_change_nothing_until_it_does(
-    mounted: Mounted, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_makes_no_pair_changes_nothing_until_it_does(mounted: Mounted, caplog: pytest.LogCaptureFixture) -> None:
     first, second = pair(), pair()
     mounted.start(first)
     eventually(lambda: mounted.shown, what="the certificate")

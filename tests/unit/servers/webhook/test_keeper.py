@@ -93,7 +93,7 @@ def world() -> Iterator[World]:
         replica.keeper.stop()
 
 
-def test_it_makes_a_certificate_keeps_it_and_tells_the_crd_but_never_logs_a_key(
+def test_it_makes_a_certificate_and_tells_the_crd_but_never_the_log(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
@@ -217,7 +217,7 @@ def test_conflicts_are_no_writes_and_cost_no_time(world: World) -> None:
 @pytest.mark.parametrize(
     ("verb", "resource"), [("get", "secrets"), ("create", "secrets"), ("patch", CUSTOM_RESOURCE_DEFINITIONS.plural)]
 )
-def test_what_fails_is_said_once_and_tried_again(
+def test_a_failure_is_said_once_and_tried_again(
     world: World, caplog: pytest.LogCaptureFixture, verb: str, resource: str
 ) -> None:
     caplog.set_level(logging.ERROR)

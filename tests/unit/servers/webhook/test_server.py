@@ -273,9 +273,7 @@ def test_a_drained_server_answers_on_but_sends_clients_elsewhere(serving: Servin
     answer.read()
 
 
-def test_stopping_waits_for_an_answer_under_way_but_not_for_who_rests(
-    serving: Serving, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stopping_waits_for_an_answer_but_not_for_who_rests(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     resting = serving.connect()
     converted(ask(resting, review(older())))
     begun, go_on = slow_answers(monkeypatch)
