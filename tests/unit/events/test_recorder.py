@@ -122,9 +122,7 @@ def test_any_answer_of_the_server_is_final_and_so_is_a_broken_configuration(
     assert str(error) in caplog.text
 
 
-def test_the_end_of_a_namespace_is_no_warning(
-    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_namespaces_end_is_no_news(recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
     details = StatusDetails(causes=(StatusCause(reason="NamespaceTerminating"),))
     api.fail("create", "events", ForbiddenError(Status(403, "Forbidden", "being terminated", details)))
     api.fail("create", "events", api_error(403, "Forbidden", "no rights"), times=2)
@@ -222,9 +220,7 @@ def test_a_thousand_events_are_written_but_no_flood_about_one_object(recorder: E
     assert api.count("create") + api.count("patch") == 1025
 
 
-def test_a_bug_loses_one_event_and_no_other(
-    recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_loses_one_event_alone(recorder: EventRecorder, api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
     api.fail("create", "events", ZeroDivisionError("a bug"))
     write(recorder, "One", "Two")
     assert [event["reason"] for event in api.objects(EVENTS)] == ["Two"]
@@ -315,9 +311,7 @@ def test_a_warning_is_written_at_once_with_what_its_object_has_before_it(busy: B
     eventually(lambda: len(api.names(EVENTS)) == 104)
 
 
-def test_each_overflow_is_told_though_events_are_held(
-    busy: Busy, api: FakeApi, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_each_overflow_is_told_even_if_events_rest(busy: Busy, api: FakeApi, caplog: pytest.LogCaptureFixture) -> None:
     for burst in (1, 2):
         gate = Gate(api)
         busy.report(f"Failed{burst}", type="Warning")

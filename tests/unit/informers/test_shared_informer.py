@@ -172,9 +172,7 @@ def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twi
     caught_up(informer, server, *views)
 
 
-def test_a_handler_that_raises_is_told_and_goes_on(
-    make: Make, server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_raising_handler_is_told_and_goes_on(make: Make, server: Server, caplog: pytest.LogCaptureFixture) -> None:
     metrics = Counting()
     informer = make(metrics=metrics)
     server.put("a")
@@ -309,9 +307,7 @@ def test_a_resync_gives_the_newest_object_and_never_an_older_one(make: Make, ser
 # --- faults of the server
 
 
-def test_an_object_made_anew_in_a_gap_is_an_update_with_another_uid(
-    make: Make, server: Server, clock: FakeClock
-) -> None:
+def test_an_object_made_anew_in_a_gap_is_an_update_of_its_uid(make: Make, server: Server, clock: FakeClock) -> None:
     server.put("a")
     uids: list[tuple[str, str]] = []
     informer, view = watched(make, View(updated=lambda old, new: uids.append((old.metadata.uid, new.metadata.uid))))
@@ -368,9 +364,7 @@ def by_colour(obj: Pod) -> Sequence[str]:
     return ("red",)
 
 
-def test_a_failing_index_function_ends_the_informer(
-    make: Make, server: Server, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_index_that_fails_ends_the_informer(make: Make, server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.put("good")
     informer = synced(make(indexers={"colour": by_colour}))
     server.put("bad")

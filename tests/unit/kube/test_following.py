@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,7 +17,6 @@ from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube import Client, ForbiddenError, ServerError, load_config
 from tfoperator.kube.following import Follower
-from tfoperator.sdk import TFJobClient
 
 
 class Followed:
@@ -82,25 +80,6 @@ def test_what_happened_during_an_outage_is_caught_up_with(world: ServedWorld, pr
     proxy.restore()
     followed.until(*before, ("DELETED", "goes"), ("MODIFIED", "changes"))
     followed.end()
-
-
-def test_a_wait_survives_an_outage(world: ServedWorld, proxied: tuple[TcpProxy, Client]) -> None:
-    proxy, client = proxied
-    world.submit()
-    waits = threading.Event()
-
-    def interrupt() -> None:
-        assert waits.wait(60), "the job has been seen"
-        proxy.cut()
-        world.becomes("Succeeded")
-        proxy.restore()
-
-    interrupting = InThread(interrupt)
-    sdk = TFJobClient(namespace=world.namespace, client=client)
-    assert sdk.is_job_succeeded(
-        job=sdk.wait_for_job_conditions("mnist", wait_timeout=60, callback=lambda _: waits.set())
-    )
-    interrupting.result()
 
 
 def test_the_first_failure_is_told_at_once_and_a_refusal_even_later(serve: Serve, client_for: MakeClient) -> None:

@@ -72,17 +72,13 @@ def calls(api: FakeApi) -> list[str]:
     ],
     ids=["without_a_record", "held_by_nobody", "held_by_null", "its own, of an earlier process"],
 )
-def test_an_unheld_lease_is_taken_however_fresh(
-    api: FakeApi, me: One, before: dict[str, Any], transitions: int
-) -> None:
+def test_an_unheld_lease_is_taken_at_once(api: FakeApi, me: One, before: dict[str, Any], transitions: int) -> None:
     put(api, leaseDurationSeconds=3600, **before) if before else put(api)
     assert me.attempt()
     assert (spec(api)["holderIdentity"], spec(api)["leaseTransitions"]) == ("me", transitions)
 
 
-def test_a_held_lease_lasts_until_it_is_unchanged_for_its_time(
-    api: FakeApi, me: One, other: One, clock: FakeClock
-) -> None:
+def test_a_held_lease_lasts_until_its_time_is_over(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
     assert other.attempt()
     assert not me.attempt()
     clock.advance(14.9)
@@ -107,9 +103,7 @@ def test_the_duration_that_the_holder_wrote_itself_counts_or_ours(
     assert me.attempt()
 
 
-def test_renewals_start_the_wait_anew_and_other_changes_do_not(
-    api: FakeApi, me: One, other: One, clock: FakeClock
-) -> None:
+def test_renewals_and_nothing_else_start_the_wait_anew(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
     for _ in range(5):
         assert other.attempt()
         assert not me.attempt()
@@ -119,9 +113,7 @@ def test_renewals_start_the_wait_anew_and_other_changes_do_not(
     assert me.attempt()
 
 
-def test_a_renewal_is_one_request_unless_it_meets_a_conflict_or_is_late(
-    api: FakeApi, me: One, clock: FakeClock
-) -> None:
+def test_a_renewal_is_one_request_but_for_conflicts_and_if_it_is_late(api: FakeApi, me: One, clock: FakeClock) -> None:
     put(api, holderIdentity="", leaseTransitions=6)
     assert me.attempt()
     calls(api)

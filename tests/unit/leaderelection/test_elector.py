@@ -269,9 +269,7 @@ def test_work_that_fails_gives_the_lease_up_and_its_error_leaves_run(world: Worl
     assert world.holder == ""
 
 
-def test_work_that_returns_and_a_listener_that_fails_end_no_leadership(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_returning_work_and_failing_listeners_end_no_leadership(world: World, caplog: pytest.LogCaptureFixture) -> None:
     one = world.replica("one")
     one.work = lambda stop: one.log.append("started")
     one.listen = Mock(side_effect=LookupError("a bug"))

@@ -14,7 +14,7 @@ def metrics() -> ShownMetrics:
     return ShownMetrics()
 
 
-def test_readds_in_flight_count_as_one_add_and_as_depth(metrics: ShownMetrics, clock: FakeClock) -> None:
+def test_readds_in_flight_count_as_one_add_and_as_depth(metrics: ShownMetrics) -> None:
     queue: Queue[str] = Queue(name="jobs", clock=FakeClock(), metrics=metrics)
     begin(queue, "foo")
     for _ in range(5):
@@ -66,9 +66,7 @@ def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_rea
     assert times() == (0, 0)
 
 
-def test_every_delayed_add_counts_as_a_retry_but_for_a_wait_for_more_to_come(
-    metrics: ShownMetrics, clock: FakeClock
-) -> None:
+def test_every_delayed_add_counts_as_a_retry_but_for_a_wait_for_more_to_come(metrics: ShownMetrics) -> None:
     queue: DelayingQueue[str] = DelayingQueue(name="jobs", clock=FakeClock(), metrics=metrics)
     queue.add_after("foo", 10)
     queue.add_after("foo", 20)
@@ -82,7 +80,7 @@ def test_every_delayed_add_counts_as_a_retry_but_for_a_wait_for_more_to_come(
     assert metrics.value("retries_total") == 3
 
 
-def test_a_queue_without_a_name_reports_nothing(metrics: ShownMetrics, clock: FakeClock) -> None:
+def test_a_queue_without_a_name_reports_nothing(metrics: ShownMetrics) -> None:
     queue: Queue[str] = Queue(clock=FakeClock(), metrics=metrics)
     queue.add("foo")
     assert [sample for family in metrics.registry.collect() for sample in family.samples] == []

@@ -36,9 +36,7 @@ def test_files_are_looked_at_once_a_second_for_old_connections(certificates: Cer
     assert contexts.recent_context(own) is new is not bob
 
 
-def test_a_rotated_certificate_is_used_within_a_second(
-    serve: Serve, certificates: Certificates, tmp_path: Path
-) -> None:
+def test_a_rotated_certificate_is_used_in_a_second(serve: Serve, certificates: Certificates, tmp_path: Path) -> None:
     def install(name: str) -> None:
         for suffix in ("crt", "key"):
             shutil.copy(certificates.directory / f"{name}.{suffix}", tmp_path / f"new.{suffix}")

@@ -125,9 +125,7 @@ PROTOCOL = b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n"
         (lambda head: b"HTTP/1.1 100 Continue\r\n\r\n" + head, True),
     ],
 )
-def test_only_an_exact_handshake_is_taken(
-    client_for: MakeClient, spoil: Callable[[bytes], bytes], is_taken: bool
-) -> None:
+def test_no_inexact_handshake_is_taken(client_for: MakeClient, spoil: Callable[[bytes], bytes], is_taken: bool) -> None:
     def handle(exchange: Exchange) -> None:
         digest = hashlib.sha1(exchange.headers["sec-websocket-key"].encode() + GUID).digest()
         head = UPGRADE + PROTOCOL + b"Sec-WebSocket-Accept: " + b64encode(digest) + b"\r\n\r\n"

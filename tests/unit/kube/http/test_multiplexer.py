@@ -123,9 +123,7 @@ def saying(sent: bytes) -> Handler:
     ],
     ids=["lost", "broken off", "nonsense", "too large", "429", "503"],
 )
-def test_a_create_that_fails_is_not_repeated(
-    answer: Handler, expected: type[errors.KubeError], creating: Creating
-) -> None:
+def test_a_failed_create_is_not_repeated(answer: Handler, expected: type[errors.KubeError], creating: Creating) -> None:
     server, creator = creating(answer, warmed=True)
     ((error,),) = creator.create_chains([chain("a", "b")])
     assert type(error) is expected
@@ -286,9 +284,7 @@ class Mistaken(Recorder):
             raise RuntimeError("a mistake")
 
 
-def test_nobody_waits_for_ever(
-    creating: Creating, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_bug_is_told(creating: Creating, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     _, creator = creating(created)
 
     def broken(*_: object) -> None:
@@ -304,9 +300,7 @@ def test_nobody_waits_for_ever(
 
 
 @pytest.mark.parametrize("where", ["_gather", "_begin_what_may"])
-def test_a_mistake_ends_what_is_under_way_alone(
-    where: str, creating: Creating, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_mistake_ends_what_is_under_way(where: str, creating: Creating, monkeypatch: pytest.MonkeyPatch) -> None:
     server, creator = creating(silent, warmed=True)
     multiplexer = creator.multiplexer
     waiting = InThread(lambda: creator.create_chains([chain("a", "b"), chain("c")]))
@@ -348,9 +342,7 @@ def test_a_call_for_which_there_is_no_thread_fails_alone(creating: Creating, mon
     assert sorted(map(name_of, server.requests)) == ["slow-1", "slow-2", "warm-0"]
 
 
-def test_without_a_thread_it_says_so_and_the_next_try_may_succeed(
-    creating: Creating, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_thread_it_says_so_and_may_try_again(creating: Creating, monkeypatch: pytest.MonkeyPatch) -> None:
     server, creator = creating(created)
     with monkeypatch.context() as patch:
         NoThreads(patch, "api-calls")

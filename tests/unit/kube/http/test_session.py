@@ -65,9 +65,7 @@ def watch(client: Client) -> object:
 
 
 @pytest.mark.parametrize("do", [read, watch, *WRITES])
-def test_a_429_is_repeated_when_the_server_says(
-    serve: Serve, do: Callable[[Client], object], client_for: MakeClient
-) -> None:
+def test_a_429_is_repeated_when_told_to(serve: Serve, do: Callable[[Client], object], client_for: MakeClient) -> None:
     clock, observer = FakeClock(), Recorder()
     server = serve(refuse(2, 429, Retry_After="3"))
     with client_for(server.url, clock=clock, observer=observer) as client:

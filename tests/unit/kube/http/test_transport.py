@@ -245,9 +245,7 @@ def test_a_connection_is_not_made_after_close(serve: Serve, connect, monkeypatch
 
 
 @pytest.mark.parametrize("tls", [False, True])
-def test_a_gathering_read_takes_what_is_there_at_once(
-    serve: Serve, connect, certificates: Certificates, tls: bool
-) -> None:
+def test_a_gathering_read_takes_all_that_is_there(serve: Serve, connect, certificates: Certificates, tls: bool) -> None:
     sent, go_on = threading.Event(), threading.Semaphore(0)
 
     def handler(exchange: Exchange) -> None:

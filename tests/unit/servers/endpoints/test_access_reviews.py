@@ -157,9 +157,7 @@ def test_a_flood_of_tokens_is_no_flood_of_questions(reviews: AccessReviews, serv
     assert ask(reviews, "good", source="10.0.0.2") == [OK]
 
 
-def test_what_is_remembered_is_bounded(
-    reviews: AccessReviews, server: Server, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_remembered_is_bounded(server: Server, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access_reviews, "REMEMBERED", 8)
     small = AccessReviews(server, clock=clock)  # type: ignore[arg-type]
     for number in range(100):
