@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.support.clock import FakeClock
@@ -78,8 +79,8 @@ def test_events_with_different_reasons_or_about_different_containers_stay_apart(
     events = [source.written(f"message {n}", reason=f"Reason{n}") for n in range(20)]
     assert {event.count for event in events} == {1}
     assert not any(event.last.message.startswith(PREFIX) for event in events)
-    one = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{one}"))
-    two = source.written(regarding=ObjectReference(**_fields(JOB), field_path="spec.containers{two}"))
+    containers = [msgspec.structs.replace(JOB, field_path=f"spec.containers{{{name}}}") for name in ("one", "two")]
+    one, two = (source.written(regarding=container) for container in containers)
     assert one.name != two.name
     assert two.count == 1
 
@@ -129,7 +130,3 @@ def test_what_is_remembered_is_bounded(source: Source) -> None:
         source.report(regarding=ObjectReference("v1", "Pod", "team", f"pod-{number}", str(number)))
     correlator = source.correlator
     assert len(correlator._similar) == len(correlator._counted) == len(correlator._allowances) == 4096
-
-
-def _fields(reference: ObjectReference) -> dict[str, str]:
-    return {name: getattr(reference, name) for name in ("api_version", "kind", "namespace", "name", "uid")}

@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
-from unittest.mock import Mock
+from unittest.mock import ANY, Mock, call
 
 import pytest
 
@@ -173,7 +173,7 @@ def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twi
 
 
 def test_a_raising_handler_is_told_and_goes_on(make: Make, server: Server, caplog: pytest.LogCaptureFixture) -> None:
-    metrics = Counting()
+    metrics = Mock(spec=InformerMetrics)
     informer = make(metrics=metrics)
     server.put("a")
     server.put("b")
@@ -183,7 +183,7 @@ def test_a_raising_handler_is_told_and_goes_on(make: Make, server: Server, caplo
     informer.start()
     server.put("c")
     caught_up(informer, server, view, other)
-    eventually(lambda: metrics.seen.count(("handler failed", "pods", "raises")) == 3)
+    eventually(lambda: metrics.handler_failed.mock_calls == [call("pods", "raises")] * 3)
     assert "handler raises failed on add of ns/a" in caplog.text
     assert "bad object" in caplog.text
 
@@ -202,7 +202,7 @@ class Blocks(View):
 
 
 def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) -> None:
-    metrics = Counting()
+    metrics = Mock(spec=InformerMetrics)
     informer = make(metrics=metrics)
     blocked, free = Blocks(), View()
     informer.add_handler(blocked, name="slow")
@@ -213,7 +213,8 @@ def test_a_handler_that_blocks_delays_nobody_else(make: Make, server: Server) ->
     caught_up(informer, server, free)
     assert blocked.calls == []
     assert blocked.busy.wait(20)
-    assert metrics.backlogs["slow"]() == 9
+    backlogs = {handler: read for _, handler, read in (one.args for one in metrics.handler_backlog.mock_calls)}
+    assert backlogs["slow"]() == 9
     blocked.release.set()
     caught_up(informer, server, blocked)
 
@@ -410,55 +411,25 @@ def test_a_handler_may_stop_the_informer_amid_a_batch_and_hears_nothing_more_of_
 # --- metrics and threads
 
 
-class Counting(InformerMetrics):
-    def __init__(self) -> None:
-        self.seen: list[tuple[Any, ...]] = []
-        self.size: Callable[[], int] = lambda: -1
-        self.backlogs: dict[str, Callable[[], int]] = {}
-
-    def list_finished(self, informer: str, seconds: float, items: int) -> None:
-        self.seen.append(("list", informer, items))
-
-    def watch_started(self, informer: str) -> None:
-        self.seen.append(("watch started", informer))
-
-    def watch_finished(self, informer: str, seconds: float, events: int) -> None:
-        self.seen.append(("watch finished", informer, events))
-
-    def watch_failed(self, informer: str, reason: str) -> None:
-        self.seen.append(("watch failed", informer, reason))
-
-    def events_received(self, informer: str, event_type: str, count: int) -> None:
-        self.seen.append(("events", informer, str(event_type), count))
-
-    def store_size(self, informer: str, read: Callable[[], int]) -> None:
-        self.size = read
-
-    def handler_failed(self, informer: str, handler: str) -> None:
-        self.seen.append(("handler failed", informer, handler))
-
-    def handler_backlog(self, informer: str, handler: str, read: Callable[[], int]) -> None:
-        self.backlogs[handler] = read
-
-
 def test_what_an_informer_does_can_be_measured(make: Make, server: Server, clock: FakeClock) -> None:
-    metrics = Counting()
+    metrics = Mock(spec=InformerMetrics)
     server.failures.append(ConnectionRefused("down"))
     server.put("a")
     informer = make(metrics=metrics)
     informer.start()
     clock.pass_time(2)
     assert informer.wait_for_sync(5)
-    assert metrics.size() == 1
+    ((_, size),) = (one.args for one in metrics.store_size.mock_calls)
+    assert size() == 1
     server.remove("a")
-    eventually(lambda: metrics.size() == 0)
+    eventually(lambda: size() == 0)
     informer.stop()
-    assert metrics.seen == [
-        ("watch failed", "pods", "ConnectionRefused"),
-        ("watch started", "pods"),
-        ("events", "pods", "ADDED", 1),
-        ("events", "pods", "BOOKMARK", 1),
-        ("list", "pods", 1),
-        ("events", "pods", "DELETED", 1),
-        ("watch finished", "pods", 3),
+    assert [one for one in metrics.mock_calls if one[0] != "store_size"] == [
+        call.watch_failed("pods", "ConnectionRefused"),
+        call.watch_started("pods"),
+        call.events_received("pods", "ADDED", 1),
+        call.events_received("pods", "BOOKMARK", 1),
+        call.list_finished("pods", ANY, 1),
+        call.events_received("pods", "DELETED", 1),
+        call.watch_finished("pods", ANY, 3),
     ]

@@ -136,7 +136,7 @@ def test_a_list_comes_in_pages(serve: Serve, client_for: MakeClient) -> None:
     )
 
 
-def test_an_item_is_decoded_from_bytes_of_its_own(serve: Serve, client_for: MakeClient) -> None:
+def test_an_item_is_decoded_from_bytes_of_its_own(client_for: MakeClient) -> None:
     seen: list[bytes] = []
 
     def keep(data: bytes) -> bytes:
@@ -144,16 +144,14 @@ def test_an_item_is_decoded_from_bytes_of_its_own(serve: Serve, client_for: Make
         return data
 
     items = [{"metadata": {"name": f"pod-{i}"}} for i in range(3)]
-    server = serve(lambda exchange: exchange.respond(200, {"metadata": {}, "items": items}))
-    client_for(server.url).list(PODS, "", keep)
+    client_for(lambda exchange: exchange.respond(200, {"metadata": {}, "items": items})).list(PODS, "", keep)
     assert [type(data) for data in seen] == [bytes] * 3
     assert [msgspec.json.decode(data) for data in seen] == items
 
 
 @pytest.mark.parametrize("body", [{"metadata": {"resourceVersion": "1"}}, {"metadata": {}, "items": None}, {}])
-def test_a_list_without_items_is_empty(serve: Serve, client_for: MakeClient, body: Any) -> None:
-    server = serve(lambda exchange: exchange.respond(200, body))
-    assert client_for(server.url).list(PODS, "", DECODE).items == ()
+def test_a_list_without_items_is_empty(client_for: MakeClient, body: Any) -> None:
+    assert client_for(lambda exchange: exchange.respond(200, body)).list(PODS, "", DECODE).items == ()
 
 
 def test_who_wants_metadata_alone_asks_for_that_alone(serve: Serve, client_for: MakeClient) -> None:
@@ -249,11 +247,10 @@ def test_a_refusal_says_what_was_asked_and_what_the_server_answered(serve: Serve
     ],
 )
 def test_an_error_that_is_not_from_an_api_server_is_readable_too(
-    serve: Serve, client_for: MakeClient, body: bytes, media: str, message: str
+    client_for: MakeClient, body: bytes, media: str, message: str
 ) -> None:
-    server = serve(lambda exchange: exchange.respond(502, body, media=media))
     with pytest.raises(ServerError) as caught:
-        client_for(server.url).delete(PODS, "ns", "a")
+        client_for(lambda exchange: exchange.respond(502, body, media=media)).delete(PODS, "ns", "a")
     assert str(caught.value) == f"delete pods ns/a: {message}"
     assert caught.value.code == 502
 

@@ -47,10 +47,9 @@ def test_events_come_decoded_and_in_order_until_the_server_ends_the_watch(serve:
     [({INITIAL_EVENTS_END: "true"}, True), ({INITIAL_EVENTS_END: "false"}, False), ({}, False), (None, False)],
 )
 def test_a_bookmark_carries_the_version_and_whether_the_initial_events_are_over(
-    serve: Serve, client_for: MakeClient, annotations: dict[str, str], end: bool
+    client_for: MakeClient, annotations: dict[str, str], end: bool
 ) -> None:
-    server = serve(chunks(event("BOOKMARK", version="77", annotations=annotations)))
-    (bookmark,) = client_for(server.url).watch(PODS, "", DECODE)
+    (bookmark,) = client_for(chunks(event("BOOKMARK", version="77", annotations=annotations))).watch(PODS, "", DECODE)
     assert bookmark == WatchEvent(WatchEventType.BOOKMARK, None, "77", end)
 
 
@@ -137,7 +136,7 @@ def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(
     assert time.monotonic() - began > 0.1
 
 
-def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for: MakeClient) -> None:
+def test_a_watch_that_the_server_does_not_end_is_ended(client_for: MakeClient) -> None:
     clock = FakeClock()
     more = threading.Semaphore(1)
 
@@ -146,8 +145,7 @@ def test_a_watch_that_the_server_does_not_end_is_ended(serve: Serve, client_for:
         while more.acquire(timeout=60):
             exchange.chunk(event("BOOKMARK"))
 
-    server = serve(handler)
-    watch = iter(client_for(server.url, clock=clock).watch(PODS, "", DECODE, WatchOptions(timeout_seconds=300)))
+    watch = iter(client_for(handler, clock=clock).watch(PODS, "", DECODE, WatchOptions(timeout_seconds=300)))
     next(watch)
     clock.advance(329)
     more.release()
@@ -328,10 +326,9 @@ def test_close_from_another_thread_wakes_the_reader_and_frees_the_socket(
     assert left.wait(60)
 
 
-def test_a_refused_watch_raises_what_the_server_says(serve: Serve, client_for: MakeClient) -> None:
-    server = serve(lambda exchange: exchange.status(403, "Forbidden", "pods is forbidden"))
+def test_a_refused_watch_raises_what_the_server_says(client_for: MakeClient) -> None:
     with pytest.raises(errors.ForbiddenError, match="watch pods in ns: pods is forbidden"):
-        client_for(server.url).watch(PODS, "ns", DECODE)
+        client_for(lambda exchange: exchange.status(403, "Forbidden", "pods is forbidden")).watch(PODS, "ns", DECODE)
 
 
 def test_a_watch_has_a_connection_of_its_own_and_closes_it(serve: Serve, client_for: MakeClient) -> None:

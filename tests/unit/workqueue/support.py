@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from prometheus_client import CollectorRegistry
 
 from tfoperator.workqueue import QueueMetrics
-from tfoperator.workqueue.queue import Queue, ShutDown
+from tfoperator.workqueue.queue import Queue
 
 
 class ShownMetrics(QueueMetrics):
@@ -40,18 +39,3 @@ def drain(queue: Queue[Any]) -> list[Any]:
         queue.done(item)
         taken.append(item)
     return taken
-
-
-def work_until_shut_down(queue: Queue[Any], work: Callable[[Any], None]) -> int:
-    """The usual worker loop; returns how many items it worked on."""
-    count = 0
-    while True:
-        try:
-            item = queue.get()
-        except ShutDown:
-            return count
-        try:
-            work(item)
-        finally:
-            queue.done(item)
-        count += 1

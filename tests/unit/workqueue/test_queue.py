@@ -6,8 +6,10 @@ from decimal import Decimal
 import pytest
 
 from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.workqueue.support import begin, work_until_shut_down
+from tests.unit.workqueue.support import begin
+from tfoperator.workqueue import Workers
 from tfoperator.workqueue.queue import Queue, ShutDown
 
 
@@ -58,14 +60,14 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item() -> 
         for repeat in range(20):
             queue.add(number * 10 + repeat % 10)
 
-    consumers = [InThread(lambda: work_until_shut_down(queue, work)) for _ in range(10)]
+    consumers = Workers(queue, work, 10, thread_name="w")
+    consumers.start()
     producers = [InThread(lambda number=number: produce(number)) for number in range(50)]
     for producer in producers:
         producer.result()
-    assert queue.shut_down()
+    eventually(lambda: len(seen) == 500)
+    assert consumers.stop(60)
     queue.add(-1)
-    for consumer in consumers:
-        consumer.result()
     assert shared == []
     assert seen == set(range(500))
 

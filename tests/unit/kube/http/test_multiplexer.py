@@ -262,18 +262,16 @@ def test_closing_the_client_ends_what_is_under_way_and_after_its_end_it_takes_no
 # --- mistakes, and what nobody has thought of
 
 
-class NoThreads:
+def refuse_threads(monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
     """Threads whose names begin like this can't be started while it is patched in."""
+    start = threading.Thread.start
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, prefix: str) -> None:
-        start = threading.Thread.start
+    def refuse(thread: threading.Thread) -> None:
+        if thread.name.startswith(prefix):
+            raise RuntimeError("can't start new thread")
+        start(thread)
 
-        def refuse(thread: threading.Thread) -> None:
-            if thread.name.startswith(prefix):
-                raise RuntimeError("can't start new thread")
-            start(thread)
-
-        monkeypatch.setattr(threading.Thread, "start", refuse)
+    monkeypatch.setattr(threading.Thread, "start", refuse)
 
 
 class Mistaken(Recorder):
@@ -332,7 +330,7 @@ def test_a_call_for_which_there_is_no_thread_fails_alone(creating: Creating, mon
     waiting = InThread(lambda: creator.create_chains([chain("slow-1"), chain("slow-2")]))
     eventually(lambda: len(server.requests) == 3, what="the idle connection and the only thread are busy")
     with monkeypatch.context() as patch:
-        NoThreads(patch, "api-call_")
+        refuse_threads(patch, "api-call_")
         ((error,),) = creator.create_chains([chain("a", "b", "c")])
     assert isinstance(error, errors.TransportError)
     assert "can't start new thread" in str(error)
@@ -345,7 +343,7 @@ def test_a_call_for_which_there_is_no_thread_fails_alone(creating: Creating, mon
 def test_without_a_thread_it_says_so_and_may_try_again(creating: Creating, monkeypatch: pytest.MonkeyPatch) -> None:
     server, creator = creating(created)
     with monkeypatch.context() as patch:
-        NoThreads(patch, "api-calls")
+        refuse_threads(patch, "api-calls")
         with pytest.raises(errors.TransportError, match="can't start new thread"):
             creator.create_chains([chain("a")])
     assert InThread(lambda: creator.create_chains([chain("b")])).result() == [[None]]
