@@ -21,21 +21,16 @@ def test_manifests_are_judged_without_a_cluster(run: Run) -> None:
     assert "nothing has to be done first" in said.err
 
 
-def test_the_exit_code_says_that_something_needs_a_hand(run: Run, tmp_path: Path) -> None:
+def test_the_exit_code_says_that_something_needs_a_hand_or_that_there_is_no_tfjob(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "job.yaml"
+    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
+    assert "no TFJob in there" in run("migrate", str(file), code=2).err
     file.write_text(tfjob("Mnist", Worker=replica("true")))
-    said = run("migrate", str(file), "-o", "json", code=1)
-    report = json.loads(said.out)
+    report = json.loads(run("migrate", str(file), "-o", "json", code=1).out)
     assert report["actions"] == 1
     [job] = report["jobs"]
     [finding] = [one for one in job["findings"] if one["effort"] == "action"]
     assert (job["name"], finding["field"]) == ("Mnist", "metadata.name")
-
-
-def test_a_file_without_tfjobs_is_bad_input(run: Run, tmp_path: Path) -> None:
-    file = tmp_path / "other.yaml"
-    file.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n")
-    assert "no TFJob in there" in run("migrate", str(file), code=2).err
 
 
 @pytest.mark.parametrize("option", [["-A"], ["-n", "team"], ["--context", "x"]])

@@ -140,19 +140,6 @@ def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) ->
     assert tell("get", *arguments).code == 2
 
 
-def test_watching_shows_each_change_until_interrupted(world: ServedWorld, tmp_path: Path) -> None:
-    world.submit()
-    with Cli(tmp_path, KUBECONFIG=str(world.kubeconfig)).start("get", "-w") as command:
-        command.until("Pending")
-        world.becomes("Running")
-        command.until("Running")
-        world.sdk.delete_job("mnist")
-        command.until("Deleted")
-        assert command.end(signal.SIGINT) == 130
-    assert command.output.count("NAME ") == 1
-    assert "Traceback" not in command.output
-
-
 def test_colours_are_for_terminals_and_no_color_is_honoured(
     tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,31 +46,25 @@ def test_logs_of_a_job_that_waits_or_has_ended(queues: Queues) -> None:
     assert "it ran on cluster worker-1, and its pods went when it had ended; a log archive there may have" in said
 
 
-def test_stacks_names_the_cluster_and_a_report_tells_where_to_ask(far: Queues) -> None:
+def test_stacks_and_suspend_name_the_cluster_and_a_report_tells_where_to_ask(far: Queues) -> None:
     assert "it runs on cluster worker-1" in far.tell("stacks", "far", code=1).err
+    said = far.tell("suspend", "far", code=1).err
+    assert f"on cluster worker-1. To stop it, delete it: tfoperator delete far -n {far.namespace}" in said
     copies(far, "far", condition("Failed", message="it failed"))
     said = far.tell("report", "far", code=0).out
     assert "it failed" in said
     assert "it ran on cluster worker-1" in said
 
 
-def test_describe_tells_of_replicas_elsewhere_and_what_their_job_lacks(far: Queues) -> None:
+def test_what_is_known_of_replicas_elsewhere_is_told_and_what_their_job_lacks(far: Queues) -> None:
     said = far.tell("describe", "far", code=0).out
     assert "on cluster worker-1, as MultiKueue tells: Worker: 2 active, 0 succeeded, 0 failed" in said
     assert "No pod" not in said
     assert "Left behind:  spec.checkpoint: MultiKueue doesn't copy this to the other cluster" in said
-
-
-def test_get_tells_where_a_job_runs_and_no_numbers_that_it_can_not_know(far: Queues) -> None:
     header, row = (line.split() for line in far.tell("get", code=0).out.splitlines())
     cells = dict(zip(header, row, strict=False))
     assert (cells["STATE"], cells["READY"], cells["RESTARTS"]) == ("Running", "-", "-")
     assert row[-2:] == ["on", "worker-1"]
-
-
-def test_suspending_what_runs_elsewhere_names_what_does_stop_it(far: Queues) -> None:
-    said = far.tell("suspend", "far", code=1).err
-    assert f"on cluster worker-1. To stop it, delete it: tfoperator delete far -n {far.namespace}" in said
 
 
 def test_submit_warns_of_what_multikueue_leaves_behind(queues: Queues, tmp_path: Path) -> None:

@@ -55,20 +55,26 @@ def test_get_has_a_column_for_queues_if_a_job_is_in_one(queues: Queues) -> None:
     assert queues.tell("get", "waits", "-o", "name", code=0).out == "tfjob.kubeflow.org/waits\n"
 
 
-def test_watching_has_the_column_from_the_first_job_on_that_is_in_a_queue(queues: Queues, tmp_path: Path) -> None:
+def test_watching_shows_each_change_and_the_column_from_the_first_job_on_that_is_in_a_queue(
+    queues: Queues, tmp_path: Path
+) -> None:
     queues.submit("free", Worker=1)
     with Cli(tmp_path, KUBECONFIG=str(queues.kubeconfig)).start("get", "-w") as command:
-        command.until("free")
+        command.until("Pending")
+        queues.becomes("Running", "free")
+        command.until("Running")
         assert "QUEUE" not in command.output
         made = queues.queue("waits")
         command.until("research: Unknown")
         queues.admits(made, no_quota())
         queues.client.patch(TFJOBS, queues.namespace, "waits", {"metadata": {"labels": {"seen": "yes"}}}, decode)
         command.until("research: Waiting")
-        queues.client.patch(TFJOBS, queues.namespace, "free", {"metadata": {"labels": {"seen": "yes"}}}, decode)
+        queues.sdk.delete_job("free")
+        command.until("Deleted")
         command.until(" -\n")
         assert command.end(signal.SIGINT) == 130
     assert command.output.count("NAME ") == 2, "the second header has the column"
+    assert "Traceback" not in command.output
 
 
 def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> None:

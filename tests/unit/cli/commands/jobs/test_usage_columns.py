@@ -57,10 +57,13 @@ def test_describe_shows_what_each_replica_uses(measured_world: MeasuredWorld) ->
     assert found == {"worker-0": ["0.50", "100Mi"], "worker-1": ["-", "-"], "worker-2": ["-", "-"]}
 
 
-def test_for_programs_too(measured_world: MeasuredWorld) -> None:
+def test_for_programs_too_but_a_plain_list_measures_nothing(measured_world: MeasuredWorld) -> None:
     measured_world.submit()
     measured_world.pod("worker-0")
     measured_world.uses("worker-0", 0.5, 1024, GpuUse(1, 0.25, 2048))
+    for options in ((), ("-o", "json")):
+        measured_world.tell("get", *options)
+        assert measured_world.measured.asked == 0
     report = json.loads("\n".join(measured_world.tell("describe", "mnist", "-o", "json")))
     assert report["usage"] == {"mnist-worker-0": {"cpu": 0.5, "memory": 1024, "gpu": 0.25, "gpuMemory": 2048}}
 
@@ -81,13 +84,6 @@ def test_a_wide_list_adds_up_the_replicas_of_each_job(measured_world: MeasuredWo
     assert used["other"] == ["2.00", "1.0Mi", "1.00", "3.0Gi"]
     assert used["idle"] == ["-", "-", "-", "-"]
     assert measured_world.measured.asked == 1
-
-
-def test_a_plain_list_measures_nothing(measured_world: MeasuredWorld) -> None:
-    measured_world.submit()
-    measured_world.tell("get")
-    measured_world.tell("get", "-o", "json")
-    assert measured_world.measured.asked == 0
 
 
 def test_where_nobody_measures_there_is_no_column_and_no_complaint(tell: Tell, world: ServedWorld) -> None:
