@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,48 +20,37 @@ COMMANDS = (
 )
 
 
-def told(run: Run, arguments: list[str], kubeconfig: Path) -> list[str]:
-    said = run(*arguments, "--kubeconfig", str(kubeconfig), code=1)
-    assert said.out == ""
-    return said.err.splitlines()
+def refuse(exchange: Exchange) -> None:
+    exchange.status(403, "Forbidden", 'tfjobs.kubeflow.org is forbidden: User "me" cannot do that')
 
 
 @pytest.fixture
-def down(tmp_path: Path) -> Path:
-    server = EmbeddedApiServer()
-    server.stop()
-    return write(tmp_path / "kubeconfig", server.kubeconfig())
-
-
-@pytest.fixture
-def without_crd(tmp_path: Path) -> Iterator[Path]:
-    with EmbeddedApiServer(custom_resources=()) as server:
-        yield write(tmp_path / "kubeconfig", server.kubeconfig())
+def clusters(tmp_path: Path) -> Iterator[dict[str, Path]]:
+    """Kubeconfigs of clusters that are of no use."""
+    down = EmbeddedApiServer()
+    down.stop()
+    with EmbeddedApiServer(custom_resources=()) as plain, ScriptedServer(refuse) as refusing:
+        configs = {"down": down.kubeconfig(), "no crd": plain.kubeconfig(), "no rights": kubeconfig(refusing.url)}
+        yield {name: write(tmp_path / name, config) for name, config in configs.items()}
 
 
 @pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
-def test_a_server_that_is_down(down: Path, arguments: list[str], run: Run) -> None:
-    what, hint = told(run, arguments, down)
-    assert "127.0.0.1" in what
-    assert "Is the API server up?" in hint
-
-
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
-def test_a_cluster_without_the_crd(without_crd: Path, arguments: list[str], run: Run) -> None:
-    what, hint = told(run, arguments, without_crd)
-    assert "the CustomResourceDefinition tfjobs.kubeflow.org is missing" in what
-    assert hint == "Install it with: tfoperator crd | kubectl apply --server-side -f -"
-
-
-@pytest.mark.parametrize("arguments", COMMANDS, ids=lambda arguments: arguments[0])
-def test_missing_rights(tmp_path: Path, arguments: list[str], run: Run) -> None:
-    def refuse(exchange: Exchange) -> None:
-        exchange.status(403, "Forbidden", 'tfjobs.kubeflow.org is forbidden: User "me" cannot do that')
-
-    with ScriptedServer(refuse) as server:
-        what, hint = told(run, arguments, write(tmp_path / "kubeconfig", kubeconfig(server.url)))
-    assert 'User "me" cannot do that' in what
-    assert "Ask whoever runs the cluster" in hint
+def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
+    clusters: dict[str, Path], arguments: list[str], run: Run
+) -> None:
+    for cluster, words, advice in (
+        ("down", "127.0.0.1", r".*Is the API server up\?.*"),
+        (
+            "no crd",
+            "tfjobs.kubeflow.org is missing",
+            r"Install it .*: tfoperator crd \| kubectl apply --server-side -f -",
+        ),
+        ("no rights", 'User "me" cannot do that', r".*Ask whoever runs the cluster.*"),
+    ):
+        said = run(*arguments, "--kubeconfig", str(clusters[cluster]), code=1)
+        what, hint = said.err.splitlines()
+        assert (said.out, words in what) == ("", True), what
+        assert re.fullmatch(advice, hint)
 
 
 def test_an_unknown_context(tell: Tell) -> None:

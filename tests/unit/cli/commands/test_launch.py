@@ -58,9 +58,10 @@ def test_a_dry_run_runs_no_code_of_the_component(launch: Any, folder: Path, monk
     assert (folder / "ran").exists()
 
 
-def test_a_class_that_is_not_there_is_bad_input(launch: Any) -> None:
+def test_a_class_that_is_not_there_or_a_missing_file_is_bad_input(launch: Any, run: Run) -> None:
     code, _, err = launch({"class": "nowhere:X"})
     assert (code, "nowhere" in err, "Nothing was launched" in err) == (2, True, True)
+    assert "nowhere.yaml: No such file" in run("launch", "nowhere.yaml", code=2).err
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -158,10 +159,6 @@ def test_an_equal_execution_is_used_again_with_cache(launch: Run, folder: Path) 
     code, _, err = launch(component, "--cache")
     assert (code, "outputs of an earlier execution" in err) == (0, True)
     assert (folder / "tries").read_text() == "1"
-
-
-def test_a_missing_file_is_bad_input_and_no_bug(run: Run) -> None:
-    assert "nowhere.yaml: No such file" in run("launch", "nowhere.yaml", code=2).err
 
 
 def test_what_is_not_installed_is_not_worth_another_try(

@@ -17,6 +17,11 @@ from hack.postgres import PostgresServer
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
+from tfoperator.base.clock import SystemClock
+from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
+from tfoperator.pipeline import Home, open_home
+from tfoperator.pipeline.lease import RunLease
+from tfoperator.pipeline.store.records import RunRecord
 
 FILE = """
 from pathlib import Path
@@ -162,9 +167,6 @@ def test_records_may_be_in_postgresql(
     assert json.loads(run("pipeline", "show", "last", "-o", "json", code=0).out)["owner"] is None
 
     # Another machine's runner is at work on a run; this one waits, and sees that it lives.
-    from tfoperator.base.clock import SystemClock
-    from tfoperator.pipeline import open_home
-
     with (
         closing(open_home(place)) as home,
         home.store() as store,
@@ -187,13 +189,6 @@ def test_records_may_be_in_postgresql(
 
 
 def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_are(run: Run, here: Path) -> None:
-
-    from tfoperator.base.clock import SystemClock
-    from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
-    from tfoperator.pipeline import Home
-    from tfoperator.pipeline.lease import RunLease
-    from tfoperator.pipeline.store.records import RunRecord
-
     clock = SystemClock()
     home = Home(here / ".tfoperator/pipelines")
     with home.store() as store:

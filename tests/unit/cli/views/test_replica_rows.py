@@ -21,11 +21,8 @@ def test_memory_in_three_digits(size: int, text: str) -> None:
     assert memory_text(size) == text
 
 
-def test_cpus() -> None:
-    assert [cpu_text(0.0), cpu_text(0.374), cpu_text(12.345)] == ["0.00", "0.37", "12.3"]
-
-
 def test_there_are_columns_for_what_is_known_only() -> None:
+    assert [cpu_text(0.0), cpu_text(0.374), cpu_text(12.345)] == ["0.00", "0.37", "12.3"]
     assert usage_header([]) == ()
     assert usage_cells(None, ()) == ()
     header = usage_header([PLAIN])

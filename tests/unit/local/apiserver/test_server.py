@@ -92,10 +92,14 @@ def test_health_needs_no_token_and_everything_else_does(http: Http) -> None:
     assert {path: http("GET", path, token="wrong").code for path in expected} == expected
 
 
-def test_a_stop_ends_watches_cleanly(server: EmbeddedApiServer, client: Client) -> None:
+def test_a_stop_ends_watches_and_followed_logs(server: EmbeddedApiServer, client: Client, streams: PodStreams) -> None:
     stream = client.watch(PODS, "", decode, WatchOptions(allow_watch_bookmarks=False))
     reading = InThread(lambda: list(stream))
-    server.stop()
+    streams.log_reader = lambda _: silence(b"first\n")
+    with client.pod_log("default", "p", follow=True) as log:
+        chunks = iter(log)  # its end would close the log
+        assert next(chunks) == b"first\n"
+        run_at_once(server.stop)
     reading.result()
 
 
@@ -220,14 +224,6 @@ def test_a_followed_log_streams_and_ends_with_its_client(streams: PodStreams, cl
     eventually(finished.is_set, what="the reader has been ended")
 
 
-def test_a_stop_ends_followed_logs(server: EmbeddedApiServer, streams: PodStreams, client: Client) -> None:
-    streams.log_reader = lambda _: silence(b"first\n")
-    with client.pod_log("default", "p", follow=True) as log:
-        chunks = iter(log)  # its end would close the log
-        assert next(chunks) == b"first\n"
-        run_at_once(server.stop)
-
-
 def test_a_stop_leaves_a_reader_that_hangs(
     server: EmbeddedApiServer,
     streams: PodStreams,
@@ -258,12 +254,9 @@ def test_a_stop_leaves_a_reader_that_hangs(
     eventually(finished.is_set, what="the reader has gone on")
 
 
-def test_the_usual_namespaces_are_there(client: Client) -> None:
+def test_the_usual_namespaces_are_there_and_no_deletion_is_without_a_date(client: Client, http: Http) -> None:
     names = {item["metadata"]["name"] for item in client.list(NAMESPACES, "", decode).items}
     assert names == {"default", "kube-node-lease", "kube-public", "kube-system"}
-
-
-def test_the_longest_grace_period_that_can_be_said_ends_at_a_date(http: Http) -> None:
     pods = "/api/v1/namespaces/default/pods"
     longest = 2**63 - 1
     spec = {**POD["spec"], "nodeName": "elsewhere", "terminationGracePeriodSeconds": longest}

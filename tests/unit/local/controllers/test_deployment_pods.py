@@ -25,13 +25,12 @@ def deployment(**changes: Any) -> LocalDeployment:
     return msgspec.convert({**body, "metadata": metadata, "spec": {**body["spec"], **changes}}, LocalDeployment)
 
 
-def test_a_tensorboard_listens_on_the_loopback_port_of_its_service_and_nowhere_else() -> None:
+def test_a_tensorboard_listens_on_the_loopback_port_of_its_service_and_another_deployments_pod_is_its_template() -> (
+    None
+):
     [body] = pod_bodies(deployment(), 20001)
     environment = {variable["name"]: variable["value"] for variable in body["spec"]["containers"][0]["env"]}
     assert environment == {"TENSORBOARD_HOST": "127.0.0.1", "TENSORBOARD_PORT": "20001"}
-
-
-def test_another_deployments_pod_is_its_template() -> None:
     [body] = pod_bodies(deployment(), None)
     assert body["spec"] == deployment().spec.template["spec"]
 

@@ -39,7 +39,7 @@ class Reports:
         return {c["type"]: (c["status"], c["lastTransitionTime"]) for c in self.status(phase, init, main)["conditions"]}
 
 
-def test_the_operator_can_read_what_is_rendered() -> None:
+def test_the_operator_can_read_what_is_rendered_and_a_container_that_could_not_be_started_has_a_start() -> None:
     end = ended(137, "Error", START, START + timedelta(seconds=5))
     record = ContainerRecord(
         Container(name="c"), state=ContainerStateWaiting("CrashLoopBackOff", "soon"), last=end, restarts=2
@@ -50,6 +50,9 @@ def test_the_operator_can_read_what_is_rendered() -> None:
     assert rendered.state.waiting.reason == "CrashLoopBackOff"
     assert rendered.last_state.terminated.exit_code == 137
     assert status.start_time == START.replace(microsecond=0)
+    record = ContainerRecord(Container(name="c"), state=ended(127, "StartError", None))
+    (rendered,) = Reports().status("Failed", [], [record])["containerStatuses"]
+    assert rendered["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"
 
 
 def test_a_condition_keeps_the_time_at_which_it_changed() -> None:
@@ -68,9 +71,3 @@ def test_a_pod_is_initialised_when_every_init_container_has_succeeded() -> None:
     init.state = ended(0, "Completed", START)
     assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "True"
     assert reports.last["initContainerStatuses"][0]["ready"] is True
-
-
-def test_a_container_that_could_not_be_started_has_a_start_for_those_who_show_one() -> None:
-    record = ContainerRecord(Container(name="c"), state=ended(127, "StartError", None))
-    (rendered,) = Reports().status("Failed", [], [record])["containerStatuses"]
-    assert rendered["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"

@@ -26,11 +26,8 @@ def test_the_tail_is_the_last_lines_wherever_blocks_are_cut(
         files._CHUNK = before
 
 
-def test_the_tail_of_no_file_is_empty(tmp_path: Path) -> None:
+def test_the_tail_of_no_file_is_empty_and_the_states_of_a_progress_bar_are_one_line_of_it(tmp_path: Path) -> None:
     assert last_lines(tmp_path / "none", 5) == []
-
-
-def test_the_states_of_a_progress_bar_are_one_line_and_what_stands_above_it_is_another(tmp_path: Path) -> None:
     path = tmp_path / "0.log"
     states = "".join(f"\rcleaning up {number}/100" for number in range(101))
     path.write_text(f"ERROR: shard 3 is missing\n{states}\n")

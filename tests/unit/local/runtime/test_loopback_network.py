@@ -71,15 +71,21 @@ def test_what_is_in_another_namespace_is_reached_by_its_namespace(network: Loopb
         assert network.rewrite(name, "ns", SERVICES) == f"127.0.0.1:{network.port('other', *of)}"
 
 
-def test_the_pod_can_listen_on_its_port_while_it_is_reserved(network: LoopbackNetwork) -> None:
+def test_the_pod_can_listen_on_its_port_while_it_is_reserved_and_gives_it_back_with_its_service(
+    network: LoopbackNetwork,
+) -> None:
     port = network.port("ns", "a", 2222)
     with socket.socket() as server:  # without SO_REUSEADDR, as the simplest of programs does it
         server.bind(("127.0.0.1", port))
         server.listen()
         assert network.port("ns", "a", 2222) == port
+    port = network.port("ns", "a", 1)
+    network.release("ns", "a")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as twin:
+        twin.bind(("127.0.0.1", port))
 
 
-def test_two_agents_on_one_machine_never_choose_the_same_port() -> None:
+def test_a_port_in_use_or_of_another_agent_is_not_chosen() -> None:
     # The same seed makes both try the same candidates in the same order.
     first, second = LoopbackNetwork(rng=random.Random(7)), LoopbackNetwork(rng=random.Random(7))
     mine = {first.port("ns", f"s{i}", 1) for i in range(20)}
@@ -87,9 +93,6 @@ def test_two_agents_on_one_machine_never_choose_the_same_port() -> None:
     assert not mine & theirs
     first.close()
     second.close()
-
-
-def test_a_port_in_use_is_not_chosen() -> None:
     probe = LoopbackNetwork(rng=random.Random(3))
     taken = probe.port("ns", "a", 1)
     probe.close()
@@ -98,13 +101,6 @@ def test_a_port_in_use_is_not_chosen() -> None:
         again = LoopbackNetwork(rng=random.Random(3))
         assert again.port("ns", "a", 1) != taken
         again.close()
-
-
-def test_a_released_service_gives_its_reservation_back(network: LoopbackNetwork) -> None:
-    port = network.port("ns", "a", 1)
-    network.release("ns", "a")
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as twin:
-        twin.bind(("127.0.0.1", port))
 
 
 @pytest.mark.parametrize(("family", "address"), [(socket.AF_INET, "127.0.0.1"), (socket.AF_INET6, "::")])

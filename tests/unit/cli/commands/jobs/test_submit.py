@@ -105,26 +105,25 @@ def test_a_name_that_is_taken_or_a_namespace_that_is_missing_says_what_to_do(
     )
 
 
-def test_namespaces_that_contradict_each_other_are_refused(tell: Tell, tmp_path: Path) -> None:
+def test_what_contradicts_itself_or_has_no_meaning_is_refused(
+    tell: Tell, tmp_path: Path, manifest: str, world: ServedWorld
+) -> None:
     job = tfjob("mnist", Worker=1)
     job["metadata"]["namespace"] = "here"
     path = tmp_path / "job.yaml"
     path.write_text(yaml.safe_dump(job))
     said = tell("submit", str(path), "-n", "there", code=2)
     assert "TFJob mnist is for namespace here, but --namespace says there" in said.err
+    for command in (["submit", manifest], ["delete", "mnist"]):
+        said = tell(*command, "--timeout", "5s", code=2)
+        assert "--timeout: is for --wait" in " ".join(said.err.split())
+    assert world.sdk.list_jobs() == []
 
 
 def test_standard_input_is_a_file_too(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(submitted_manifest().encode())))
     assert tell("submit", "-").code == 0
     assert world.job()
-
-
-def test_a_timeout_without_a_wait_is_exit_code_2(tell: Tell, manifest: str, world: ServedWorld) -> None:
-    for command in (["submit", manifest], ["delete", "mnist"]):
-        said = tell(*command, "--timeout", "5s", code=2)
-        assert "--timeout: is for --wait" in " ".join(said.err.split())
-    assert world.sdk.list_jobs() == []
 
 
 @pytest.fixture

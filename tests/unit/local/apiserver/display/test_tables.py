@@ -69,22 +69,16 @@ def test_the_status_of_a_pod_is_its_most_telling_word(pod: dict[str, Any], statu
     assert row(PODS, pod)["Status"] == status
 
 
-def test_restarts_say_when_the_last_one_was() -> None:
+def test_columns_of_other_kinds() -> None:
     last = {"terminated": {"exitCode": 1, "finishedAt": "2026-01-01T00:00:30Z"}}
     pod = {"spec": {}, "status": {"containerStatuses": [{"name": "c", "restartCount": 2, "lastState": last}]}}
     assert row(PODS, pod)["Restarts"] == "2 (60s ago)"
-
-
-def test_services_events_and_nodes_have_their_columns() -> None:
     service = row(SERVICES, {"spec": {"type": "ClusterIP", "clusterIP": "None", "ports": [{"port": 1}]}})
     event = row(EVENTS, {"reason": "R", "type": "Normal", "involvedObject": {"kind": "TFJob", "name": "j"}})
     node = row(NODES, {"spec": {}, "status": {"conditions": [{"type": "Ready", "status": "True"}]}})
     assert (service["Cluster-IP"], service["Port(s)"], service["Age"]) == ("None", "1/TCP", "90s")
     assert (event["Object"], event["Reason"], event["Last Seen"]) == ("tfjob/j", "R", "<unknown>")
     assert node["Status"] == "Ready"
-
-
-def test_custom_kinds_are_printed_as_their_crd_says() -> None:
     assert row(widgets().resource, {"spec": {"size": 3}}) == {"Name": "x", "Size": 3, "Age": "90s"}
 
 

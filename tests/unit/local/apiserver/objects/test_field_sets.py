@@ -96,13 +96,10 @@ def test_after_an_update_nobody_owns_what_is_not_there_or_what_another_has_chang
     assert all(is_item(path) or value_at(before, path) == value_at(after, path) for path in kept)
 
 
-def test_lists_without_keys_or_with_spoilt_ones_are_values() -> None:
+def test_lists_without_keys_or_with_spoilt_ones_are_values_and_paths_are_named_as_kubernetes_names_them() -> None:
     assert fields_of({"spec": {"args": ["a"]}}, LAYOUT) == {("f:spec", "f:args")}
     twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
     assert fields_of(twice, LAYOUT) == {("f:spec", "f:containers")}
-
-
-def test_paths_are_named_as_kubernetes_names_them() -> None:
     path = ("f:spec", "f:containers", 'k:{"name":"main"}', "f:image")
     assert dotted_path(path) == '.spec.containers[name="main"].image'
 

@@ -122,7 +122,7 @@ def test_the_changes_since_a_revision_lead_from_it_to_now(
     assert then == state(store)
 
 
-def test_what_lies_before_the_history_has_expired() -> None:
+def test_what_lies_before_the_history_or_this_server_has_expired() -> None:
     store = new_store(history_limit=3)
     for name in "abcde":
         put(store, name)
@@ -132,9 +132,6 @@ def test_what_lies_before_the_history_has_expired() -> None:
             store.changes_since(PODS, expired)
         with pytest.raises(Compacted):
             store.objects_at(PODS, expired)
-
-
-def test_a_revision_of_an_earlier_server_has_expired_even_if_nothing_happened_since() -> None:
     with pytest.raises(Compacted):
         new_store().changes_since(PODS, 9)
     assert new_store().changes_since(PODS, 10) == []

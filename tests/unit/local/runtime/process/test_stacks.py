@@ -53,15 +53,12 @@ def test_what_py_spy_may_not_read_is_said_with_its_words(group: int, tmp_path: P
     assert said == f"No stacks: py-spy can't look at process {group}: Permission denied: try it as root.\n"
 
 
-def test_a_py_spy_that_hangs_or_is_none_keeps_nobody_waiting(
+def test_a_py_spy_that_hangs_or_is_none_keeps_nobody_waiting_and_without_one_it_is_said_what_to_do(
     group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stacks, "_TIMEOUT", 0.2)
     assert "py-spy did not end within" in stacks_of_group(group, tmp_path, py_spy(tmp_path, "exec sleep 600"))
     assert "py-spy can't be started: No such file" in stacks_of_group(group, tmp_path, str(tmp_path / "nothing"))
-
-
-def test_without_py_spy_it_is_said_what_to_do(group: int, tmp_path: Path) -> None:
     assert stacks_of_group(group, tmp_path, None).startswith("No stacks: install py-spy, or call tfoperator.progress.")
 
 
