@@ -79,25 +79,27 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
     assert "Traceback" not in told
 
 
-def test_an_unreachable_server_is_waited_for_with_one_line_and_no_traceback(unreachable: Path, tmp_path: Path) -> None:
-    with OperatorProcess(unreachable, tmp_path) as operator:
-        eventually(lambda: "can't be reached" in operator.tail(), what="the log says so")
-        assert operator._get(operator.health_port, "/healthz") == "ok\n"
-        assert operator._get(operator.health_port, "/readyz") is None
-        assert operator.metrics()["tfoperator_leader"] == 0
-        assert operator.stop() == 0
-        log = operator.log.read_text()
-        assert "Traceback" not in log
-        assert log.count("can't be reached") == 1
-
-
-def test_an_interrupt_is_as_good_as_a_termination_and_log_lines_can_be_json(unreachable: Path, tmp_path: Path) -> None:
-    with OperatorProcess(unreachable, tmp_path, "json", "--log-format=json") as one:
-        eventually(lambda: "can't be reached" in one.tail())
+def test_an_unreachable_server_is_waited_for_with_one_line_of_json_until_an_interrupt(
+    unreachable: Path, tmp_path: Path
+) -> None:
+    port = free_port()
+    flags = ("--log-format=json", f"--webhook-bind-address=127.0.0.1:{port}")
+    with OperatorProcess(unreachable, tmp_path, "json", *flags) as one:
+        for words in ("can't be reached", "the webhook's certificate can't be kept"):
+            eventually(lambda words=words: words in one.log.read_text(), what=f"the log says {words}")
+        assert one._get(one.health_port, "/healthz") == "ok\n"
+        assert one._get(one.health_port, "/readyz") is None
+        assert one.metrics()["tfoperator_leader"] == 0
+        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
+            assert client.recv(1) == b"", "a webhook without a certificate costs nobody else"
         one.process.send_signal(signal.SIGINT)
         assert one.process.wait(60) == 0
-        entries = [json.loads(line) for line in one.log.read_text().splitlines()]
-        assert {"time", "level", "logger", "message"} <= entries[0].keys()
+        log = one.log.read_text()
+    entries = [json.loads(line) for line in log.splitlines()]
+    assert {"time", "level", "logger", "message"} <= entries[0].keys()
+    assert "Traceback" not in log
+    told = [one["message"] for one in entries if "can't be reached" in one["message"]]
+    assert len([one for one in told if "certificate" not in one]) == 1
 
 
 def test_the_process_loads_neither_command_line_nor_embedded_server() -> None:
@@ -145,17 +147,6 @@ def test_it_stops_beside_a_silent_server_and_at_once_by_a_second_signal(
             eventually(lambda: "stopping" in one.tail(), what="it begins to stop")
             one.process.send_signal(signal.SIGTERM)
         assert one.process.wait(60) == code
-
-
-def test_a_webhook_without_certificate_is_not_ready_and_costs_nobody_else(unreachable: Path, tmp_path: Path) -> None:
-    port = free_port()
-    with OperatorProcess(unreachable, tmp_path, "webhook", f"--webhook-bind-address=127.0.0.1:{port}") as one:
-        eventually(lambda: "the webhook's certificate can't be kept" in one.tail(), what="the log says so")
-        assert one._get(one.health_port, "/healthz") == "ok\n"
-        with socket.create_connection(("127.0.0.1", port), timeout=60) as client:
-            assert client.recv(1) == b""
-        assert one.stop() == 0
-    assert "Traceback" not in one.log.read_text()
 
 
 def test_a_webhook_outlives_the_operator_by_its_delay(served: Path, tmp_path: Path) -> None:

@@ -50,18 +50,14 @@ def test_the_namespace_of_the_call_goes_first_then_that_of_the_manifest(world: S
     world.sdk.delete_job(world.namespace, "default")
 
 
-def test_a_dry_run_checks_but_keeps_nothing(world: ServedWorld) -> None:
+def test_refusals_name_the_job_its_namespace_and_the_field_and_a_dry_run_keeps_nothing(world: ServedWorld) -> None:
+    for dry_run in (True, False):
+        with pytest.raises(JobInvalid) as invalid:
+            world.sdk.create_job(tfjob("mnist", Worker=-1), dry_run=dry_run)
+        assert f"TFJob mnist in namespace {world.namespace} is not valid:" in str(invalid.value)
+        assert "spec.tfReplicaSpecs" in invalid.value.causes[0].field
     assert world.sdk.create_job(tfjob("mnist", Worker=1), dry_run=True).metadata.uid
     assert world.sdk.list_jobs() == []
-    with pytest.raises(JobInvalid):
-        world.sdk.create_job(tfjob("mnist", Worker=-1), dry_run=True)
-
-
-def test_refusals_name_the_job_its_namespace_and_the_field(world: ServedWorld) -> None:
-    with pytest.raises(JobInvalid) as invalid:
-        world.sdk.create_job(tfjob("mnist", Worker=-1))
-    assert f"TFJob mnist in namespace {world.namespace} is not valid:" in str(invalid.value)
-    assert "spec.tfReplicaSpecs" in invalid.value.causes[0].field
     world.submit()
     with pytest.raises(JobAlreadyExists, match=f"already a TFJob mnist in namespace {world.namespace}"):
         world.sdk.create_job(tfjob("mnist", Worker=1))
@@ -98,12 +94,8 @@ def test_the_conditions_can_be_asked_one_by_one(world: ServedWorld) -> None:
     world.becomes("Running", status="False")
     sdk = world.sdk
     assert [c.type for c in sdk.get_job_conditions("mnist")] == ["Created", "Restarting", "Suspended", "Running"]
-    assert sdk.is_job_created("mnist")
-    assert sdk.is_job_restarting("mnist")
-    assert sdk.is_job_suspended("mnist")
-    assert not sdk.is_job_running("mnist")
-    assert not sdk.is_job_succeeded("mnist")
-    assert not sdk.is_job_failed("mnist")
+    assert [is_so("mnist") for is_so in (sdk.is_job_created, sdk.is_job_restarting, sdk.is_job_suspended)] == [True] * 3
+    assert [is_so("mnist") for is_so in (sdk.is_job_running, sdk.is_job_succeeded, sdk.is_job_failed)] == [False] * 3
 
 
 def test_pods_are_chosen_by_role_type_and_index_in_a_sensible_order(world: ServedWorld) -> None:
