@@ -47,15 +47,6 @@ class Raises:
         raise known.get(exec_properties["what"], ValueError)("as told")
 
 
-class Prints:
-    """Says on both streams what it does, and fails."""
-
-    def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
-        sys.stdout.write("it begins\n")
-        sys.stderr.write("something is wrong")
-        raise PermanentFailure("as told")
-
-
 class Exits:
     """Ends as it is told to, by `sys.exit`, once it has written the output.json that it is given."""
 

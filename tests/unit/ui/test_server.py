@@ -136,17 +136,11 @@ def test_a_broken_exchange_is_refused(world: World, body: bytes, status: int) ->
     assert world.visitor.ask("/api/session", "POST", body, Origin=world.server.url[:-1]).status == status
 
 
-def test_the_cluster_is_left_alone_until_a_page_asks(world: World) -> None:
+def test_pages_share_one_watch_per_kind_and_the_cluster_is_left_alone_until_one_asks(world: World) -> None:
+    world.stage.pod(world.stage.job("mnist"), 0)
+    calls = len(world.stage.calls)
     assert world.visitor.ask("/api/about").status == 200
-    assert world.stage.calls == []
-    with world.visitor.stream("/api/jobs") as stream:
-        next(stream)
-        eventually(lambda: world.stage.count("watch", "tfjobs") == 1, within=WITHIN)
-
-
-def test_pages_share_one_watch_per_kind(world: World) -> None:
-    job = world.stage.job("mnist")
-    world.stage.pod(job, 0)
+    assert len(world.stage.calls) == calls
     with ExitStack() as open_pages:
         lists = [open_pages.enter_context(world.visitor.stream("/api/jobs")) for _ in range(3)]
         page = open_pages.enter_context(world.visitor.stream(PAGE))
@@ -154,8 +148,7 @@ def test_pages_share_one_watch_per_kind(world: World) -> None:
             assert until(stream, "jobs")[0]["name"] == "mnist"
         assert [one["name"] for one in until(page, "replicas")] == ["worker-0", "worker-1"]
         eventually(lambda: world.stage.count("watch", "pods") > 0, within=WITHIN)
-        assert world.stage.count("watch", "tfjobs") == 1
-        assert world.stage.count("watch", "pods") == 1
+        assert (world.stage.count("watch", "tfjobs"), world.stage.count("watch", "pods")) == (1, 1)
 
 
 def test_the_list_follows_what_happens(world: World) -> None:

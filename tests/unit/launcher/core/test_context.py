@@ -37,17 +37,15 @@ def kubeconfig(tmp_path: Path) -> Path:
 
 
 def test_a_pod_talks_to_its_own_cluster_unless_another_is_named(account: Path, kubeconfig: Path) -> None:
-    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443", "KUBECONFIG": str(kubeconfig)}
+    elsewhere = {"KUBECONFIG": str(kubeconfig)}
+    environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443", **elsewhere}
     assert find_cluster(environ=environ, service_account=account).server == "https://10.0.0.1:443"
     assert find_cluster(context="two", environ=environ, service_account=account).server == "http://two"
     assert find_cluster(str(kubeconfig), environ=environ, service_account=account).server == "http://one"
-
-
-def test_elsewhere_it_is_the_current_context_of_the_kubeconfig(tmp_path: Path, kubeconfig: Path) -> None:
-    found = find_cluster(environ={"KUBECONFIG": str(kubeconfig)}, service_account=tmp_path / "none")
-    assert found.server == "http://one"
+    none = account / "none"
+    assert find_cluster(environ=elsewhere, service_account=none).server == "http://one", "the current context"
     with pytest.raises(ConfigError):
-        find_cluster(environ={"HOME": str(tmp_path)}, service_account=tmp_path / "none")
+        find_cluster(environ={"HOME": str(none)}, service_account=none)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.support.threads import InThread
-from tests.unit.launcher.executors import Copies, Exits, Prints, Raises, Says
+from tests.unit.launcher.executors import Copies, Exits, Raises, Says
 from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import (
     AlreadyFailed,
@@ -88,14 +88,6 @@ def test_a_run_publishes_its_output(tmp_path: Path) -> None:
     assert (result.execution_id, result.attempts, result.cached) == (1, 1, False)
     assert result.outputs == {"copy": (Artifact(str(tmp_path / "out")),)}
     assert '"state":"succeeded"' in (tmp_path / "records/copies/1.json").read_text()
-
-
-def test_what_a_class_prints_is_its_log(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    lines: list[str] = []
-    with pytest.raises(PermanentFailure):
-        launcher(Component("prints", ExecutorClassSpec(Prints)), tmp_path, log=lines.append).launch()
-    assert lines == ["it begins", "something is wrong"]
-    assert capsys.readouterr().out == ""
 
 
 def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:

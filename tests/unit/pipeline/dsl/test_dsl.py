@@ -93,7 +93,16 @@ def test_a_channel_between_components_has_one_type() -> None:
         Channel(int)  # type: ignore[arg-type]
 
 
-def test_a_component_is_called_by_its_class_its_instance_or_as_one_likes() -> None:
+def test_a_component_and_a_type_are_called_by_their_class_or_as_one_likes() -> None:
+    class Votes(standard_artifacts.ArtifactType): ...
+
+    class Named(standard_artifacts.ArtifactType):
+        TYPE_NAME = "Other"
+
+    class BigModel(standard_artifacts.Model): ...
+
+    kinds = (Votes, Named, BigModel, standard_artifacts.PushedModel)
+    assert [kind.TYPE_NAME for kind in kinds] == ["Votes", "Other", "Model", "PushedModel"]
     assert (Add(name="x", number=1).name, Add(name="x", number=1, instance_name="two").id) == ("Add", "Add.two")
     assert add("three").outputs.total.producer is not None
     with pytest.raises(AttributeError, match="there are: total"):
@@ -105,15 +114,3 @@ def test_optional_arguments_may_be_left_out_and_floats_may_be_whole() -> None:
     assert make_spec_class(parameters={"rate": rate, "note": note})(rate=1).exec_properties == {"rate": 1}
     with pytest.raises(ComponentError, match="can't be JSON"):
         make_spec_class(parameters={"x": ExecutionParameter(type=list)})(x=[object()])
-
-
-def test_a_type_of_artifacts_is_called_by_its_class_unless_it_says_otherwise() -> None:
-    class Votes(standard_artifacts.ArtifactType): ...
-
-    class Named(standard_artifacts.ArtifactType):
-        TYPE_NAME = "Other"
-
-    class BigModel(standard_artifacts.Model): ...
-
-    kinds = (Votes, Named, BigModel, standard_artifacts.PushedModel)
-    assert [kind.TYPE_NAME for kind in kinds] == ["Votes", "Other", "Model", "PushedModel"]

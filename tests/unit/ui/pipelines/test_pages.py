@@ -60,8 +60,13 @@ def test_nothing_is_there_and_nothing_is_made_until_a_pipeline_has_run(tmp_path:
         assert about(world)["pipelines"] == ""
         assert world.visitor.ask("/api/runs").status == 404
         assert not (tmp_path / "home").exists()
-        runner(tmp_path).run(diamond(tmp_path))
+        first = runner(tmp_path).run(diamond(tmp_path))
         assert about(world)["pipelines"] == str(tmp_path / "home")
+        second = runner(tmp_path).run(diamond(tmp_path))
+        with world.visitor.stream(f"/api/run?id={second.run_id}") as stream:
+            steps = until(stream, "steps")
+        assert set(states(steps).values()) == {"cached"}
+        assert {step["usedFrom"]["run"] for step in steps} == {first.run_id}
         assert world.stage.calls == []  # who looks at pipelines watches no cluster
 
 
@@ -69,6 +74,7 @@ def test_the_list_follows_a_run_from_its_beginning_to_its_end(tmp_path: Path) ->
     go = threading.Event()
     ON_THE_WAY["right"] = lambda *_: go.wait(60) and None
     with shown(tmp_path, cluster=False) as world, world.visitor.stream("/api/runs") as stream:
+        assert (about(world)["jobs"], world.visitor.ask("/api/jobs").status) == (False, 404)
         assert next(stream) == {"synced": False, "problems": {}}
         assert next(line for line in stream if line.get("synced"))
         call = InThread(lambda: runner(tmp_path).run(diamond(tmp_path)))
@@ -153,15 +159,6 @@ def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> N
         assert lineage["origin"]["executions"][0]["step"] == "left"
         assert lineage["origin"]["next"][0]["executions"][0]["step"] == "begin"
         assert lineage["use"]["executions"][0]["step"] == "end"
-
-
-def test_a_step_that_was_used_again_names_the_run_that_made_its_outputs(tmp_path: Path) -> None:
-    first = runner(tmp_path).run(diamond(tmp_path))
-    second = runner(tmp_path).run(diamond(tmp_path))
-    with shown(tmp_path) as world, world.visitor.stream(f"/api/run?id={second.run_id}") as stream:
-        steps = until(stream, "steps")
-        assert set(states(steps).values()) == {"cached"}
-        assert {step["usedFrom"]["run"] for step in steps} == {first.run_id}
 
 
 def test_a_failure_says_why_and_a_dead_runner_is_noticed(tmp_path: Path) -> None:
@@ -265,9 +262,3 @@ def test_a_store_that_cannot_be_read_is_named(tmp_path: Path) -> None:
             assert "metadata.db" in until(stream, "problems")["pipelines"]
         answer = world.visitor.ask("/api/artifact?id=1")
         assert answer.status == 502
-
-
-def test_without_a_cluster_there_are_no_jobs(tmp_path: Path) -> None:
-    with shown(tmp_path, cluster=False) as world:
-        assert (about(world)["jobs"], about(world)["pipelines"]) == (False, str(tmp_path / "home"))
-        assert world.visitor.ask("/api/jobs").status == 404
