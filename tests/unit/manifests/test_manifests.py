@@ -99,35 +99,26 @@ def test_the_pods_meet_the_restricted_standard(base: Objects, container: dict[st
     pod = pod_of(base)["spec"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    bare = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "capabilities": {"drop": ["ALL"]}}
+    assert container["securityContext"] == bare
 
 
-def test_two_replicas_elect_a_leader_who_may_hold_its_lease(base: Objects, container: dict[str, Any]) -> None:
+def test_two_replicas_elect_a_leader_whose_rights_are_no_wildcard_and_leave_secrets_unread(
+    base: Objects, container: dict[str, Any]
+) -> None:
     assert base["Deployment", "tfoperator"]["spec"]["replicas"] == 2
     assert "--leader-elect" in container["args"]
     create, rest = base["Role", "tfoperator-leader-election"]["rules"]
     assert (create["resources"], create["verbs"]) == (["leases"], ["create"])
     assert (rest["resources"], set(rest["verbs"])) == (["leases"], {"get", "update"})
     assert rest["resourceNames"] == [Options().leader_elect_id]
-
-
-def test_the_roles_are_bound_to_the_account_that_the_pods_use(base: Objects) -> None:
     assert ("ServiceAccount", pod_of(base)["spec"]["serviceAccountName"]) in base
     assert len([kind for kind, _ in base if kind.endswith("Binding")]) == 2
     check_bound(base, "tfoperator", "ClusterRole")
     check_bound(base, "tfoperator-leader-election", "Role")
-    assert {("ClusterRole", "tfoperator"), ("Role", "tfoperator-leader-election")} <= set(base)
-
-
-def test_no_right_is_a_wildcard_and_secrets_stay_unread(base: Objects) -> None:
-    for (kind, name), obj in base.items():
-        for rule in obj.get("rules", []):
-            assert "*" not in [*rule["apiGroups"], *rule["resources"], *rule["verbs"]], (kind, name)
-            assert "secrets" not in rule["resources"], (kind, name)
+    assert ("ClusterRole", "tfoperator") in base
+    for key, rule in ((key, rule) for key, obj in base.items() for rule in obj.get("rules", [])):
+        assert not {"*", "secrets"} & {*rule["apiGroups"], *rule["resources"], *rule["verbs"]}, key
 
 
 def test_probes_and_metrics_reach_the_ports_that_the_flags_open(base: Objects, container: dict[str, Any]) -> None:
@@ -169,17 +160,13 @@ def test_the_examples_image_has_the_programs_of_the_manifests_that_name_it() -> 
     assert {program for program in programs if not (ROOT / program).is_file()} == set()
 
 
-def test_the_webhook_overlay_serves_both_versions_through_a_port_of_the_operator() -> None:
+def test_the_webhook_serves_both_versions_and_may_touch_its_own_secret_and_its_own_crd_only(base: Objects) -> None:
     overlay = build("overlays/webhook")
     assert overlay["CustomResourceDefinition", "tfjobs.kubeflow.org"]["spec"] == crd(all_versions=True)["spec"]
     assert f"--webhook-bind-address=:{ports_of(overlay)['webhook']}" in container_of(overlay)["args"]
     reference = crd(all_versions=True)["spec"]["conversion"]["webhook"]["clientConfig"]["service"]
     assert (reference["name"], reference["namespace"]) == (Options().webhook_service, "tfoperator-system")
     check_service(overlay, reference["name"], (reference["port"], "webhook"))
-
-
-def test_the_webhook_may_touch_its_own_secret_and_its_own_crd_only() -> None:
-    overlay, base = build("overlays/webhook"), build("base")
     own = {key for key in overlay if key not in base and key[0] in ("Role", "ClusterRole")}
     assert own == {("Role", "tfoperator-webhook"), ("ClusterRole", "tfoperator-webhook")}
     rules = [rule for key in own for rule in overlay[key]["rules"]]
@@ -189,8 +176,8 @@ def test_the_webhook_may_touch_its_own_secret_and_its_own_crd_only() -> None:
     check_bound(overlay, "tfoperator-webhook", "Role", "ClusterRole")
 
 
-def test_the_progress_overlay_opens_a_port_to_the_pods_of_jobs_alone_and_may_keep_its_certificate() -> None:
-    overlay, base = build("overlays/progress"), build("base")
+def test_the_progress_overlay_opens_a_port_to_the_pods_of_jobs_and_may_keep_its_certificate(base: Objects) -> None:
+    overlay = build("overlays/progress")
     options = parse_options(container_of(overlay)["args"], {})
     assert options.progress_bind_address.port == ports_of(overlay)["progress"]
     check_service(overlay, options.progress_service, (443, "progress"))
@@ -207,8 +194,8 @@ def test_the_progress_overlay_opens_a_port_to_the_pods_of_jobs_alone_and_may_kee
     assert rule["from"] == [{"namespaceSelector": {}, "podSelector": {"matchLabels": {key: value}}}]
 
 
-def test_with_cert_manager_the_operator_has_no_right_to_certificates() -> None:
-    overlay, base = build("overlays/webhook-cert-manager"), build("base")
+def test_with_cert_manager_the_operator_has_no_right_to_certificates(base: Objects) -> None:
+    overlay = build("overlays/webhook-cert-manager")
     assert {key for key in overlay if "Role" in key[0]} == {key for key in base if "Role" in key[0]}
     certificate = overlay["Certificate", "tfoperator-webhook"]
     container = container_of(overlay)
