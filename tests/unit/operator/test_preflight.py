@@ -27,9 +27,7 @@ def test_a_server_that_serves_tfjobs_costs_one_small_list() -> None:
         (api_error(503), "can't be listed"),
     ],
 )
-def test_what_is_missing_is_said_once_and_waited_for(
-    error: Exception, words: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_what_is_missing_is_told_and_waited_for(error: Exception, words: str, caplog: pytest.LogCaptureFixture) -> None:
     api, clock, stop = FakeApi(), FakeClock(), StopSignal()
     api.fail("list", "tfjobs", error, times=8)
     call = InThread(lambda: await_resources(api, ("",), stop, clock))

@@ -48,9 +48,7 @@ def unreachable(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("of", "words"), [("health-probe", "{}"), ("webhook", "{} for the webhook")])
-def test_a_taken_port_is_a_clear_error(
-    unreachable: Path, capsys: pytest.CaptureFixture[str], of: str, words: str
-) -> None:
+def test_a_taken_port_is_a_mistake(unreachable: Path, capsys: pytest.CaptureFixture[str], of: str, words: str) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -79,7 +77,7 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
     assert "Traceback" not in told
 
 
-def test_an_unreachable_server_is_waited_for_with_one_line_of_json_until_an_interrupt(
+def test_an_unreachable_server_is_waited_for_with_one_line_until_an_interrupt(
     unreachable: Path, tmp_path: Path
 ) -> None:
     port = free_port()
@@ -137,7 +135,7 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGTERM)])
-def test_it_stops_beside_a_silent_server_and_at_once_by_a_second_signal(
+def test_it_stops_beside_a_silent_server_at_once_by_two_signals(
     silent: Path, tmp_path: Path, signals: int, code: int
 ) -> None:
     with OperatorProcess(silent, tmp_path) as one:

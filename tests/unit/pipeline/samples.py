@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -61,12 +61,7 @@ def states(result: PipelineResult) -> dict[str, str]:
 class Adder:
     """Writes the sum of its inputs and its parameter."""
 
-    def do(
-        self,
-        input_dict: Mapping[str, Sequence[Any]],
-        output_dict: Mapping[str, Sequence[Any]],
-        exec_properties: Mapping[str, Any],
-    ) -> None:
+    def do(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> None:
         name = exec_properties["name"]
         if name in ON_THE_WAY:
             ON_THE_WAY[name](input_dict, output_dict, exec_properties)

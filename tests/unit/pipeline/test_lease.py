@@ -103,7 +103,7 @@ def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(leases: L
 
 
 @pytest.mark.parametrize("passes", [FakeClock.advance, FakeClock.jump_wall], ids=["late", "it has slept"])
-def test_who_has_not_renewed_goes_on_if_nobody_took_over(
+def test_a_late_holder_goes_on_if_nobody_took_over(
     leases: LeaseTable, clock: FakeClock, passes: Callable[..., None]
 ) -> None:
     lease = held(leases, clock)

@@ -112,7 +112,7 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
         (List, "[" * 99_999, "is no JsonValue"),
     ],
 )
-def test_a_file_that_is_no_value_is_a_failure_that_says_so(
+def test_a_file_that_is_no_value_is_a_failure(
     tmp_path: Path, component: type[BaseComponent], text: str, problem: str
 ) -> None:
     class Wrong:
@@ -144,9 +144,7 @@ def test_a_file_that_a_step_only_names_is_not_read(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("number", "branch"), [(7, "large"), (1, "small")])
-def test_a_step_whose_condition_does_not_hold_is_left_out_with_its_readers(
-    tmp_path: Path, number: int, branch: str
-) -> None:
+def test_a_step_is_left_out_with_its_readers_if_its_condition_fails(tmp_path: Path, number: int, branch: str) -> None:
     first = add("first", number)
     total = first.outputs.total.value
     large, small = add("large", total, 100).when(total > 5), add("small", total, 10).when(~(total > 5))

@@ -40,9 +40,7 @@ def test_an_announced_end_is_saved_after_the_step_and_ends_the_program() -> None
 
 
 @pytest.mark.parametrize(("failure", "ends"), [(None, SystemExit), (OSError("disk full"), OSError)])
-def test_an_end_amid_a_save_needs_no_other_and_a_failure_is_an_end(
-    failure: Exception | None, ends: type[BaseException]
-) -> None:
+def test_an_end_amid_a_save_needs_no_other_save(failure: Exception | None, ends: type[BaseException]) -> None:
     saves: list[int] = []
 
     def save(step: int) -> None:

@@ -93,9 +93,7 @@ class Numbered:
 
 
 @pytest.mark.parametrize("registered", [True, False])
-def test_a_first_process_is_asked_if_it_has_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool
-) -> None:
+def test_process_1_is_asked_if_it_registered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, registered: bool) -> None:
     """It is what trains, where no shell has started it; a machine's first process may halt it on this signal."""
     first = Numbered(tmp_path, monkeypatch, 1)
     monkeypatch.setattr(stacks, "_status", lambda pid: {"State": "S (sleeping)", "SigCgt": "f" * 16})

@@ -159,9 +159,7 @@ def test_events_are_those_of_the_job_and_its_parts_oldest_first(world: ServedWor
     assert events[0].type == "Warning"
 
 
-def test_the_configuration_decides_and_a_connection_that_was_given_stays_open(
-    world: ServedWorld, tmp_path: Path
-) -> None:
+def test_the_configuration_decides_and_a_given_connection_stays_open(world: ServedWorld, tmp_path: Path) -> None:
     with TFJobClient(str(world.kubeconfig)) as client:
         assert client.namespace == world.namespace
         assert client.create_job(tfjob("mnist", Worker=1)).metadata.namespace == world.namespace

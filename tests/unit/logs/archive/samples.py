@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from types import TracebackType
 
 from tfoperator.api.names import replica_labels
 from tfoperator.api.v1.types import ReplicaType
@@ -52,12 +51,7 @@ def record(
     index: int = 0, *, uid: str, minute: int = 0, job_uid: str = JOB_UID, folder: str = "", previous: bool = False
 ) -> ArchivedPod:
     meta = pod(index).metadata
-    container = ArchivedContainer(
-        name="tensorflow",
-        exit_code=137,
-        log="tensorflow.log",
-        previous_log="tensorflow.previous.log" if previous else "",
-    )
+    before = "tensorflow.previous.log" if previous else ""
     return ArchivedPod(
         namespace="vision",
         job="mnist",
@@ -66,7 +60,7 @@ def record(
         pod_uid=uid,
         archived=datetime(2026, 1, 1, 12, minute, tzinfo=UTC),
         labels={key: value for key, value in meta.labels.items() if key != "team"},
-        containers=(container,),
+        containers=(ArchivedContainer("tensorflow", exit_code=137, log="tensorflow.log", previous_log=before),),
         folder=folder,
     )
 
@@ -83,9 +77,7 @@ class Text:
     def __enter__(self) -> Text:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def __iter__(self) -> Iterator[bytes]:

@@ -79,9 +79,7 @@ def test_what_a_killed_writer_left_is_not_read_nor_lost_nor_kept_twice(world: Wo
     assert list(Objects(url).all()) == []
 
 
-def test_files_of_a_killed_process_alone_are_removed_by_the_next(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_files_of_a_killed_process_are_removed_by_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     dead = Path(tempfile.mkdtemp(prefix="tfoperator-log-archive-"))
     (dead / "tensorflow.log").write_text("x")

@@ -197,7 +197,7 @@ def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -
 
 
 @pytest.mark.parametrize(("details", "failures"), [(None, 0), (StatusDetails(name="node-7", kind="pods"), 1)])
-def test_a_node_that_has_gone_loses_a_log_and_a_pod_does_not(
+def test_a_gone_node_loses_a_log_and_a_gone_pod_does_not(
     world: World, details: StatusDetails | None, failures: int
 ) -> None:
     error = api_error(404, "NotFound")
@@ -379,9 +379,7 @@ def test_a_failure_is_told_after_the_last_try_only_and_then_left_to_the_deletion
 
 
 @in_directory
-def test_an_archive_that_can_not_be_written_is_told_and_tried_again(
-    world: World, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_archive_that_can_not_be_written_is_tried_again(world: World, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("INFO")
     assert isinstance(world.root, Path)
     world.root.write_text("no directory")

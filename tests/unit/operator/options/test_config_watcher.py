@@ -83,7 +83,7 @@ def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(
     assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
 
 
-def test_a_file_that_is_wrong_or_gone_changes_nothing_and_is_told(
+def test_a_file_that_is_wrong_or_gone_is_told_and_changes_nothing(
     bench: Bench, caplog: pytest.LogCaptureFixture
 ) -> None:
     bench.look()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +35,7 @@ pytestmark = pytest.mark.full
 class Counter:
     """Knows no object store but for what it reads: leaves a folder on its own disk, and says so."""
 
-    def do(
-        self,
-        input_dict: Mapping[str, Sequence[Any]],
-        output_dict: Mapping[str, Sequence[Any]],
-        exec_properties: Mapping[str, Any],
-    ) -> None:
+    def do(self, input_dict: Any, output_dict: Any, exec_properties: Any) -> None:
         [text] = input_dict["text"]
         content = b"".join((Objects(text.uri).get(one.key) or (b"",))[0] for one in Objects(text.uri).here())
         place, name = exec_properties["tmp_path"], exec_properties["name"]

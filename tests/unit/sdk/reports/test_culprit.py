@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import msgspec
 from hypothesis import given
@@ -30,9 +31,7 @@ class Kept:
         self._logs = logs
         self.read: list[str] = []
 
-    def pod_log(
-        self, namespace: str, pod: str, container: str, *, previous: bool, tail_lines: int
-    ) -> AbstractContextManager[list[bytes]]:
+    def pod_log(self, _: str, pod: str, *__: str, **___: object) -> AbstractContextManager[list[bytes]]:
         self.read.append(pod)
         return nullcontext(["\n".join(self._logs.get(pod, ())).encode()])
 
@@ -61,9 +60,7 @@ REASONS = st.sampled_from(["", "", "DeadlineExceeded"])
 
 
 @given(st.lists(st.tuples(CODES, st.integers(0, 6), TEXTS, REASONS, st.booleans()), max_size=8))
-def test_error_and_report_name_the_same_replica(
-    workers: list[tuple[int, int, tuple[str, ...], str, bool]],
-) -> None:
+def test_error_and_report_name_the_same_replica(workers: list[Any]) -> None:
     pods = [failed(n, code, at, reason=reason, deleted=gone) for n, (code, at, _, reason, gone) in enumerate(workers)]
     logs = {pod.metadata.name: worker[2] for pod, worker in zip(pods, workers, strict=True)}
     kept = Kept(logs)

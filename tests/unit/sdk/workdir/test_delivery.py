@@ -84,9 +84,7 @@ def test_what_travels_goes_with_the_last_job_that_has_it(world: ServedWorld, wor
     eventually(lambda: owners(world) == [], what="nothing is left")
 
 
-def test_a_job_without_its_folder_is_deleted_again(
-    world: ServedWorld, work: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_job_without_its_folder_is_deleted(world: ServedWorld, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder(work)
     body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": folder.name}, "immutable": True}
     world.client.create(CONFIG_MAPS, world.namespace, body, json.loads)
@@ -181,9 +179,7 @@ def test_no_object_is_shared_with_a_job_that_is_gone(world: ServedWorld, store: 
     assert list(store.all()) == []
 
 
-def test_a_sweep_removes_what_jobs_of_this_namespace_left_alone(
-    world: ServedWorld, store: Objects, large: Path
-) -> None:
+def test_a_sweep_removes_only_what_jobs_of_this_namespace_left(world: ServedWorld, store: Objects, large: Path) -> None:
     world.sdk.create_job(job("a"), workdir=large)
     store.put("workdir-0123/gone.tar.gz", b"x")
     above = Objects(store.url.rpartition("/")[0])

@@ -20,9 +20,7 @@ def at(seconds: float) -> datetime:
     return START + timedelta(seconds=seconds)
 
 
-def pod(
-    restarts: int = 0, state: Any = None, last: Any = None, phase: str = "Running", *, stopped: str = ""
-) -> SeenPod:
+def pod(restarts: int = 0, state: Any = None, last: Any = None, phase: str = "Running", stopped: str = "") -> SeenPod:
     statuses = [{"name": "tensorflow", "restartCount": restarts, "state": state or {}, "lastState": last or {}}]
     body: dict[str, Any] = {
         "metadata": {"name": "mnist-worker-0", "uid": "u1", "creationTimestamp": at(0)},
