@@ -3,10 +3,13 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
-from tests.unit.controller.builders import ReadablePlan, make_job, planned
-from tfoperator.controller import Accelerator
+from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
+from tfoperator.api.progress_names import ANNOTATION_PROGRESS_CA, PROGRESS_MOUNT_PATH, token_audience
+from tfoperator.controller import Accelerator, ProgressAccess
+from tfoperator.controller.plan.actions import Create
 from tfoperator.controller.plan.observed import PlanOptions
 
 GPU = "nvidia.com/gpu"
@@ -112,3 +115,100 @@ def test_tf_config_and_the_checkpoint_come_on_top_for_every_pod_and_the_configur
         assert names == ["LD_LIBRARY_PATH", "TFOPERATOR_CHECKPOINT_DIR", "TF_CONFIG"]
         assert [mount["mountPath"] for mount in trainer["volumeMounts"]] == ["/usr/local/nvidia", "/checkpoint"]
     assert json.dumps([VOLUME, MOUNT, PATH]) == before
+
+
+# The directory for checkpoints.
+
+CLAIM = {"persistentVolumeClaim": {"claimName": "checkpoints"}}
+
+
+def with_checkpoint(replicas: dict[str, Any]) -> ReadablePlan:
+    job = make_job(replicas, checkpoint={"volume": CLAIM, "mountPath": "/checkpoint"})
+    return planned(job, services=())
+
+
+def test_every_replica_sees_the_jobs_directory_and_is_told_where() -> None:
+    result = with_checkpoint({"Chief": 1, "Worker": 2, "PS": 1})
+    assert len(result.creations("pods")) == 4
+    for create in result.creations("pods"):
+        spec = create.body["spec"]
+        (container,) = spec["containers"]
+        assert spec["volumes"] == [CLAIM | {"name": "tfoperator-checkpoint"}]
+        assert container["volumeMounts"] == [
+            {"name": "tfoperator-checkpoint", "mountPath": "/checkpoint", "subPath": "ns/mnist"}
+        ]
+        assert {"name": "TFOPERATOR_CHECKPOINT_DIR", "value": "/checkpoint"} in container["env"]
+        assert [variable["name"] for variable in container["env"]].count("TF_CONFIG") == 1
+
+
+def test_a_checkpoint_joins_what_the_template_has_and_leaves_other_containers_alone() -> None:
+    data = {"name": "data", "emptyDir": {}}
+    mount = {"name": "data", "mountPath": "/data"}
+    env = [{"name": "A", "value": "1"}, {"name": "TFOPERATOR_CHECKPOINT_DIR", "value": "elsewhere"}]
+    containers = [{"name": "sidecar", "image": "s"}, container(volumeMounts=[mount], env=env)]
+    result = with_checkpoint({"Worker": {"template": {"spec": {"containers": containers, "volumes": [data]}}}})
+    spec = result.creations("pods")[0].body["spec"]
+    sidecar, trainer = spec["containers"]
+    assert sidecar == {"name": "sidecar", "image": "s"}
+    assert [volume["name"] for volume in spec["volumes"]] == ["data", "tfoperator-checkpoint"]
+    assert trainer["volumeMounts"][0] == mount
+    assert trainer["env"] == [env[0], {"name": "TFOPERATOR_CHECKPOINT_DIR", "value": "/checkpoint"}]
+
+
+# The server that progress is reported to.
+
+ACCESS = ProgressAccess("https://progress.system.svc", "-----BEGIN CERTIFICATE-----\n...")
+
+
+def with_progress(
+    access: ProgressAccess | None, template: dict[str, Any] = TEMPLATE, **spec: Any
+) -> list[dict[str, Any]]:
+    job = make_job({"Worker": {"replicas": 2, "template": template}}, **spec)
+    made = planned(job, options=PlanOptions(progress=access)).actions
+    return [action.body for action in made if isinstance(action, Create) and action.kind == "pods"]
+
+
+def variables(pod: dict[str, Any]) -> dict[str, str]:
+    return {one["name"]: one["value"] for one in pod["spec"]["containers"][0].get("env", [])}
+
+
+def test_a_job_that_takes_part_gets_an_address_two_files_and_their_places() -> None:
+    for pod in with_progress(ACCESS, progress={}):
+        found = variables(pod)
+        path = "/apis/kubeflow.org/v1/namespaces/ns/tfjobs/mnist/status"
+        assert found["KUBEFLOW_TRAINER_SERVER_URL"] == f"https://progress.system.svc{path}"
+        assert found["KUBEFLOW_TRAINER_SERVER_CA_CERT"] == f"{PROGRESS_MOUNT_PATH}/ca.crt"
+        assert found["KUBEFLOW_TRAINER_SERVER_TOKEN"] == f"{PROGRESS_MOUNT_PATH}/token"
+        assert pod["metadata"]["annotations"][ANNOTATION_PROGRESS_CA] == ACCESS.authorities
+        (volume,) = pod["spec"]["volumes"]
+        token, authorities = volume["projected"]["sources"]
+        wanted = {"audience": token_audience("ns", "mnist"), "expirationSeconds": 3600, "path": "token"}
+        assert token == {"serviceAccountToken": wanted}
+        (item,) = authorities["downwardAPI"]["items"]
+        assert item["path"] == "ca.crt"
+        assert ANNOTATION_PROGRESS_CA in item["fieldRef"]["fieldPath"]
+        (mount,) = pod["spec"]["containers"][0]["volumeMounts"]
+        assert mount == {"name": volume["name"], "mountPath": PROGRESS_MOUNT_PATH, "readOnly": True}
+
+
+@pytest.mark.parametrize(
+    ("spec", "for_all", "takes_part"),
+    [
+        ({}, False, False),
+        ({}, True, True),
+        ({"progress": {}}, False, True),
+        ({"progress": {"enabled": True}}, False, True),
+        ({"progress": {"enabled": False}}, True, False),
+    ],
+)
+def test_the_job_decides_and_else_the_operator(spec: dict[str, Any], for_all: bool, takes_part: bool) -> None:
+    plain = with_progress(None, **spec)
+    found = with_progress(msgspec.structs.replace(ACCESS, for_all=for_all), **spec)
+    assert (found != plain) is takes_part
+    assert ("KUBEFLOW_TRAINER_SERVER_URL" in variables(found[0])) is takes_part
+
+
+def test_a_template_with_a_server_of_its_own_keeps_it() -> None:
+    own = {"name": "KUBEFLOW_TRAINER_SERVER_URL", "value": "https://elsewhere"}
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "x", "env": [own]}]}}
+    assert with_progress(ACCESS, template, progress={}) == with_progress(None, template, progress={})
