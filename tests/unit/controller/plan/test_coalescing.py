@@ -17,11 +17,12 @@ from tests.unit.controller.builders import (
     plan_for,
     planned,
     services_of,
+    started,
     waiting,
     with_status,
 )
-from tfoperator.api.v1.status import JobCondition, TFJobStatus
-from tfoperator.api.v1.types import TFJob
+from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
+from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import Comparison, PlanOptions
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
@@ -148,3 +149,38 @@ def test_everything_else_is_more_than_that(why: str, new: TFJobStatus) -> None:
 def test_no_other_field_may_differ(change: dict[str, Any]) -> None:
     new = msgspec.structs.replace(status(2), **change)
     assert not only_counts(status(1), new)
+
+
+# A job's progress rides on the statuses that are written anyway, and asks for none of its own.
+
+EARLIER, LATER = TrainingProgress(percentage=40, completion="40%"), TrainingProgress(percentage=99, completion="99%")
+
+
+def observed(job: TFJob, phase: str, progress: TrainingProgress | None) -> Observed:
+    return Observed(job, (make_pod("Worker-0", phase),), services_of(job), progress=progress)
+
+
+def test_the_last_report_is_in_the_status_that_says_how_the_job_ended() -> None:
+    job = started(make_job({"Worker": 1}), progress=EARLIER)
+    result = plan_for(observed(job, "Succeeded", LATER))
+    assert result.is_true(ConditionType.SUCCEEDED)
+    assert result.write_status
+    assert result.status.progress == LATER
+
+
+def test_a_report_alone_is_no_reason_for_the_controller_to_write() -> None:
+    job = started(make_job({"Worker": 1}), progress=EARLIER)
+    running = plan_for(observed(job, "Running", EARLIER))
+    settled = msgspec.structs.replace(job, status=running.status)
+    result = plan_for(observed(settled, "Running", LATER))
+    assert not result.write_status
+    assert result.status.progress == LATER  # for whatever else is to be written
+
+
+def test_an_ended_job_has_no_time_left() -> None:
+    left = TrainingProgress(percentage=25, completion="25%", eta="9s", estimated_remaining_seconds=9)
+    job = started(make_job({"Worker": 1}), progress=left)
+    for known in (left, None):
+        for phase in ("Failed", "Succeeded"):
+            told = plan_for(observed(job, phase, known)).status.progress
+            assert told == TrainingProgress(percentage=25, completion="25%")
