@@ -14,7 +14,7 @@ import pytest
 
 from hack.controlplane import ControlPlane
 from hack.s3_server import BUCKET
-from tests.support.cli import Cli, replica, tfjob
+from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tests.support.fake_kubelet import ContainerLog, FakeKubelet
@@ -47,15 +47,8 @@ while :; do sleep 0.1; done
 
 @pytest.fixture
 def local(tmp_path: Path) -> Iterator[Cli]:
-    """The command line, with a control plane of its own as `eval "$(tfoperator local up)"` would make it known."""
-    state = {"XDG_STATE_HOME": str(tmp_path / "state")}
-    up = Cli(tmp_path, **state)
-    try:
-        variables = up.local_up()
-        assert set(variables) == {"KUBECONFIG", "TFOPERATOR_ARCHIVE_DIR"}
-        yield Cli(tmp_path, **state, **variables)
-    finally:
-        up.run("local", "down", "--now")
+    with local_cli(tmp_path) as cli:
+        yield cli
 
 
 def submit(cli: Cli, manifest: str) -> None:
@@ -208,21 +201,6 @@ def test_a_finished_job_that_somebody_deletes_leaves_its_logs(node: Node, operat
 
 
 @pytest.mark.controlplane
-def test_a_pod_that_is_drained_after_its_end_leaves_its_log(node: Node, operated: Operated) -> None:
-    job = operated.job("drained", Worker=2)
-    log = node.log(job, "worker-1", "my part is done")
-    node.takes(job, "worker-0", "worker-1")
-    job.play("Succeeded", "worker-1")
-    node.wait_kept(job, "worker-1", "my part is done\n")
-    # Before the status says so, nobody can know that it had done its part: it would be made again.
-    eventually(lambda: job.completed("Worker") == "1", what="the status knows that worker-1 has succeeded")
-    job.delete_pod("worker-1")
-    job.wait_pods("worker-0")
-    node.says(job, "my part is done\n", "--replica", "worker-1")
-    assert len(log.asked) == 1
-
-
-@pytest.mark.controlplane
 def test_a_pod_that_is_evicted_while_it_runs_leaves_what_it_says_until_its_end(node: Node, operated: Operated) -> None:
     job = operated.job("evicted", restart_policy="OnFailure", Worker=2)
     log = node.log(job, "worker-1", "step 1")
@@ -253,26 +231,6 @@ def test_a_new_leader_takes_what_ended_meanwhile_and_nothing_twice(node: Node, o
     node.wait_kept(job, "worker-2", "I was 2\n")
     operated.settle()
     assert [len(log.asked) for log in logs] == [0, 1, 1]
-
-
-@pytest.mark.controlplane
-def test_each_run_of_a_container_that_is_restarted_in_place_is_kept_under_its_own_name(
-    node: Node, operated: Operated
-) -> None:
-    job = operated.job("again", restart_policy="OnFailure", Worker=1)
-    first = node.log(job, "worker-0", "first run", container="tensorflow previous")
-    node.log(job, "worker-0", "second run")
-    node.takes(job, "worker-0")
-    end = {"terminated": {"exitCode": 137, "reason": "Error", "finishedAt": "2026-01-01T00:00:00Z"}}
-    job.play("Running", "worker-0", restarts=1, last_state=end)
-    eventually(lambda: first.asked, what="the first run's log is fetched")
-    job.play("Succeeded", "worker-0", restarts=1, last_state=end)
-    node.wait_kept(job, "worker-0", "second run\n")
-    job.delete()
-    eventually(lambda: job.is_gone() and not job.pods(), within=60, what="the job and its pods are gone")
-    node.says(job, "second run\n")
-    node.says(job, "first run\n", "--previous")
-    assert len(first.asked) == 1
 
 
 @pytest.mark.controlplane

@@ -1,19 +1,23 @@
-"""A worker that is stopped by SIGSTOP: the job hangs, says so, names the worker, keeps stacks and trains on."""
+"""Workers that a run names: one that stops, so that the job hangs, and one that is slower than the others."""
 
 from __future__ import annotations
 
 import json
 import os
 import signal
-from collections.abc import Iterator
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tests.support.cli import Cli, CliProcess, container_process
+from tests.e2e.test_run_fast import cli
+from tests.support.cli import Cli, CliProcess, container_process, replica, tfjob
+from tests.support.eventually import eventually
 from tfoperator.api.v1.types import decode_tfjob
+
+__all__ = ["cli"]
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
@@ -56,34 +60,12 @@ print("trained", flush=True)
 """
 
 
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    yield Cli(tmp_path)
-    marks = {path.parent.parent for path in tmp_path.glob("**/processes/*.json")}
-    assert not marks, f"processes are left: {marks}"
-
-
 def job(cli: Cli, *, steps: int = 15, pause: int = 10, **policy: Any) -> str:
     """Two workers that wait for each other in every step; worker 1 waits in one of them to be stopped."""
     (cli.folder / "train.py").write_text(TRAIN.replace("STEPS", str(steps)).replace("PAUSE", str(pause)))
-    container = {"name": "tensorflow", "image": "none", "command": ["python", "-u", "train.py"]}
-    manifest = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": "hang"},
-        "spec": {
-            "runPolicy": {"progressDeadlineSeconds": DEADLINE, **policy},
-            "successPolicy": "AllWorkers",
-            "tfReplicaSpecs": {
-                "Worker": {
-                    "replicas": 2,
-                    "restartPolicy": "OnFailure",
-                    "template": {"spec": {"terminationGracePeriodSeconds": 1, "containers": [container]}},
-                }
-            },
-        },
-    }
-    return cli.write(yaml.safe_dump(manifest))
+    worker = replica("python", "-u", "train.py", replicas=2, restart="OnFailure", grace=1)
+    policy = {"progressDeadlineSeconds": DEADLINE, **policy}
+    return cli.write(tfjob("hang", clean="", run_policy=policy, spec={"successPolicy": "AllWorkers"}, Worker=worker))
 
 
 def stop_worker_1(process: CliProcess, folder: Path) -> None:
@@ -134,11 +116,50 @@ def test_a_run_whose_time_is_over_keeps_stacks(cli: Cli) -> None:
     assert "last line: step 1" in done.stdout
 
 
-def test_a_job_that_goes_on_by_itself_has_stalled_for_a_while(cli: Cli) -> None:
-    with cli.start("run", job(cli, steps=1_000_000), "--logs-dir", "kept") as process:
-        stop_worker_1(process, cli.folder)
-        process.until("Behind: worker-1.", within=LIMIT)
-        (cli.folder / "stopped").touch()
-        os.kill(container_process(cli.folder / "kept", "hang-worker-1"), signal.SIGCONT)
-        process.until("makes progress again", within=LIMIT)
-        assert process.end(signal.SIGINT) == 130
+FOUND_WITHIN = 60.0  # seconds
+
+THROTTLED = """
+import json, os, pathlib, time
+from tfoperator.progress import Progress
+
+task = json.loads(os.environ["TF_CONFIG"])["task"]["index"]
+throttled = pathlib.Path("throttled")  # since when
+again = throttled.exists()
+began = time.monotonic()
+with Progress() as progress:
+    step = 0
+    while not os.path.exists("over"):
+        time.sleep(0.05)
+        if task == 2 and not again and time.monotonic() - began > 20:
+            if not throttled.exists():
+                fresh = pathlib.Path("fresh")
+                fresh.write_text(str(time.time()))
+                fresh.replace(throttled)
+            time.sleep(0.06)
+        step += 1
+        progress.update(step)
+        if again and step == 100:
+            pathlib.Path("trains-again").touch()
+"""
+
+
+def test_a_throttled_worker_is_found_and_made_anew(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text(THROTTLED)
+    worker = replica("python", "-u", "train.py", replicas=4, restart="OnFailure", grace=1)
+    policy = {"onStraggler": "Restart"}
+    job = tfjob("slow", clean="", run_policy=policy, spec={"progress": {}}, Worker=worker)
+    with cli.start("run", cli.write(job), "--logs-dir", "kept") as process:
+        eventually((tmp_path / "throttled").exists, within=LIMIT, what="the throttling")
+        process.until("worker-2 (", within=LIMIT)
+        took = time.time() - float((tmp_path / "throttled").read_text())
+        assert took < FOUND_WITHIN, f"found after {took:.0f} s"
+        eventually((tmp_path / "trains-again").exists, within=LIMIT, what="the worker made anew")
+        (tmp_path / "over").touch()
+        assert process.wait(LIMIT) == 0, process.output
+    final = decode_tfjob(json.dumps(yaml.safe_load((tmp_path / "kept/default.slow.yaml").read_text())).encode())
+    assert final.status.restarts == 1
+    assert [key.partition("/")[0] for key in final.status.node_failures] == ["worker-2"]
+    assert [one.status for one in final.status.conditions if one.type == "Straggling"] == ["False"]
+    events = (tmp_path / "kept/events.txt").read_text()
+    assert events.count(" Straggling ") == events.count(" NodeAvoided ") == 1, events
+    print(f"found after {took:.0f} s")

@@ -10,24 +10,19 @@ import signal
 import stat
 import subprocess
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.test_run_fast import SERVE, pids_in
+from tests.e2e.test_run_fast import SERVE, cli, pids_in
 from tests.support.cli import COMMAND, Cli, replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.local.identity import identify
 
+__all__ = ["cli"]
+
 NOTED = f"echo $$$$ > pid-$$$$; {SERVE}"
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    yield Cli(tmp_path)
-    assert not list(tmp_path.glob("**/processes/*.json")), "processes are left"
 
 
 def shell(cli: Cli, command: str, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,28 +12,25 @@ import signal
 import struct
 import termios
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.e2e.test_run_fast import cli
 from tests.support.cli import COMMAND, Cli, replica, tfjob
 from tests.support.eventually import eventually
 from tests.support.visitor import Visitor, until_all
 from tfoperator.local.identity import identify
 
+__all__ = ["cli"]
+
 LINK = re.compile(r"(?P<url>http://127\.0\.0\.1:(?P<port>\d+)/)#token=[\w-]+")
 CONTROLS = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 SHOWN = re.compile(r"^worker-0 \| (\d+)$")
 SKIPPED = re.compile(r"^worker-0 \| \.\.\. ([\d,]+) more lines? in (\S+)$")
-
-
-@pytest.fixture
-def cli(tmp_path: Path) -> Iterator[Cli]:
-    yield Cli(tmp_path)
-    assert not list(tmp_path.glob("**/processes/*.json")), "processes are left"
 
 
 class Terminal:

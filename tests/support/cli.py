@@ -9,7 +9,8 @@ import signal
 import subprocess
 import sys
 import threading
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -75,6 +76,17 @@ class Cli:
         return CliProcess([*COMMAND, *arguments], self.folder, self.environment)
 
 
+@contextmanager
+def local_cli(folder: Path, **environment: str) -> Iterator[Cli]:
+    """The command line with a control plane of its own, known as `eval "$(tfoperator local up)"` makes it known."""
+    cli = Cli(folder, XDG_STATE_HOME=str(folder / "state"), **environment)
+    try:
+        cli.environment |= cli.local_up()
+        yield cli
+    finally:
+        cli.run("local", "down", "--now")
+
+
 class CliProcess:
     """A running command whose output can be waited for. Use as a context manager: it is killed at the end."""
 
@@ -138,10 +150,13 @@ class CliProcess:
             self._output.append(line)
 
 
-def replica(*command: str, replicas: int = 1, restart: str = "Never", **container: Any) -> dict[str, Any]:
-    """A replica spec that runs a command."""
+def replica(
+    *command: str, replicas: int = 1, restart: str = "Never", grace: int | None = None, **container: Any
+) -> dict[str, Any]:
+    """A replica spec that runs a command, with so many seconds to end if they are given."""
     tensorflow = {"name": "tensorflow", "image": "none", "command": list(command), **container}
-    return {"replicas": replicas, "restartPolicy": restart, "template": {"spec": {"containers": [tensorflow]}}}
+    pod = {"containers": [tensorflow], **({} if grace is None else {"terminationGracePeriodSeconds": grace})}
+    return {"replicas": replicas, "restartPolicy": restart, "template": {"spec": pod}}
 
 
 def tfjob(
