@@ -1,13 +1,11 @@
-"""Sidecars, and limits that end a job, on a real node: nothing runs on, and each log can be read.
+"""Sidecars on a real node: nothing runs on after the program beside them, and each log can be read.
 
-What is counted and left under each policy is in `test_ends`.
+What is counted and left under each policy, also when a limit ends the job, is in `test_ends`.
 """
 
 from __future__ import annotations
 
 from typing import Any
-
-import pytest
 
 from tests.support.eventually import eventually
 from tests.support.in_cluster import SHELL_IMAGE, InCluster, shell_job
@@ -32,14 +30,8 @@ def with_sidecar(job: Json, script: str = FOR_EVER, *, native: bool = False) -> 
     return job
 
 
-def policy(name: str | None) -> Json:
-    return {} if name is None else {"runPolicy": {"cleanPodPolicy": name}}
-
-
 CASES = {
-    "none": ("Succeeded", with_sidecar(shell_job("none", "echo trained", **policy("None")))),
-    "running": ("Succeeded", with_sidecar(shell_job("running", "echo trained", **policy("Running")))),
-    "unset": ("Succeeded", with_sidecar(shell_job("unset", "echo trained", **policy(None)))),
+    "never": ("Succeeded", with_sidecar(shell_job("never", "echo trained"))),
     "on-failure": ("Succeeded", with_sidecar(shell_job("on-failure", "echo trained", restart_policy="OnFailure"))),
     "fails": ("Failed", with_sidecar(shell_job("fails", "echo trained; exit 3", restart_policy="ExitCode"))),
     "retries": (
@@ -82,13 +74,3 @@ def test_a_sidecar_that_never_ends_holds_no_machine_after_its_program_has_ended(
     shown = namespace.tfoperator("describe", "fails").stdout
     assert "exited with code 3" in shown
     assert "Failed" in shown
-
-
-@pytest.mark.parametrize("clean", ["None", None])
-def test_a_deadline_ends_programs_and_keeps_their_logs(namespace: InCluster, clean: str | None) -> None:
-    run_policy = {"activeDeadlineSeconds": 8, **({} if clean is None else {"cleanPodPolicy": clean})}
-    namespace.apply(shell_job("late", FOR_EVER, runPolicy=run_policy))
-    namespace.wait_log("late-worker-0", "ships logs")
-    namespace.wait("late", "Failed")
-    assert end_of(namespace, "late-worker-0")["reason"] == "DeadlineExceeded"
-    assert namespace.kubectl("logs", "late-worker-0") == "ships logs\n"
