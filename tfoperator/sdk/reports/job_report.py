@@ -102,7 +102,7 @@ def _restarts(job: TFJob, pod: Pod, seen: int) -> int:
 def _decisive(pod: Pod) -> ContainerStatus | None:
     """Return the container that trains; of a pod that has failed, or that never ran it, another one that failed."""
     own = container_status(pod)
-    if own is not None and (_failed(own) or replica_phase(pod) in ("Running", "Succeeded")):
+    if own is not None and (_failed(own) or _waits_again(own) or replica_phase(pod) in ("Running", "Succeeded")):
         return own
     others = (*pod.status.init_container_statuses, *pod.status.container_statuses)
     return next((status for status in others if _failed(status)), own)
@@ -115,6 +115,12 @@ def _terminated(status: ContainerStatus) -> ContainerStateTerminated | None:
 def _failed(status: ContainerStatus) -> bool:
     ended = _terminated(status)
     return ended is not None and ended.exit_code != 0
+
+
+def _waits_again(status: ContainerStatus) -> bool:
+    """Return whether the container has run, and waits for its next run, which a pod that was stopped never has."""
+    ran = status.last_state is not None and status.last_state.terminated is not None
+    return ran and _terminated(status) is None
 
 
 def _state(pod: Pod) -> FinalState:
@@ -151,7 +157,8 @@ def _runs(client: Client | None, pod: Pod, status: ContainerStatus | None) -> It
         return
     if last is not None:
         yield _run(client, pod, status.name, last, previous=True)
-    yield _run(client, pod, status.name, end, previous=False, stopped=stopped)
+    ended_by = "" if end is None or stopped_with_replica(pod) else pod.status.reason
+    yield _run(client, pod, status.name, end, previous=False, stopped=stopped, ended_by=ended_by)
 
 
 def _run(
@@ -162,12 +169,13 @@ def _run(
     *,
     previous: bool,
     stopped: bool = False,
+    ended_by: str = "",
 ) -> RunFacts:
     bad = end is not None and end.exit_code != 0
     meta = pod.metadata
     return RunFacts(
         exit_code=end.exit_code if end is not None else None,
-        reason=pod.status.reason or end.reason if end is not None and not previous else end.reason if end else "",
+        reason=ended_by or (end.reason if end is not None else ""),
         ended=end.finished_at if end is not None else None,
         stopped=stopped,
         tail=_tail(client, pod, container, TAIL_LINES if bad else _LAST_LINES, previous=previous) if client else (),
@@ -222,7 +230,7 @@ def _archived_runs(
             reason=(record.reason if run.log == one.log else "") or run.reason,
             ended=run.finished,
             stopped=code is None
-            or record.reason == _STOPPED_REASON
+            or (record.reason == _STOPPED_REASON and run.log == one.log)
             or _told_to_go(record.deletion_requested, run.finished, code),
             tail=_archived_tail(record, run) if client else (),
             log=f"{record.folder}/{run.log}",

@@ -113,9 +113,27 @@ def test_the_container_tensorflow_decides_what_a_replica_has_done(
     [replica] = job_facts(JOB, [pod], [], None).replicas
     assert (replica.state, replica.runs[-1].exit_code) == (state, decisive)
     assert replica.runs[-1].stopped is (state is FinalState.STOPPED)
+    assert (replica.runs[-1].reason == "DeadlineExceeded") is (state is FinalState.STOPPED)
     kept = (ArchivedContainer(name="tensorflow", exit_code=code, log="tensorflow.log"),)
     [replica] = job_facts(JOB, [], [pod_record(JOB.metadata, pod, ASKED, kept)], None).replicas
     assert status["phase"] == "Running" or replica.state is state
+
+
+def test_a_run_that_ended_before_its_pod_was_stopped_has_failed_by_itself() -> None:
+    ended = {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}
+    ends = [{"name": "tensorflow", "state": {"waiting": {}}, "lastState": ended}]
+    ends.append({"name": "proxy", "state": {"terminated": {"exitCode": 143}}})
+    manifest = {
+        "metadata": {"name": "p", "uid": "u", "annotations": {ANNOTATION_STOPPED: "job-failed"}},
+        "status": {"phase": "Failed", "reason": "DeadlineExceeded", "containerStatuses": ends},
+    }
+    [replica] = job_facts(JOB, [msgspec.convert(manifest, Pod)], [], None).replicas
+    assert [(run.exit_code, run.reason, run.failed) for run in replica.runs] == [(137, "OOMKilled", True)]
+    first = ArchivedContainer(name="tensorflow", exit_code=137, log="0.log")
+    last = ArchivedContainer(name="tensorflow", restarts=1, exit_code=143, log="1.log", earlier=(first,))
+    one = msgspec.structs.replace(record(uid="u"), reason="DeadlineExceeded", containers=(last,))
+    [replica] = job_facts(JOB, [], [one], None).replicas
+    assert [run.stopped for run in replica.runs] == [False, True]
 
 
 @pytest.mark.parametrize("deleted", [False, True])
