@@ -16,7 +16,8 @@ training step: a thread sends the newest report, at most one in five seconds.
     from tfoperator.progress import report
     report(step=500, total_steps=10_000, loss=0.23)
 
-A training whose end SIGTERM announces saves first: `Saving` for a loop of one's own, `SavingCallback` for Keras.
+A training whose end SIGTERM announces saves first: `Saving` for a loop of one's own, `SavingCallback` for Keras, and
+`serve_chief` for the parameter servers and workers of a chief that saves.
 """
 
 from __future__ import annotations
@@ -24,12 +25,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from tfoperator.progress.reporting import Progress, flush, report
-from tfoperator.progress.saving import NotInMainThread, Saving
+from tfoperator.progress.saving import NotInMainThread, Saving, serve_chief
 
 if TYPE_CHECKING:
     from tfoperator.progress.keras_callbacks import ProgressCallback, SavingCallback
 
-__all__ = ["NotInMainThread", "Progress", "ProgressCallback", "Saving", "SavingCallback", "flush", "report"]
+__all__ = [
+    "NotInMainThread", "Progress", "ProgressCallback", "Saving", "SavingCallback", "flush", "report", "serve_chief"
+]  # fmt: skip
 
 
 def __getattr__(name: str) -> Any:

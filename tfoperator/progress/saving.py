@@ -6,10 +6,14 @@ the pod's `terminationGracePeriodSeconds`, 30 s by default.
 
 from __future__ import annotations
 
+import json
+import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NoReturn
 
 from tfoperator.progress.reporting import flush, keep_reporting, report
@@ -89,3 +93,33 @@ class Saving:
         keep_reporting(saved_step=step, save_seconds=time.monotonic() - began)
         if self._end.heard:
             end(step)
+
+
+def serve_chief() -> NoReturn:
+    """Serve until the end is announced and the chief has ended, which may be saving; then exit with `EXIT_CODE`.
+
+    For workers and parameter servers of ParameterServerStrategy, in place of `tf.distribute.Server.join()`: SIGTERM
+    ends that at once, and a chief that gets it at the same time can save no more. Raises NotInMainThread.
+    """
+    announced = Announcement()
+    announced.listen()
+    cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
+    host, _, port = [*cluster.get("chief", ()), *cluster.get("master", ()), ""][0].rpartition(":")
+    address, look_again = None, 0.0
+    while True:
+        now = time.monotonic()
+        if port and now >= look_again and not (announced.heard and address):
+            look_again = now + 30.0
+            with suppress(OSError):  # its name goes with the job's services: then the last address counts
+                address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][:2]
+        if announced.heard and (address is None or not _answers(address)):
+            raise SystemExit(EXIT_CODE)
+        time.sleep(1.0)
+
+
+def _answers(address: Any) -> bool:
+    try:
+        socket.create_connection(address, 1.0).close()
+    except OSError:
+        return False
+    return True

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import json
+import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -101,3 +104,41 @@ def test_a_loop_that_ends_first_lets_the_program_go_on(tmp_path: Path) -> None:
         [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
     )
     assert (done.returncode, done.stdout) == (0, "the model is written\n")
+
+
+SERVER = textwrap.dedent(
+    """
+    import signal, threading, time
+    from tfoperator.progress import serve_chief
+
+    def tell():
+        while signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+            time.sleep(0.01)
+        print("up", flush=True)
+
+    threading.Thread(target=tell, daemon=True).start()
+    serve_chief()
+    """
+)
+
+
+@pytest.mark.parametrize("of", ["chief", "master", None])
+def test_who_serves_the_chief_stays_until_that_has_ended(of: str | None) -> None:
+    chief = socket.create_server(("127.0.0.1", 0))
+    chief.settimeout(60)
+    cluster = {of: [f"localhost:{chief.getsockname()[1]}"]} if of else {"ps": ["localhost:1"]}
+    variables = {**os.environ, "TF_CONFIG": json.dumps({"cluster": {"worker": ["localhost:2"], **cluster}})}
+    with (
+        chief,
+        subprocess.Popen([sys.executable, "-c", SERVER], env=variables, stdout=subprocess.PIPE, text=True) as server,
+    ):
+        try:
+            assert server.stdout is not None
+            assert server.stdout.readline() == "up\n"
+            server.send_signal(signal.SIGTERM)
+            for _ in range(2 if of else 0):
+                chief.accept()[0].close()
+            chief.close()
+            assert server.wait(60) == EXIT_CODE
+        finally:
+            server.kill()
