@@ -56,8 +56,12 @@ PROGRAM = textwrap.dedent(
 
 def test_a_suspended_chief_saves_the_step_and_goes_on_after_it(cluster: ControlPlane, tmp_path: Path) -> None:
     kubectl = Kubectl(write_kubeconfig(tmp_path / "kubeconfig", cluster.server.kubeconfig(), "default"), "default")
-    trains = {"name": "tensorflow", "image": "x", "command": [sys.executable, "-c", PROGRAM, str(tmp_path)]}
-    trains["env"] = [{"name": "PYTHONPATH", "value": str(ROOT)}]
+    trains = {
+        "name": "tensorflow",
+        "image": "x",
+        "command": [sys.executable, "-c", PROGRAM, str(tmp_path)],
+        "env": [{"name": "PYTHONPATH", "value": str(ROOT)}],
+    }
     replica = {"replicas": 1, "restartPolicy": "ExitCode", "template": {"spec": {"containers": [trains]}}}
 
     def notes(word: str) -> list[int]:

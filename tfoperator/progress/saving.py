@@ -105,21 +105,17 @@ def serve_chief() -> NoReturn:
     announced.listen()
     cluster = json.loads(os.environ.get("TF_CONFIG", "{}")).get("cluster", {})
     host, _, port = [*cluster.get("chief", ()), *cluster.get("master", ()), ""][0].rpartition(":")
-    address, look_again = None, 0.0
+    address: Any = None
+    look_again = 0.0
     while True:
         now = time.monotonic()
         if port and now >= look_again and not (announced.heard and address):
             look_again = now + 30.0
             with suppress(OSError):  # its name goes with the job's services: then the last address counts
                 address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][4][:2]
-        if announced.heard and (address is None or not _answers(address)):
-            raise SystemExit(EXIT_CODE)
+        if announced.heard:
+            try:
+                socket.create_connection(address or ("", 0), 1.0).close()  # nobody is at port 0
+            except OSError:
+                raise SystemExit(EXIT_CODE) from None
         time.sleep(1.0)
-
-
-def _answers(address: Any) -> bool:
-    try:
-        socket.create_connection(address, 1.0).close()
-    except OSError:
-        return False
-    return True

@@ -14,6 +14,7 @@ from tfoperator.api.job_conditions import final_condition, has_condition
 from tfoperator.api.migration.findings import Effort, Finding
 from tfoperator.api.names import is_parameter_server
 from tfoperator.api.problems import Severity
+from tfoperator.api.queues import QUEUE_LABEL, queue_name
 from tfoperator.api.v1.types import ConditionType, RestartPolicy, TFJob, decode_tfjob
 from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube.objects import Pod
@@ -55,6 +56,10 @@ def _of_job(job: TFJob, pods: Sequence[Pod] | None, now: datetime) -> Iterator[F
     yield from _clean_up(job, pods, ended=ended)
     yield from _time_to_live(job, now)
     yield from _gang(job)
+    if queue_name(job.metadata.labels) and not ended:
+        message = "goes by Kueue's own framework, as before, which newer releases of Kueue have off by default"
+        todo = "for the operator to ask Kueue for quota: --kueue, and docs/kueue.md has the steps for jobs that run"
+        yield Finding(Effort.NOTE, f"metadata.labels[{QUEUE_LABEL}]", message, todo)
     if job.spec.enable_dynamic_worker and not ended and any(name in job.spec.tf_replica_specs for name in _CHIEFS):
         message = "the chief is told of the cluster; the Go operator gave it an empty one"
         yield Finding(Effort.CHANGE, "spec.enableDynamicWorker", message)

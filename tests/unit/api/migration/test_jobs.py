@@ -109,6 +109,15 @@ def test_a_job_that_runs_is_told_to_be_left_alone_meanwhile() -> None:
     assert found(standing(job(), "Running"))["status"].effort is Effort.NOTE
 
 
+def test_a_job_in_a_queue_is_told_how_the_operator_itself_can_ask_for_quota() -> None:
+    queued = job()
+    queued["metadata"] = {**queued["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "research"}}
+    [(field, finding)] = found(queued).items()
+    assert (field, finding.effort) == ("metadata.labels[kueue.x-k8s.io/queue-name]", Effort.NOTE)
+    assert "--kueue" in finding.todo
+    assert found(standing(queued, "Succeeded", hours=1)) == {}
+
+
 def test_a_job_that_belongs_to_others_has_no_other_findings() -> None:
     obj = job(policy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 1}, restart="Never")
     assert set(found(obj)) == {"spec.runPolicy.managedBy"}
