@@ -14,6 +14,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -61,6 +62,34 @@ def _ended(started: float, ended: float, code: int, reason: str) -> dict[str, An
     return {"startedAt": ago(started), "finishedAt": ago(ended), "exitCode": code, "reason": reason}
 
 
+_LIFE = (
+    ("queued", 1560),
+    ("scheduling", 1556),
+    ("starting", 1520),
+    ("training", 1462),
+    ("lost", 820),
+    ("training", 735),
+    ("lost", 240),
+    ("training", 200),
+)
+"""The phases of the job that reports, and how many seconds ago each began."""
+
+
+def _usage(number: int) -> dict[str, Any]:
+    """What its time went to until the phase of this number."""
+    seconds: dict[str, int] = {}
+    for (phase, began), (_, ended) in pairwise(_LIFE[: number + 1]):
+        seconds[phase] = seconds.get(phase, 0) + began - ended
+    phase, since = _LIFE[number]
+    trained, held = seconds.get("training", 0), sum(seconds.values())
+    resources = {
+        name: {"inUse": amount, "requestedSeconds": amount * held, "trainedSeconds": amount * trained}
+        for name, amount in (("cpu", 32), ("memory", 128 * 2**30), ("nvidia.com/gpu", 4))
+    }
+    usage = {"phase": phase, "since": ago(since), "seconds": seconds, "source": "Reports"}
+    return {**usage, "resources": resources, "resourcesSince": ago(since)}
+
+
 def _report(stage: Stage, number: int) -> None:
     loss = 2.2 * math.exp(-number / 22) + 0.16 + 0.05 * math.sin(number * 1.7)
     accuracy = 0.97 - 0.85 * math.exp(-number / 16) + 0.012 * math.sin(number * 2.3)
@@ -89,6 +118,7 @@ def play(stage: Stage) -> None:
         "startTime": ago(1555),
         "ready": "3/4",
         "restarts": 2,
+        "usage": _usage(0),
     }
     job = stage.job(
         "resnet-imagenet", namespace="vision", workers=3, status=status, created=ago(1560), labels={"team": "vision"}
@@ -144,6 +174,8 @@ def _play_other(
 
 def go_on(stage: Stage) -> None:
     """What happens while somebody watches: reports come, logs grow, and a worker's node goes."""
+    for number in range(1, len(_LIFE)):
+        stage.edit(TFJOBS, "vision", "resnet-imagenet", {"status": {"usage": _usage(number)}})
     for number in range(1, 61):
         _report(stage, number)
     job = next(one for one in stage.objects(TFJOBS) if one["metadata"]["name"] == "resnet-imagenet")
@@ -206,7 +238,7 @@ def _shoot(browser: Browser, url: str, links: list[str], stage: Stage, name: str
 
 
 def screenshots() -> None:
-    """Write the pictures of docs/ui.md."""
+    """Write the pictures of docs/ui.md and docs/usage.md."""
     with (
         tempfile.TemporaryDirectory() as folder,
         running_chromium(Path(folder)) as browser,
@@ -214,6 +246,7 @@ def screenshots() -> None:
     ):
         page = _shoot(browser, server.url, links, stage, "ui")
         page.screenshot(path=DOCS / "ui-job.png", full_page=True)
+        page.get_by_role("region", name="Time").screenshot(path=DOCS / "ui-time.png")
         page.get_by_role("tab", name="Logs").click()
         expect(page.get_by_role("log", name="Log of worker-1")).to_contain_text("step  19950")
         page.get_by_role("button", name="worker-2").click()

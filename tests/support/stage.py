@@ -248,6 +248,7 @@ def train(stage: Stage, name: str = "mnist", workers: int = 3) -> dict[str, Any]
         "startTime": moment(2),
         "ready": f"{workers}/{workers}",
         "progress": progress,
+        "usage": {"phase": "lost", "since": moment(90), "seconds": {"starting": 30, "training": 60}},
     }
     job = stage.job(name, workers=workers, status=status)
     for index in range(workers):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import re
+from datetime import timedelta
 
+from msgspec import convert
 from playwright.sync_api import expect
 
 from tests.support.browsing import Shown, overflow
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import condition, moment, report, train
 from tfoperator.api.queues import QUEUE_LABEL
+from tfoperator.api.usage_text import resources_text, usage_text
+from tfoperator.api.v1.status import JobUsage
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.resources import PODS
@@ -52,6 +56,35 @@ def test_a_job_shows_what_it_does_and_what_it_waits_for(shown: Shown) -> None:
         runs = page.get_by_role("region", name="Runs of the chosen replica")
         expect(runs).to_contain_text("example.com/train:1")
         expect(runs).to_contain_text("Unschedulable: 0/3 nodes: no GPU")
+
+
+def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> None:
+    shown.stage.job("mnist")
+    seconds: dict[str, int] = {}
+    with shown.by() as somebody:
+        page = shown.open(somebody, "#/jobs/default/mnist")
+        time = page.get_by_role("region", name="Time")
+        expect(page.get_by_role("row").filter(has_text="worker-1")).to_be_visible()
+        expect(time).to_be_hidden()
+        # It waits, is suspended, reports, and restarts before it ends.
+        for phase in ("queued", "suspended", "starting", "training", "lost", "training", ""):
+            since, source = moment(sum(seconds.values())), "Reports" if "starting" in seconds else "Pods"
+            gpus = {"inUse": 4 * (phase != ""), "requestedSeconds": 7200, "trainedSeconds": 60 * len(seconds)}
+            spent = {"phase": phase, "since": since, "seconds": {**seconds}, "source": source}
+            usage = {**spent, "resources": {"gpu": gpus}, "resourcesSince": since}
+            shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"usage": usage}})
+            known = convert(usage, JobUsage)
+            now = known.time + timedelta(seconds=200)
+            page.clock.set_fixed_time(now)
+            share, parts, tell = usage_text(known, now).replace(", as", ": as").split(": ")
+            expect(time.locator("header .muted")).to_have_text(f"{share}, {tell}")
+            sums = [re.compile(part.replace(" ", "").replace("m", "m ?") + r" \(\d+%\)$") for part in parts.split(", ")]
+            expect(time.locator("dl").first.locator("div")).to_have_text(sums)
+            held = re.sub(r"gpu (\S+) h", r"gpu, hours\1", resources_text(known, now))
+            expect(time.locator("dl").last).to_have_text(held)
+            seconds[phase] = seconds.get(phase, 0) + 200
+        order = " from [^;]*; ".join(("queued", "suspended", "starting", "training", "lost", "training"))
+        expect(time.get_by_role("img")).to_have_attribute("aria-label", re.compile(f"^{order} from [^;]*$"))
 
 
 def test_a_job_that_waits_for_its_image_says_so(shown: Shown) -> None:

@@ -186,6 +186,8 @@ class Board:
     def _job_changed(self, job: TFJob) -> None:
         if job.status.progress is not None:
             self.history.saw_progress(job.metadata.uid, job.status.progress, self._clock.now())
+        if job.status.usage is not None:
+            self.history.saw_usage(job.metadata.uid, job.status.usage)
         self.tell(job.metadata.key)
 
     def _pod_changed(self, pod: SeenPod) -> None:

@@ -1,4 +1,4 @@
-"""Data that an API server does not keep: deleted pods, earlier runs of containers, earlier values of metrics.
+"""Data that an API server does not keep: deleted pods, earlier runs and phases, earlier values of metrics.
 
 It is recorded from the first page on, on this machine from the start, within bounds.
 """
@@ -11,9 +11,10 @@ from datetime import datetime
 import msgspec
 from cachetools import FIFOCache, LRUCache
 
-from tfoperator.api.v1.status import TrainingProgress
+from tfoperator.api.v1.status import JobUsage, TrainingProgress
 from tfoperator.report.curves import Curves, Point
 from tfoperator.ui.jobs.objects import SeenPod
+from tfoperator.ui.jobs.phases import SeenPhases, follow
 from tfoperator.ui.jobs.timeline import PodRecord, observe
 
 MAX_JOBS = 5000
@@ -28,6 +29,7 @@ class _Memory:
     def __init__(self) -> None:
         self.pods: FIFOCache[str, PodRecord] = FIFOCache(MAX_PODS)  # by uid
         self.curves = Curves()
+        self.phases: SeenPhases | None = None
 
 
 class History:
@@ -57,6 +59,12 @@ class History:
         with self._lock:
             self._of(job_uid).curves.add(progress, now)
 
+    def saw_usage(self, job_uid: str, usage: JobUsage) -> None:
+        """Record what the job's time went to since the last time."""
+        with self._lock:
+            memory = self._of(job_uid)
+            memory.phases = follow(memory.phases, usage)
+
     def know_curves(self, job_uid: str, curves: Curves) -> None:
         """Take the curves of a job that has ended."""
         with self._lock:
@@ -73,6 +81,12 @@ class History:
         with self._lock:
             memory = self._jobs.get(job_uid)
             return memory.curves.points() if memory is not None else {}
+
+    def phases(self, job_uid: str) -> SeenPhases | None:
+        """Return the phases of a job."""
+        with self._lock:
+            memory = self._jobs.get(job_uid)
+            return memory.phases if memory is not None else None
 
     def _of(self, job_uid: str) -> _Memory:
         return self._jobs.setdefault(job_uid, _Memory())

@@ -109,7 +109,7 @@ def _sections(cluster: Cluster, job: TFJob | None) -> Mapping[str, Any]:
         return {"job": None} if board.synced else {}
     uid = job.metadata.uid
     return {
-        "job": job_detail(job, cluster.queues.get(uid), local=board.local),
+        "job": job_detail(job, cluster.queues.get(uid), board.history.phases(uid), local=board.local),
         "replicas": replica_rows(job, board.pods(job), board.history.pods(uid)),
         "events": event_rows(board.events(job)),
         "curves": board.history.metrics(uid),

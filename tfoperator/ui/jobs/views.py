@@ -23,6 +23,7 @@ from tfoperator.sdk.states import (
     wanted_replicas,
 )
 from tfoperator.ui.jobs.objects import SeenPod
+from tfoperator.ui.jobs.phases import SeenPhases, job_time
 from tfoperator.ui.jobs.timeline import PodRecord, by_replica, spans
 from tfoperator.ui.streaming import seconds, short
 
@@ -56,8 +57,13 @@ def job_row(job: TFJob, queue: JobQueue | None = None) -> dict[str, Any]:
     }
 
 
-def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False) -> dict[str, Any]:
-    """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed."""
+def job_detail(
+    job: TFJob, queue: JobQueue | None = None, phases: SeenPhases | None = None, *, local: bool = False
+) -> dict[str, Any]:
+    """Return a job on its own page: the row, and further details. `local`: its TensorBoard may be framed.
+
+    `phases` is what was seen of its usage before.
+    """
     scheduling = job.spec.policy.scheduling_policy
     return job_row(job, queue) | {
         "generation": job.metadata.generation,
@@ -78,6 +84,7 @@ def job_detail(job: TFJob, queue: JobQueue | None = None, *, local: bool = False
             for c in job.status.conditions
         ],
         "tensorBoard": _tensorboard(job, local),
+        "time": None if job.status.usage is None else job_time(job.status.usage, phases),
         "hasReport": job.status.restarts > 0 or any(has_condition(job, kind) for kind in _REPORTED_CONDITIONS),
     }
 

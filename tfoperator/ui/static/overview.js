@@ -5,17 +5,19 @@ import { h, setText } from "./dom.js";
 import { ago, clock, count, duration, number, progressOf, tone } from "./format.js";
 import { ReplicasPanel } from "./replicas.js";
 import { visible } from "./text.js";
+import { TimePanel } from "./time.js";
 
 const CHARTS = 12;
 
 export class OverviewTab {
   constructor() {
     this.progress = h("section", { class: "panel progress", "aria-label": "Progress", hidden: true });
+    this.time = new TimePanel();
     this.replicas = new ReplicasPanel();
     this.conditions = h("ul", { class: "feed" });
     this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the latest first" });
     this.eventCount = h("span", { class: "muted num" });
-    this.element = h("div", { class: "stack" }, this.progress, this.replicas.element, h("div", { class: "two" },
+    this.element = h("div", { class: "stack" }, this.progress, this.time.element, this.replicas.element, h("div", { class: "two" },
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Conditions")), h("div", { class: "body" }, this.conditions)),
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Events"), this.eventCount), h("div", { class: "body" }, this.events))));
   }
@@ -26,6 +28,7 @@ export class OverviewTab {
     if (!job) return;
     if (this.changed("progress", [job.progress, curves])) this.drawProgress(job, curves);
     this.replicas.update(job, replicas);
+    this.time.update(job.time, this.replicas);
     if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None: is the operator running?"));
     if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None that the API server still has."));
     setText(this.eventCount, events.length ? count(events.length) : "");

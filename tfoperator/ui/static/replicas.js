@@ -34,7 +34,8 @@ export class ReplicasPanel {
     const starts = replicas.flatMap((one) => one.spans.map((span) => span.start));
     this.from = Math.min(job.created ?? Infinity, ...starts.slice(0, 10_000));
     const ends = replicas.flatMap((one) => one.spans.map((span) => span.end ?? (job.completed && one.state !== "Running" ? job.completed : Date.now() / 1000)));
-    this.to = Math.max(this.from + 1, ...ends.slice(0, 10_000));
+    const now = Date.now() / 1000, phases = job.time?.spans ?? []; // which a job without pods has, too
+    this.to = Math.max(this.from + 1, ...ends.slice(0, 10_000), ...phases.map((span) => Math.min(span.end ?? now, now)));
     this.drawAxis();
     this.list.element.style.height = `${Math.max(1, Math.min(replicas.length, MOST)) * HIGH}px`;
     setAttribute(this.table, "aria-rowcount", replicas.length + 1);

@@ -1,0 +1,45 @@
+"""In which order a job's time went to its phases, out of its sums."""
+
+from datetime import UTC, datetime, timedelta
+from functools import reduce
+
+import pytest
+
+from tfoperator.api.v1.status import JobUsage
+from tfoperator.ui.jobs.phases import MAX_SPANS, follow, phase_spans
+
+START = datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def at(phase: str, *, jump: int = 0, **seconds: int) -> JobUsage:
+    """Sums of a job that has changed to a phase; `jump`: of a clock, since the job was made."""
+    return JobUsage(phase, START + timedelta(seconds=sum(seconds.values()) + jump), seconds)
+
+
+@pytest.mark.parametrize(
+    ("seen", "expected"),
+    [
+        ([JobUsage()], ""),
+        ([at("training", queued=2, scheduling=8, starting=20)], "0 queued, 2 scheduling, 10 starting, 30 training"),
+        ([at("lost", training=50, stalled=40)], "0? training, 50? stalled, 90 lost"),
+        ([at("stalled", training=9), at("training", training=9, stalled=31)], "0 training, 9 stalled, 40 training"),
+        ([at("training"), at("training", training=20), at("lost", training=31)], "0 training, 31 lost"),
+        # It reports for the first time: it was starting.
+        ([at("training"), at("lost", training=9), at("training", starting=50)], "0 starting, 50 training"),
+        ([at("queued"), at("training", queued=5, jump=60)], "60 queued, 65 training"),
+    ],
+)
+def test_the_order_of_phases_is_told_as_far_as_it_is_known(seen: list[JobUsage], expected: str) -> None:
+    spans = phase_spans(reduce(follow, seen[1:], follow(None, seen[0])))
+    told = [f"{one.start - START.timestamp():.0f}{'?' * one.rough} {one.phase}" for one in spans]
+    assert ", ".join(told) == expected
+
+
+def test_of_many_phases_the_latest_are_kept_and_all_add_up() -> None:
+    life = [at("training" if n % 2 else "lost", training=n // 2 * 9, lost=(n + 1) // 2 * 3) for n in range(250)]
+    *spans, present = phase_spans(reduce(follow, life[1:], follow(None, life[0])))
+    assert (present.phase, present.start, len(spans)) == ("training", START.timestamp() + 1491, MAX_SPANS + 2)
+    assert spans[0].start == START.timestamp()
+    assert [one.end for one in spans] == [one.start for one in (*spans[1:], present)]
+    assert [(one.end or 0) - one.start for one in spans if one.rough] == [666, 225]
+    assert {(one.phase, (one.end or 0) - one.start) for one in spans if not one.rough} == {("training", 9), ("lost", 3)}
