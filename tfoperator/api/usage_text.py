@@ -28,6 +28,7 @@ def resources_text(usage: JobUsage, now: datetime) -> str:
     parts = []
     for name, one in usage.resources_until(now).items():
         unit, size = (" GiB h", _GIB) if name == "memory" else (" h", 1.0)
-        held, trained = (f"{seconds / 3600 / size:.3g}" for seconds in (one.requested_seconds, one.trained_seconds))
+        hours = (seconds / 3600 / size for seconds in (one.requested_seconds, one.trained_seconds))
+        held, trained = (f"{figure:,.0f}" if figure >= 100 else f"{figure:.3g}" for figure in hours)
         parts.append(f"{name} {held}{unit} ({trained} trained)")
     return ", ".join(parts)

@@ -94,11 +94,11 @@ def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld)
     world.status({"usage": {"since": long_ago, "source": "Pods"}})
     assert "Time:" not in tell("describe", "mnist").out, "none was spent"
     usage = {"since": long_ago, "seconds": {"training": 240, "lost": 60}, "source": "Reports"}
-    held = {"inUse": 0, "requestedSeconds": 2**31 * 3600, "trainedSeconds": 2**30 * 3600}
+    held = {"inUse": 0, "requestedSeconds": 1536 * 2**30 * 3600, "trainedSeconds": 2**30 * 3600}
     world.status({"usage": {**usage, "resources": {"memory": held}, "resourcesSince": long_ago}})
     described = tell("describe", "mnist").out
     assert re.search(r"Time: +80% trained: training 4m, lost 60s, as reports tell", described)
-    assert re.search(r"Resources: +memory 2 GiB h \(1 trained\)", described)
+    assert re.search(r"Resources: +memory 1,536 GiB h \(1 trained\)", described)
     assert "80%" in tell("get", "-o", "wide").out
     world.status({"usage": {"phase": "stalled"}})
     assert re.search(r"Time: +[0-9]% trained: training 4m, stalled", tell("describe", "mnist").out)
