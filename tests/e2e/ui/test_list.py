@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
-from tests.support.browsing import Shown
+from tests.support.browsing import Shown, overflow
 from tests.support.stage import condition, moment, train
 from tfoperator.api.v1.types import TFJOBS
 
@@ -66,6 +66,37 @@ def test_the_list_is_filtered_by_words_and_states_and_follows_what_happens(shown
         expect(rows).to_have_count(2)
         page.get_by_role("button", name="Job", exact=True).click()
         expect(rows).to_have_text(["bert", "mnist"])
+
+
+def test_the_list_says_how_long_what_it_came_to_and_what_is_used(shown: Shown) -> None:
+    job = train(shown.stage)
+    for index, gpu in ((0, "900m"), (1, "600m")):
+        shown.stage.use(shown.stage.pod(job, index), "300m", "512Mi", at=21, **{"nvidia.com/gpu": gpu})
+    ended = {"startTime": moment(2), "completionTime": moment(302), "ready": "0/2"}
+    done = {"progress": {"percentage": 100, "metrics": [{"name": "loss", "value": "0.0312345"}]}}
+    shown.stage.job("bert", status=ended | done | {"conditions": [condition("Succeeded", "bert is done.")]})
+    with shown.by() as somebody:
+        page = shown.open(somebody)
+        heads = page.get_by_role("columnheader")
+        expect(heads).to_have_text(
+            ["Job", "State", "What it does", "Last metric", "CPU", "GPU", "Ready", "Restarts", "Took", "Age"]
+        )
+
+        def cells(name: str) -> Locator:
+            return page.get_by_role("row").filter(has=page.get_by_role("link", name=name)).get_by_role("cell")
+
+        expect(cells("bert").nth(0)).to_have_text("bert")  # its namespace is everybody's
+        expect(cells("bert")).to_contain_text(
+            ["bert", "Succeeded", "bert is done.", "loss 0.03123", "", "", "", "", "5m", ""]
+        )
+        expect(cells("mnist")).to_contain_text(
+            ["mnist", "Running", "42%, 3m 20s left", "loss 2.301", "0.902", "1.5", "3/3", "", "", ""]
+        )
+        assert page.get_by_text("Is running.").count() == 0
+        shown.stage.job("resnet", namespace="vision")
+        expect(cells("bert").nth(0)).to_have_text("bertdefault")
+        page.set_viewport_size({"width": 1000, "height": 800})
+        assert overflow(page) == 0
 
 
 def test_five_thousand_jobs_and_400_000_lines_are_a_handful_of_elements(shown: Shown) -> None:

@@ -28,8 +28,11 @@ _ITEMS_PER_LINE = 250
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
-    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`."""
-    board = cluster.board
+    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`.
+
+    `{"used": {...}}` is what jobs use in all, by key and resource, when it was measured again.
+    """
+    board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:
         yield _status(board)
         known: set[str] = set()
@@ -48,6 +51,11 @@ async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
             if not changed or "" in changed or complete != board.synced:
                 complete = board.synced
                 yield _status(board)
+            if complete and cluster.usage.rounds != rounds:
+                rounds = cluster.usage.rounds
+                yield encode(
+                    {"used": {job.metadata.key: used for job in board.jobs() if (used := _used(cluster, job))}}
+                )
             changed = await next_changes(listener)
 
 
@@ -129,6 +137,15 @@ def _samples(cluster: Cluster, job: TFJob, sampled: dict[str, float]) -> dict[st
             sampled[meta.name] = new[-1].time
             found[replica_name(pod)] = new
     return found
+
+
+def _used(cluster: Cluster, job: TFJob) -> dict[str, float]:
+    """Return the sum over the pods of a job that has not ended."""
+    total: dict[str, float] = {}
+    for pod in cluster.board.pods(job) if job.status.completion_time is None else ():
+        for name, amount in cluster.usage.latest(pod.metadata.namespace, pod.metadata.name).items():
+            total[name] = total.get(name, 0.0) + amount
+    return total
 
 
 def _status(board: Board) -> bytes:

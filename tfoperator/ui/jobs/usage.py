@@ -64,6 +64,12 @@ class UsageSamples(Repetition):
         with self._samples_lock:
             return [sample for sample in self._samples.get(f"{namespace}/{pod}", ()) if sample.time > since]
 
+    def latest(self, namespace: str, pod: str) -> dict[str, float]:
+        """Return a pod's last sample."""
+        with self._samples_lock:
+            samples = self._samples.get(f"{namespace}/{pod}")
+            return samples[-1].used if samples else {}
+
     def _ask(self) -> float:
         """Send one request; return the seconds until the next one."""
         problem = ""

@@ -44,11 +44,14 @@ export function amount(resource, value) {
   return resource === "memory" || resource.endsWith("memory") || resource.endsWith("storage") ? bytes(value) : number(value);
 }
 
-/** What a message says, without the job's name at its beginning, which stands beside it. */
+/** What a message says, without the job's name at its beginning and that it is running, which stand beside it. */
 export function told(message, job) {
   for (const name of [`${job.namespace}/${job.name}`, job.name]) {
     const start = `TFJob ${name} `;
-    if (message.startsWith(start)) return message.charAt(start.length).toUpperCase() + message.slice(start.length + 1);
+    if (message.startsWith(start)) {
+      const rest = message.slice(start.length).replace(/^is running\. ?/, "");
+      return rest.charAt(0).toUpperCase() + rest.slice(1);
+    }
   }
   return message;
 }

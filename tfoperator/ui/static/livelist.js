@@ -12,7 +12,7 @@ const WIDE_ROW = 56, NARROW_ROW = 74;
 /** Of things with a `key`, which come as a stream. What differs is in `kind`: `path` and `part` of the stream, `address`
  * of the list, `title`, `label` and `placeholder` for people, `columns` ([value, label]; right-aligned from the fourth on),
  * `order` of states, `state(thing)`, `text(thing)` that is filtered, `value(by)` that is sorted by (from high to low at
- * first if `down` has it), `draw(parts, thing)` of a row, `empty` (title, hint), `looking`, `trouble(reasons)`. */
+ * first if `down` has it), `draw(parts, thing, several)` of a row (`several` namespaces), `empty` (title, hint), `looking`, `trouble(reasons)`. */
 export class LiveList {
   constructor(kind, { setState, query }) {
     this.kind = kind;
@@ -54,10 +54,10 @@ export class LiveList {
       { class: at > 2 ? "cell right" : "cell", role: "columnheader", "data-by": by },
       by ? h("button", { type: "button", onclick: () => this.sortBy(by) }, label) : label)));
     this.list = new VirtualList({
-      height: NARROW.matches ? NARROW_ROW : WIDE_ROW, make: row, draw: (element, index) => this.drawRow(element, index),
+      height: NARROW.matches ? NARROW_ROW : WIDE_ROW, make: () => row(kind.columns.length), draw: (element, index) => this.drawRow(element, index),
       attributes: { role: "rowgroup", onkeydown: (event) => this.key(event), tabindex: -1 },
     });
-    this.table = h("div", { class: "panel listing", role: "table", "aria-label": kind.title }, this.head, this.list.element);
+    this.table = h("div", { class: `panel listing ${kind.part}`, role: "table", "aria-label": kind.title }, this.head, this.list.element);
     this.empty = h("div", { class: "panel empty", role: "status" }, h("h2", {}, kind.looking));
     this.element = h("div", {},
       h("div", { class: "title" }, h("h1", { tabindex: -1 }, kind.title), this.total = h("span", { class: "muted num" })),
@@ -66,8 +66,9 @@ export class LiveList {
   }
 
   take(message) {
-    for (const one of message[this.kind.part] ?? []) { this.all.set(one.key, one); this.stale?.delete(one.key); }
+    for (const one of message[this.kind.part] ?? []) { one.used = this.all.get(one.key)?.used; this.all.set(one.key, one); this.stale?.delete(one.key); }
     for (const key of message.gone ?? []) this.all.delete(key);
+    if (message.used) for (const [key, one] of this.all) one.used = message.used[key];
     if ("synced" in message) {
       this.synced = message.synced;
       this.problems = message.problems;
@@ -78,14 +79,16 @@ export class LiveList {
 
   arrange() {
     const words = this.query.toLowerCase().split(/\s+/).filter(Boolean);
-    const counts = new Map(), found = [];
+    const counts = new Map(), found = [], places = new Set();
     for (const one of this.all.values()) {
+      places.add(one.namespace);
       const state = this.kind.state(one);
       counts.set(state, (counts.get(state) ?? 0) + 1);
       if (this.state && state !== this.state) continue;
       const text = `${this.kind.text(one)} ${state}`.toLowerCase();
       if (words.every((word) => text.includes(word))) found.push(one);
     }
+    this.several = places.size > 1;
     this.shown = found.sort(this.order());
     this.drawChips(counts);
     setText(this.total, this.all.size ? (found.length === this.all.size ? count(this.all.size) : `${count(found.length)} of ${count(this.all.size)}`) : "");
@@ -166,16 +169,16 @@ export class LiveList {
     if (!one) return;
     element.dataset.index = index;
     setAttribute(element, "aria-rowindex", index + 2);
-    this.kind.draw(element.parts, one);
+    this.kind.draw(element.parts, one, this.several);
   }
 }
 
 
-function row() {
+function row(columns) {
   const name = h("a", { class: "name" }), place = h("div", { class: "sub" }), badge = h("span", { class: "badge" });
   const bar = h("i"), meter = h("div", { class: "meter", "aria-hidden": "true" }, bar), does = h("div", { class: "sub" });
   const cells = [h("div", { class: "cell", role: "cell" }, name, place), h("div", { class: "cell", role: "cell" }, badge),
-    h("div", { class: "cell", role: "cell" }, does, meter), ...["ready", "restarts", "age"].map(() => h("div", { class: "cell right", role: "cell" }))];
+    h("div", { class: "cell", role: "cell" }, does, meter), ...Array.from({ length: columns - 3 }, () => h("div", { class: "cell right", role: "cell" }))];
   const element = h("div", { class: "row", role: "row" }, cells);
   element.parts = { name, place, badge, bar, meter, does, cells };
   return element;
