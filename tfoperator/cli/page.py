@@ -22,7 +22,9 @@ DEFAULT_HOME = Path(".tfoperator", "pipelines")
 """The default place of pipelines' records."""
 
 
-def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> UiServer:
+def make_page(
+    client: Client, on_link: Callable[[str], object], archive_dir: Path | None, commands: str | None = ""
+) -> UiServer:
     """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
     # Imported only if used.
     from tfoperator.ui import UiServer
@@ -33,6 +35,7 @@ def make_page(client: Client, on_link: Callable[[str], object], archive_dir: Pat
         archive_dir=archive_dir,
         pipelines=DEFAULT_HOME.absolute(),
         local=True,
+        commands=commands,
         on_link=on_link,
     )
 
@@ -47,7 +50,7 @@ class LastingPage:
 
     def make(self, client: Client, on_link: Callable[[str], object], archive_dir: Path | None) -> LastingPage:
         """See `tfoperator.local.controlplane.PageMaker`. Raises ListenError."""
-        self._server = make_page(client, on_link, archive_dir)
+        self._server = make_page(client, on_link, archive_dir, None)
         return self
 
     def start(self) -> None:

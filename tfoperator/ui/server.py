@@ -54,6 +54,7 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     archive: bool = False
     jobs: bool = True
     pipelines: str = ""
+    commands: str | None = None
 
 
 class UiServer(HttpServer):
@@ -63,6 +64,7 @@ class UiServer(HttpServer):
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
     may edit a service says what a TensorBoard's address is. `ended` are the curves, by UID, of a run that has.
+    `commands` are the options with which a command reaches the same cluster; None if none does.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -79,6 +81,7 @@ class UiServer(HttpServer):
         pipelines: Path | str | None = None,
         local: bool = False,
         ended: Mapping[str, Curves] | None = None,
+        commands: str | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
@@ -86,7 +89,8 @@ class UiServer(HttpServer):
         self._archive = archive_dir or None
         shown = tuple(name for name in namespaces if name)
         source = source or (client.server if client is not None else "this machine")
-        self._about = About(source, shown, archive=self._archive is not None, jobs=client is not None)
+        archive, jobs = self._archive is not None, client is not None
+        self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands)
         self._local = local
         self._cluster = None if client is None else Cluster(client, namespaces, local, ended)
         self._home = pipelines

@@ -6,9 +6,9 @@ import re
 from datetime import timedelta
 
 from msgspec import convert
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
-from tests.support.browsing import Shown, overflow
+from tests.support.browsing import Shown, faults, overflow
 from tests.support.kueue_objects import no_quota, workload
 from tests.support.stage import condition, moment, report, train
 from tfoperator.api.queues import QUEUE_LABEL
@@ -85,6 +85,29 @@ def test_what_the_time_went_to_is_told_as_describe_tells_it(shown: Shown) -> Non
             seconds[phase] = seconds.get(phase, 0) + 200
         order = " from [^;]*; ".join(("queued", "suspended", "starting", "training", "lost", "training"))
         expect(time.get_by_role("img")).to_have_attribute("aria-label", re.compile(f"^{order} from [^;]*$"))
+
+
+def test_what_the_page_may_not_do_is_a_command_to_copy(browser: Browser) -> None:
+    shown = Shown(browser, commands="--context lab")
+    try:
+        train(shown.stage)
+        with shown.by(permissions=["clipboard-read", "clipboard-write"]) as somebody:
+            page = shown.open(somebody, "#/jobs/default/mnist")
+            lines = page.get_by_role("region", name="Commands").get_by_role("listitem")
+            common = "mnist -n default --context lab"
+            named = [f"tfoperator {one} {common}" for one in ("suspend", "scale", "delete")]
+            named[1] += " --workers 3"
+            expect(lines.get_by_role("code")).to_have_text(named)
+            lines.nth(1).get_by_role("button", name=f"Copy {named[1]}").click()
+            assert page.evaluate("navigator.clipboard.readText()") == named[1]
+            assert faults(page) == []
+            shown.stage.edit(TFJOBS, "default", "mnist", {"spec": {"runPolicy": {"suspend": True}}})
+            expect(lines.first).to_contain_text(f"tfoperator resume {common}")
+            ended = {"completionTime": moment(90), "conditions": [condition("Succeeded", "mnist is done.")]}
+            shown.stage.edit(TFJOBS, "default", "mnist", {"status": ended})
+            expect(lines.get_by_role("code")).to_have_text([named[2]])
+    finally:
+        shown.server.stop()
 
 
 def test_a_job_that_waits_for_its_image_says_so(shown: Shown) -> None:

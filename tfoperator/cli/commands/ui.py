@@ -50,4 +50,5 @@ def ui(
         # Report now, not on the page: no connection, no rights, no CRD.
         client.check_access(where)
         options = {"namespaces": (where,), "archive_dir": archive_dir, "local": is_local(client.api)}
+        options |= {"commands": cluster.as_typed()}
         serve_until_interrupted(client.api, port=port, pipelines=home, **options)

@@ -10,16 +10,20 @@ import { TimePanel } from "./time.js";
 const CHARTS = 12;
 
 export class OverviewTab {
-  constructor() {
+  constructor({ about }) {
+    this.about = about;
     this.progress = h("section", { class: "panel progress", "aria-label": "Progress", hidden: true });
     this.time = new TimePanel();
     this.replicas = new ReplicasPanel();
+    this.commands = h("ul", { class: "commands" });
+    this.typed = h("section", { class: "panel", "aria-label": "Commands", hidden: about.commands === null }, h("header", {}, h("h2", {}, "Commands"),
+      h("span", { class: "muted" }, "this page only reads")), h("div", { class: "body" }, this.commands));
     this.conditions = h("ul", { class: "feed" });
     this.events = h("ul", { class: "feed more", tabindex: 0, "aria-label": "Events, the latest first" });
     this.eventCount = h("span", { class: "muted num" });
     this.element = h("div", { class: "stack" }, this.progress, this.time.element, this.replicas.element, h("div", { class: "two" },
       h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Conditions")), h("div", { class: "body" }, this.conditions)),
-      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Events"), this.eventCount), h("div", { class: "body" }, this.events))));
+      h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Events"), this.eventCount), h("div", { class: "body" }, this.events))), this.typed);
   }
 
   close() { this.replicas.close(); }
@@ -31,6 +35,8 @@ export class OverviewTab {
     this.time.update(job.time, this.replicas);
     if (this.changed("conditions", [job.conditions, minute()])) this.conditions.replaceChildren(...none([...job.conditions].reverse().map(condition), "None: is the operator running?"));
     if (this.changed("events", [events, minute()])) this.events.replaceChildren(...none(events.map(event), "None that the API server still has."));
+    const typed = this.about.commands === null ? [] : commands(job, this.about.commands);
+    if (this.changed("commands", typed)) this.commands.replaceChildren(...typed.map(command));
     setText(this.eventCount, events.length ? count(events.length) : "");
   }
 
@@ -78,6 +84,18 @@ function behind(progress) {
   const first = Math.max(progressOf(progress).step ?? 0, ...all.map(({ step }) => (Number.isFinite(step) ? step : 0)));
   const known = all.filter(({ step }) => !(step >= first)).slice(0, 8);
   return known.length ? h("p", { class: "muted" }, visible(`Behind: ${known.map(({ name, step }) => `${name}${Number.isFinite(step) ? ` at step ${count(step)}` : ""}`).join(", ")}`)) : null;
+}
+
+// What one may want to do to a job, as it is typed.
+function commands(job, options) {
+  const where = `${job.name} -n ${job.namespace}${options && ` ${options}`}`, workers = job.replicas.Worker;
+  return [!job.completed && !job.queueState && `${job.suspended ? "resume" : "suspend"} ${where}`, !job.completed && workers && `scale ${where} --workers ${workers}`,
+    `delete ${where}`].filter(Boolean).map((one) => `tfoperator ${one}`);
+}
+
+function command(typed) {
+  const copy = h("button", { class: "button", type: "button", "aria-label": `Copy ${typed}`, onclick: async () => { await navigator.clipboard.writeText(typed); setText(copy, "Copied"); } }, "Copy");
+  return h("li", {}, h("code", {}, visible(typed)), copy);
 }
 
 const minute = () => Math.floor(Date.now() / 20_000);
