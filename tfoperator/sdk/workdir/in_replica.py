@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import importlib.util
 import os
 import shutil
 import signal
@@ -23,6 +24,7 @@ from typing import NoReturn
 # A process of a laptop has no mounts: a variable says where a volume is.
 SOURCE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR_SOURCE", "/tfoperator/workdir-source")
 PLACE = os.environ.get("TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR", "/tfoperator/workdir")
+OWN = os.path.join(PLACE, "own-packages")  # `tfoperator.progress`, for images that lack it
 PATIENCE, PAUSE = 300.0, 2.0  # seconds that a store may not answer, and between two requests
 
 
@@ -32,7 +34,8 @@ def main(digest: str, size: str, requirements: str, *command: str) -> None:
     try:
         folder = unpack(digest, int(size))
         os.chdir(folder)
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"))))
+        own = "" if requirements or importlib.util.find_spec("tfoperator") else OWN
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, (folder, os.environ.get("PYTHONPATH"), own)))
         if requirements:
             install(requirements)
         for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, and a program would inherit that
@@ -45,7 +48,7 @@ def main(digest: str, size: str, requirements: str, *command: str) -> None:
 def unpack(digest: str, size: int) -> str:
     """Return the unpacked folder."""
     archive, fresh, folder = (os.path.join(PLACE, name) for name in ("archive", "incomplete", "folder"))
-    for left in (fresh, folder):  # by an earlier start in this pod
+    for left in (fresh, folder, OWN):  # by an earlier start in this pod
         shutil.rmtree(left, ignore_errors=True)
     until = time.monotonic() + PATIENCE
     while (copied := copy(archive, size, until)) != digest:
@@ -57,6 +60,7 @@ def unpack(digest: str, size: int) -> str:
             tar.extraction_filter = tarfile.data_filter
         tar.extractall(fresh)
     os.remove(archive)
+    os.rename(os.path.join(fresh, ".tfoperator"), OWN)
     os.rename(fresh, folder)
     return folder
 
@@ -88,7 +92,7 @@ def install(requirements: str) -> None:
     venv.create(home, clear=True, with_pip=False, symlinks=True)
     version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
     with open(os.path.join(home, "lib", version, "site-packages", "image.pth"), "w") as stream:
-        stream.writelines(path + "\n" for path in sys.path if path.endswith("-packages"))
+        stream.writelines(path + "\n" for path in (*sys.path, OWN) if path.endswith("-packages"))
     path = os.path.join(home, "bin")
     os.environ.update(VIRTUAL_ENV=home, PATH=path + os.pathsep + os.environ.get("PATH", os.defpath))
     pip = [os.path.join(path, "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]

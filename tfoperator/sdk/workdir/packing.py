@@ -1,7 +1,8 @@
 """Packs a folder: which files travel, and one archive of them whose bytes depend on their names and contents alone.
 
 What travels is what git sees (tracked, or neither tracked nor ignored), without git everything; in either case less
-what `.tfoperatorignore` names, by the rules of a .gitignore. Git's own folder and tfoperator's runs never travel.
+what `.tfoperatorignore` names, by the rules of a .gitignore. Git's own folder and tfoperator's runs never travel;
+`tfoperator.progress` does, for programs that report and images that lack it.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import NamedTuple
 
 import msgspec
 
+import tfoperator
 from tfoperator.base.files import open_regular
 from tfoperator.sdk.errors import WorkdirError
 
@@ -29,6 +31,7 @@ MAX_BYTES = 100 << 20
 
 _HEADER = 512  # bytes of a file in an archive, beside its content
 _NEVER = {".git", ".tfoperator"}
+_OWN = Path(tfoperator.__file__).parent
 _SECRET = re.compile(r"(.*/)?(\.env(\..*)?|id_(rsa|dsa|ecdsa|ed25519)|\.netrc|\.pypirc|[^/]*\.(pem|key|p12|pfx))")
 
 
@@ -177,6 +180,10 @@ def _archive(folder: Path, files: Mapping[str, _Entry]) -> bytes:
             member.size, member.mode = entry.size, 0o755 if entry.mode & 0o100 else 0o644
             with open_regular(folder / name) as stream:
                 tar.addfile(member, stream)
+        for path in sorted((_OWN / "__init__.py", *_OWN.glob("progress/*.py"))):
+            content, member = path.read_bytes(), tarfile.TarInfo(f".tfoperator/{path.relative_to(_OWN.parent)}")
+            member.size = len(content)
+            tar.addfile(member, io.BytesIO(content))
     return written.getvalue()
 
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.unit.kube.server import Exchange, ScriptedServer
+from tfoperator import progress
 from tfoperator.sdk.workdir import in_replica
 from tfoperator.sdk.workdir.packing import pack
 
@@ -36,7 +37,13 @@ class Replica:
         self.folder = self.place / "folder"
 
     def start(
-        self, content: bytes, *command: str, digest: str = "", requirements: str = "", script: str = SCRIPT
+        self,
+        content: bytes,
+        *command: str,
+        digest: str = "",
+        requirements: str = "",
+        script: str = SCRIPT,
+        python: Sequence[str] = (sys.executable,),
     ) -> subprocess.Popen[str]:
         variables = {
             **os.environ,
@@ -45,9 +52,9 @@ class Replica:
         }
         words = [digest or hashlib.sha256(content).hexdigest(), str(len(content)), requirements, *command]
         streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        return subprocess.Popen([sys.executable, "-c", script, *words], env=variables, text=True, **streams)
+        return subprocess.Popen([*python, "-c", script, *words], env=variables, text=True, **streams)
 
-    def run(self, content: bytes, *command: str, **options: str) -> tuple[int, str, str]:
+    def run(self, content: bytes, *command: str, **options: Any) -> tuple[int, str, str]:
         (self.source / "archive").write_bytes(content)
         return ended(self.start(content, *command, **options))
 
@@ -100,7 +107,7 @@ def test_hostile_names_arrive_byte_by_byte(replica: Replica, work: Path) -> None
     assert len(package.names) == len(HOSTILE) + 1
     assert replica.run(package.content, "true") == (0, "", "")
     assert contents(replica.folder) == contents(work)
-    assert sorted(os.listdir(replica.place)) == ["folder"]
+    assert sorted(os.listdir(replica.place)) == ["folder", "own-packages"]
 
 
 def test_the_program_is_the_process_in_its_folder(replica: Replica, work: Path) -> None:
@@ -118,6 +125,20 @@ def test_the_program_is_the_process_in_its_folder(replica: Replica, work: Path) 
     assert process.stdout.readline() == f"own {process.pid} {replica.folder} ['--x', '$(A) b']\n"
     process.send_signal(signal.SIGTERM)
     assert ended(process)[0] == 7
+
+
+def test_a_program_can_report_where_the_image_has_nothing_of_ours(replica: Replica, work: Path) -> None:
+    (work / "train.py").write_text("from tfoperator import progress as ours; print(ours.__file__, ours.Progress(2))")
+    bare = (sys.executable, "-S")  # without what is installed
+    own = replica.place / "own-packages/tfoperator"
+    for _ in range(2):
+        code, out, err = replica.run(pack(work).content, *bare, "train.py", python=bare)
+        assert (code, out.split()[0]) == (0, f"{own}/progress/__init__.py"), err
+    assert contents(replica.folder) == contents(work)
+    assert replica.run(pack(work).content, sys.executable, "train.py")[1].split()[0] == progress.__file__
+    (work / "tfoperator").mkdir()
+    (work / "tfoperator/progress.py").write_text("def Progress(total):\n    print(total)\n    raise SystemExit\n")
+    assert replica.run(pack(work).content, *bare, "train.py", python=bare)[1] == "2\n", "the folder's own goes first"
 
 
 def test_programs_get_the_signals_that_python_ignores(replica: Replica, work: Path) -> None:

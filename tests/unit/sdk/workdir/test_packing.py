@@ -45,7 +45,7 @@ def test_the_bytes_are_those_of_names_contents_and_programs_alone(tmp_path: Path
     (other / "b.py").chmod(0o600)
     assert pack(one) == pack(other)
     with tarfile.open(fileobj=io.BytesIO(pack(one).content)) as tar:
-        assert tar.getnames() == sorted(pack(one).names)
+        assert [name for name in tar.getnames() if not name.startswith(".tfoperator/")] == sorted(pack(one).names)
     assert pack(one).content[4:8] == bytes(4)  # gzip's own time
     (other / "b.py").chmod(0o700)
     assert pack(one).digest != pack(other).digest
