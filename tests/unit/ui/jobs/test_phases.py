@@ -20,9 +20,10 @@ def at(phase: str, *, jump: int = 0, **seconds: int) -> JobUsage:
     ("seen", "expected"),
     [
         ([JobUsage()], ""),
-        ([at("training", queued=2, scheduling=8, starting=20)], "0 queued, 2 scheduling, 10 starting, 30 training"),
+        ([JobUsage(), at("training", queued=2, starting=20)], "0 queued, 2 starting, 22 training"),
         ([at("lost", training=50, stalled=40)], "0? training, 50? stalled, 90 lost"),
-        ([at("stalled", training=9), at("training", training=9, stalled=31)], "0 training, 9 stalled, 40 training"),
+        ([at("lost", lost=40), at("training", lost=60)], "0? lost, 40 lost, 60 training"),
+        ([at("lost"), at("stalled", lost=5, training=20)], "0 lost, 5 training, 25 stalled"),
         ([at("training"), at("training", training=20), at("lost", training=31)], "0 training, 31 lost"),
         # It reports for the first time: it was starting.
         ([at("training"), at("lost", training=9), at("training", starting=50)], "0 starting, 50 training"),
@@ -33,6 +34,7 @@ def test_the_order_of_phases_is_told_as_far_as_it_is_known(seen: list[JobUsage],
     spans = phase_spans(reduce(follow, seen[1:], follow(None, seen[0])))
     told = [f"{one.start - START.timestamp():.0f}{'?' * one.rough} {one.phase}" for one in spans]
     assert ", ".join(told) == expected
+    assert [one.end for one in spans[:-1]] == [one.start for one in spans[1:]]
 
 
 def test_of_many_phases_the_latest_are_kept_and_all_add_up() -> None:
