@@ -25,13 +25,10 @@ def test_a_token_is_taken_or_refused_at_once() -> None:
 
 
 @pytest.mark.parametrize("qps", [0, -1])
-def test_a_rate_of_nothing_or_less_is_no_limit(qps: float) -> None:
+def test_a_rate_of_nothing_or_less_is_no_limit_and_one_that_would_block_for_ever_is_refused(qps: float) -> None:
     bucket = TokenBucket(qps, 0, clock=FakeClock())
     assert {bucket.reserve() for _ in range(1000)} == {0.0}
     assert all(bucket.take(0.0) for _ in range(1000))
-
-
-def test_a_limit_that_would_block_for_ever_is_refused() -> None:
     with pytest.raises(ValueError, match="burst must be 1 or more"):
         TokenBucket(5, 0)
 

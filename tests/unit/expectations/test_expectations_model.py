@@ -92,9 +92,8 @@ class ExpectationsModel(RuleBasedStateMachine):
     def agrees_with_the_model(self) -> None:
         for key in KEYS:
             entry = self.entries.get(key)
-            assert pending(self.expectations, key) == (
-                None if entry is None else (entry.creations, frozenset(entry.deletions))
-            )
+            expected = None if entry is None else (entry.creations, frozenset(entry.deletions))
+            assert pending(self.expectations, key) == expected
             assert satisfied(self.expectations, key) == (entry is None or entry.fulfilled)
         for owner in ("uid-1", "uid-2"):
             mine = [entry for key, entry in self.entries.items() if key.owner_uid == owner]

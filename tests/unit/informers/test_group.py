@@ -33,7 +33,7 @@ def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
     assert group.stop(60)
 
 
-def test_a_group_reads_and_tells_as_one(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
+def test_a_group_reads_tells_and_relists_as_one(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
     view = View()
     servers[0].put("a", namespace="n1", owner="u1")
     servers[1].put("b", namespace="n2", owner="u1")
@@ -47,6 +47,11 @@ def test_a_group_reads_and_tells_as_one(group: InformerGroup[Pod], servers: tupl
     assert [obj.metadata.key for obj in group.lister.list("n1")] == ["n1/a"]
     assert group.lister.find("n2/a") is None
     assert [obj.metadata.key for obj in group.lister.by_index(CONTROLLER_UID_INDEX, "u1")] == ["n1/a", "n2/b"]
+    for server, namespace in zip(servers, ("n1", "n2"), strict=True):
+        server.mute_watches()
+        server.put("unseen", namespace=namespace)
+    group.relist()
+    eventually(lambda: len(group.lister.list()) == 4)
 
 
 def test_a_group_has_synced_when_its_last_member_has(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
@@ -63,13 +68,3 @@ def test_a_failed_member_is_the_groups_failure(group: InformerGroup[Pod], server
     eventually(lambda: group.failure)
     assert "marks" in str(group.failure)
     assert not group.has_synced
-
-
-def test_a_relist_reaches_every_member(group: InformerGroup[Pod], servers: tuple[Server, Server]) -> None:
-    group.start()
-    assert group.wait_for_sync(5)
-    for server, namespace in zip(servers, ("n1", "n2"), strict=True):
-        server.mute_watches()
-        server.put("a", namespace=namespace)
-    group.relist()
-    eventually(lambda: len(group.lister.list()) == 2)

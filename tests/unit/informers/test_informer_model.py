@@ -118,12 +118,9 @@ class InformerMachine(RuleBasedStateMachine):
             return self.informer.has_synced and cached == truth and all(view.state == truth for view in self.views)
 
         eventually(settled, every=0.002)
-        by_owner = {
-            obj.metadata.key
-            for uid in ("u1", "u2")
-            for obj in self.informer.indexer.by_index(CONTROLLER_UID_INDEX, uid)
-        }
-        assert by_owner == {o.metadata.key for o in self.informer.indexer.list() if o.metadata.controller is not None}
+        indexer = self.informer.indexer
+        by_owner = {o.metadata.key for uid in ("u1", "u2") for o in indexer.by_index(CONTROLLER_UID_INDEX, uid)}
+        assert by_owner == {o.metadata.key for o in indexer.list() if o.metadata.controller is not None}
 
     @invariant()
     def no_handler_is_told_nonsense(self) -> None:

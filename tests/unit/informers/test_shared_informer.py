@@ -122,10 +122,13 @@ def test_the_cache_has_changed_before_a_handler_hears_of_it(make: Make, server: 
 
 
 def test_it_starts_once_and_never_after_its_stop(make: Make, caplog: pytest.LogCaptureFixture, server: Server) -> None:
-    informer = synced(make())
-    informer.start()
+    informer = make()
+    informer.relist()
+    synced(informer).start()
     assert "started before" in caplog.text
-    assert server.watches == 1
+    server.put("a")
+    caught_up(informer, server)
+    assert server.watches == 1, "a second start or a relist before the first asks for more"
     informer = make()
     informer.stop()
     informer.start()
@@ -345,15 +348,6 @@ def test_a_deletion_of_an_object_nobody_knew_is_delivered(make: Make, server: Se
     server.mute_watches(False)
     server.remove("ghost")
     eventually(lambda: view.calls == [("delete", "ghost")])
-
-
-def test_a_relist_before_the_start_asks_for_nothing_more(make: Make, server: Server) -> None:
-    informer = make()
-    informer.relist()
-    synced(informer)
-    server.put("a")
-    caught_up(informer, server)
-    assert server.watches == 1
 
 
 # --- indexes

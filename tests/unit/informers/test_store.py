@@ -13,8 +13,6 @@ from tfoperator.informers import CONTROLLER_UID_INDEX, ORPHANS_INDEX, index_by_c
 from tfoperator.informers.store import Indexer, IndexFunctionError, UnknownIndex
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, OwnerReference, Pod
 
-NAMESPACE_INDEX = "namespace"
-
 
 def index_by_namespace(obj: HasMetadata) -> Sequence[str]:
     return (obj.metadata.namespace,)
@@ -23,7 +21,7 @@ def index_by_namespace(obj: HasMetadata) -> Sequence[str]:
 INDEXERS = {
     CONTROLLER_UID_INDEX: index_by_controller_uid,
     ORPHANS_INDEX: index_orphans,
-    NAMESPACE_INDEX: index_by_namespace,
+    "namespace": index_by_namespace,
 }
 
 
@@ -68,7 +66,7 @@ def test_an_update_keeps_an_objects_place_in_its_buckets(indexer: Indexer[Pod]) 
 
 
 def test_an_index_that_does_not_exist_is_named_in_the_error() -> None:
-    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace})
+    indexer = Indexer({"namespace": index_by_namespace})
     with pytest.raises(UnknownIndex, match=r"'colour'.*namespace"):
         indexer.by_index("colour", "red")
 
@@ -77,7 +75,7 @@ def test_an_index_function_that_fails_is_fatal_and_leaves_the_store_as_it_was() 
     def by_colour(obj: Pod) -> Sequence[str]:
         return (obj.metadata.labels["colour"],)
 
-    indexer = Indexer({NAMESPACE_INDEX: index_by_namespace, "colour": by_colour})
+    indexer = Indexer({"namespace": index_by_namespace, "colour": by_colour})
     good = Pod(metadata=ObjectMeta(name="a", namespace="ns", labels={"colour": "red"}))
     indexer.add(good)
     with pytest.raises(IndexFunctionError, match=r"'colour'.*ns/a"):
@@ -86,7 +84,7 @@ def test_an_index_function_that_fails_is_fatal_and_leaves_the_store_as_it_was() 
         indexer.replace([pod("b")])
     assert indexer.list() == [good]
     assert indexer.by_index("colour", "red") == [good]
-    assert indexer.by_index(NAMESPACE_INDEX, "ns") == [good]
+    assert indexer.by_index("namespace", "ns") == [good]
 
 
 def test_a_value_that_an_index_function_repeats_counts_once() -> None:
@@ -123,11 +121,9 @@ def test_indexes_always_equal_a_scan(operations: list[tuple[str, list[tuple[str,
         for key, obj in expected.items():
             for value in function(obj):
                 scan.setdefault(value, set()).add(key)
-        assert {
-            value: {obj.metadata.key for obj in indexer.by_index(name, value)} for value in index_values(indexer, name)
-        } == scan
-        for value in scan:
-            assert all(expected[obj.metadata.key] is obj for obj in indexer.by_index(name, value))
+        found = {value: indexer.by_index(name, value) for value in index_values(indexer, name)}
+        assert {value: {obj.metadata.key for obj in objects} for value, objects in found.items()} == scan
+        assert all(expected[obj.metadata.key] is obj for objects in found.values() for obj in objects)
 
 
 def test_readers_see_an_object_in_the_store_and_in_its_indexes_or_in_neither(indexer: Indexer[Pod]) -> None:

@@ -19,6 +19,9 @@ from tfoperator.kube.config.tls import TlsOptions
 __all__ = ["served", "world"]
 
 
+EC = "ec -pkeyopt ec_paramgen_curve:prime256v1"
+
+
 class Certificates:
     """PEM files of one authority: `ca.crt`, and `{name}.crt` with `{name}.key` for each name made."""
 
@@ -26,24 +29,19 @@ class Certificates:
         self.directory = directory
         self.ca = directory / "ca.crt"
         self._openssl(
-            "req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=test-ca "
-            f"-keyout ca.key -out ca.crt {of_authority}"
+            f"req -x509 -newkey {EC} -nodes -days 2 -subj /CN=test-ca -keyout ca.key -out ca.crt {of_authority}"
         )
 
     def _openssl(self, arguments: str) -> None:
         subprocess.run(["openssl", *arguments.split()], cwd=self.directory, check=True, capture_output=True, timeout=60)
 
     def make(self, name: str, *alternatives: str) -> tuple[Path, Path]:
-        subject = f"-subj /O=system:masters/CN={name}"
-        self._openssl(
-            f"req -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes {subject} -keyout {name}.key -out {name}.csr"
-        )
+        files = f"-keyout {name}.key -out {name}.csr"
+        self._openssl(f"req -newkey {EC} -nodes -subj /O=system:masters/CN={name} {files}")
         extensions = self.directory / f"{name}.ext"
         extensions.write_text(f"subjectAltName={','.join(alternatives)}\n" if alternatives else "")
-        self._openssl(
-            f"x509 -req -in {name}.csr -CA ca.crt -CAkey ca.key -CAcreateserial -days 2 -out {name}.crt "
-            f"-extfile {name}.ext"
-        )
+        issuer = "-CA ca.crt -CAkey ca.key -CAcreateserial -days 2"
+        self._openssl(f"x509 -req -in {name}.csr {issuer} -out {name}.crt -extfile {name}.ext")
         return self.directory / f"{name}.crt", self.directory / f"{name}.key"
 
     @property

@@ -123,9 +123,8 @@ def test_a_list_comes_in_pages(serve: Serve, client_for: MakeClient) -> None:
 
     server = serve(handler)
     client = client_for(server.url)
-    first = client.list(
-        PODS, "ns", DECODE, ListOptions(limit=2, label_selector="x in (y)", field_selector="spec.nodeName=n")
-    )
+    selected = ListOptions(limit=2, label_selector="x in (y)", field_selector="spec.nodeName=n")
+    first = client.list(PODS, "ns", DECODE, selected)
     assert [item.metadata.name for item in first.items] == ["a", "b"]
     assert (first.resource_version, first.continue_token, first.remaining_item_count) == ("9", "next+/", 1)
     second = client.list(PODS, "ns", DECODE, ListOptions(limit=2, continue_token=first.continue_token))
@@ -298,9 +297,8 @@ def test_who_we_are_and_whom_we_impersonate_goes_with_every_request(serve: Serve
 
 def test_a_log_is_followed_and_can_be_closed(serve: Serve, client_for: MakeClient) -> None:
     server = serve(stalls(b"step 1\nst"))
-    log = client_for(server.url, request_timeout=0.05).pod_log(
-        "ns", "a", "tensorflow", follow=True, previous=True, tail_lines=0
-    )
+    options = {"follow": True, "previous": True, "tail_lines": 0}
+    log = client_for(server.url, request_timeout=0.05).pod_log("ns", "a", "tensorflow", **options)
     got: list[bytes] = []
     first = threading.Event()
 

@@ -32,16 +32,6 @@ def event(kind: str, name: str = "a", version: str = "1", **meta: Any) -> dict[s
     return {"type": kind, "object": {"kind": "Pod", "metadata": {"name": name, "resourceVersion": version, **meta}}}
 
 
-def test_events_come_decoded_and_in_order_until_the_server_ends_the_watch(serve: Serve, client_for: MakeClient) -> None:
-    server = serve(chunks(event("ADDED"), event("MODIFIED", version="2"), event("DELETED", version="3")))
-    events = list(client_for(server.url).watch(PODS, "ns", DECODE))
-    assert [(e.type, e.object.metadata.resource_version) for e in events if e.object] == [
-        (WatchEventType.ADDED, "1"),
-        (WatchEventType.MODIFIED, "2"),
-        (WatchEventType.DELETED, "3"),
-    ]
-
-
 @pytest.mark.parametrize(
     ("annotations", "end"),
     [({INITIAL_EVENTS_END: "true"}, True), ({INITIAL_EVENTS_END: "false"}, False), ({}, False), (None, False)],
@@ -341,18 +331,6 @@ def test_a_watch_has_a_connection_of_its_own_and_closes_it(serve: Serve, client_
             break
     assert [r.connection for r in server.requests] == [1, 2, 1]
     assert watch._stream._sock.fileno() == -1
-
-
-@given(st.lists(st.binary(max_size=20).map(lambda b: b.replace(b"\n", b"")), max_size=10), st.data())
-def test_lines_are_the_same_however_they_are_cut(lines: list[bytes], data: st.DataObject) -> None:
-    stream = b"".join(line + b"\n" for line in lines)
-    cuts = sorted(data.draw(st.lists(st.integers(0, len(stream)), max_size=10)))
-    splitter = LineSplitter(100)
-    got: list[bytes] = []
-    for start, end in zip([0, *cuts], [*cuts, len(stream)], strict=True):
-        got += splitter.feed(stream[start:end])
-    assert got == [line for line in lines if line]
-    assert splitter.pending == 0
 
 
 def test_no_line_is_longer_than_the_limit() -> None:

@@ -98,17 +98,15 @@ class World:
         eventually(lambda: "started" in one.log)
         return one
 
-    def pass_time_until(
-        self, done: Callable[[], bool], *, step: float = 0.25, limit: float = 200, hanging: bool = False
-    ) -> float:
+    def pass_time_until(self, done: Callable[[], bool], *, hanging: bool = False) -> float:
         """Let virtual time pass, never faster than the threads can follow; how much passed in the end."""
         began = self.clock.monotonic()
         while True:
             eventually(lambda: done() or self._at_rest(hanging), every=0.0005)
             if done():
                 return self.clock.monotonic() - began
-            assert self.clock.monotonic() - began < limit, "it never happened"
-            self.clock.advance(step)
+            assert self.clock.monotonic() - began < 200, "it never happened"
+            self.clock.advance(0.25)
 
     def _at_rest(self, hanging: bool) -> bool:
         """Every replica waits for time to pass, and no request is on its way (unless requests hang on purpose)."""

@@ -30,10 +30,7 @@ def test_a_lease_is_written_as_coordination_v1_with_microseconds(api: FakeApi, l
         "renewTime": "2026-01-01T12:30:15.000120Z",
         "leaseTransitions": 3,
     }
-
-
-def test_an_update_keeps_what_others_put_into_the_lease(api: FakeApi, lock: LeaseLock) -> None:
-    lock.create(RECORD)
+    # An update keeps what others put into it.
     api.edit(LEASES, "kubeflow", "tfoperator", {"metadata": {"labels": {"a": "b"}}, "spec": {"strategy": "Oldest"}})
     lock.update(lock.get(), LeaseRecord("me", 20, NOW, NOW, 3))
     [lease] = api.objects(LEASES)

@@ -9,7 +9,7 @@ from tests.support.clock import FakeClock
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.workqueue.support import begin
-from tfoperator.workqueue import Workers
+from tfoperator.workqueue import DelayingQueue, Workers
 from tfoperator.workqueue.queue import Queue, ShutDown
 
 
@@ -81,7 +81,8 @@ def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock
             worker.result()
 
 
-def test_a_drain_waits_until_all_work_is_done_or_its_time_has_passed(queue: Queue[str], clock: FakeClock) -> None:
+def test_a_drain_waits_until_all_work_is_done_or_its_time_has_passed(clock: FakeClock) -> None:
+    queue: Queue[str] = DelayingQueue(clock=clock)
     begin(queue, "foo")
     begin(queue, "bar")
     draining = InThread(lambda: queue.shut_down(timeout=30))

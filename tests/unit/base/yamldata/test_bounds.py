@@ -76,14 +76,11 @@ def test_a_small_text_that_means_a_lot_is_refused_by_every_reader(tmp_path: Path
     assert len(str(caught.value)) < 500
 
 
-def test_a_text_without_aliases_is_bounded_by_its_own_size_alone() -> None:
+def test_a_text_without_aliases_is_bounded_by_its_own_size_alone_and_a_bound_names_the_place() -> None:
     text = f"a: {'x' * (MAX_BYTES - 10)}\n"
     assert len(read_value(text, "f")["a"]) == MAX_BYTES - 10
     with pytest.raises(YamlBoundsError, match=r"f: is larger than 10 MiB"):
         read_value(text + "#" * 20, "f")
-
-
-def test_a_bound_names_the_place_where_it_was_passed() -> None:
     with pytest.raises(YamlBoundsError, match=r"^f:3:4: expands to more than 1 MiB$"):
         read_value(f"a: &a {'x' * 600_000}\nb: 1\nc: *a\n", "f", max_bytes=2**20)
 

@@ -34,7 +34,7 @@ def test_what_no_header_can_carry_is_no_token(token: str) -> None:
     assert not token.strip() or token not in str(caught.value)
 
 
-def test_a_token_file_is_read_again_once_a_minute_but_not_to_look_at_what_is_at_hand(tmp_path: Path) -> None:
+def test_a_token_file_is_read_again_once_a_minute_or_when_its_token_is_refused(tmp_path: Path) -> None:
     path, clock = tmp_path / "token", FakeClock()
     path.write_text("one\n")
     token = TokenFile(path, clock=clock)
@@ -45,18 +45,11 @@ def test_a_token_file_is_read_again_once_a_minute_but_not_to_look_at_what_is_at_
     assert token.held() is None
     assert token.current() == IssuedCredential("Bearer two")
     assert token.held() == IssuedCredential("Bearer two")
+    assert not token.refused("Bearer two"), "there is no other"
     path.write_text("three\n")
     assert token.current().authorization == "Bearer two"
-
-
-def test_a_refused_token_is_read_again_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "token"
-    path.write_text("one")
-    token = TokenFile(path, clock=FakeClock())
-    assert not token.refused("Bearer one"), "there is no other"
-    path.write_text("two")
-    assert token.refused("Bearer one")
-    assert token.current().authorization == "Bearer two"
+    assert token.refused("Bearer two")
+    assert token.current().authorization == "Bearer three"
 
 
 def test_a_token_file_that_vanishes_leaves_the_last_token(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:

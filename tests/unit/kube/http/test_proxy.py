@@ -43,9 +43,8 @@ def test_the_server_is_reached_through_a_tunnel(
     serve: Serve, client_for: MakeClient, certificates: Certificates, proxy: ScriptedServer
 ) -> None:
     server = serve(lambda exchange: exchange.respond(200, b"ok"), certificates.server_context())
-    client = client_for(
-        server.url, {"tls": certificates.trust, "proxy_url": f"http://user:open@127.0.0.1:{proxy.port}"}
-    )
+    through = {"proxy_url": f"http://user:open@127.0.0.1:{proxy.port}"}
+    client = client_for(server.url, {"tls": certificates.trust, **through})
     for _ in range(2):
         assert client.get_raw("/") == b"ok"
     assert [(one.method, one.target) for one in proxy.requests] == [("CONNECT", f"127.0.0.1:{server.port}")]

@@ -131,12 +131,19 @@ def test_close_ends_the_wait_for_a_retry(serve: Serve, client_for: MakeClient) -
 ok = lists_and_watches({"metadata": {"name": "a"}})
 
 
-def test_nothing_waits_for_a_limit_of_the_clients_own_unless_one_is_asked_for(client_for: MakeClient) -> None:
+def test_nothing_waits_unless_that_is_asked_for_and_short_waits_are_not_logged(
+    client_for: MakeClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
     observer = Recorder()
-    with client_for(ok, clock=FakeClock(), observer=observer) as client:
-        for _ in range(200):
-            read(client)
+    client = client_for(ok, clock=FakeClock(), observer=observer)
+    for _ in range(200):
+        read(client)
     assert observer.waits == []
+    client = client_for(ok, qps=1000, burst=1)
+    for _ in range(5):
+        read(client)
+    assert caplog.records == []
 
 
 def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
@@ -165,14 +172,6 @@ def test_requests_beyond_the_burst_wait_their_turn_and_that_is_logged(
         ("DEBUG", "waited 0.10 s for the client's own rate limiter: get pods ns/a"),
         ("INFO", "waited 1.20 s for the client's own rate limiter: get pods ns/a"),
     ]
-
-
-def test_short_waits_are_not_logged(caplog: pytest.LogCaptureFixture, client_for: MakeClient) -> None:
-    caplog.set_level(logging.DEBUG, "tfoperator.kube.http.session")
-    with client_for(ok, qps=1000, burst=1) as client:
-        for _ in range(5):
-            read(client)
-    assert caplog.records == []
 
 
 def test_watches_do_not_wait_for_the_rate_limiter_and_close_ends_the_wait_for_it(client_for: MakeClient) -> None:

@@ -46,11 +46,8 @@ class Server:
         user = self.users.get(spec["token"])
         if user is None:
             return {"error": "invalid bearer token", "user": {}}
-        groups = ["system:authenticated"]
-        return {
-            "authenticated": True,
-            "user": {"username": user, "uid": "u-1", "groups": groups, "extra": {"a": ["b"]}},
-        }
+        about = {"username": user, "uid": "u-1", "groups": ["system:authenticated"], "extra": {"a": ["b"]}}
+        return {"authenticated": True, "user": about}
 
     def reviewed(self) -> int:
         """How many tokens it was asked about."""

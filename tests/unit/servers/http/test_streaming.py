@@ -78,17 +78,14 @@ def test_chunks_come_without_a_length_and_end_with_the_connection_and_a_bug_ends
     assert body == b"0\n1\n2\n"
 
 
-def test_a_client_that_leaves_ends_what_it_has_asked_for_even_if_that_is_silent() -> None:
-    with serving() as server:
-        with asked(server, "/silence"):
-            eventually(lambda: server.open == 1, within=WITHIN)
-        eventually(lambda: server.open == 0, within=WITHIN)
-
-
-def test_a_client_that_resets_its_connection_leaves_no_traceback(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("resets", [False, True])
+def test_a_client_that_leaves_ends_what_it_has_asked_for_without_a_traceback(
+    resets: bool, caplog: pytest.LogCaptureFixture
+) -> None:
     with serving() as server, asked(server, "/silence") as connection:
         eventually(lambda: server.open == 1, within=WITHIN)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        if resets:
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         connection.close()
         eventually(lambda: server.open == 0, within=WITHIN)
     gc.collect()

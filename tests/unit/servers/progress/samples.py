@@ -40,9 +40,8 @@ class Cluster:
     def __init__(self, *, rsa_key: bool = False, kid: str = "key-1") -> None:
         self.kid = kid
         self.algorithm = "RS256" if rsa_key else "ES256"
-        self.private: Any = (
-            rsa.generate_private_key(65537, 2048) if rsa_key else ec.generate_private_key(ec.SECP256R1())
-        )
+        made = rsa.generate_private_key(65537, 2048) if rsa_key else ec.generate_private_key(ec.SECP256R1())
+        self.private: Any = made
         self.fetched: list[str] = []
 
     @property

@@ -68,9 +68,8 @@ def test_a_token_for_anything_else_is_refused(cluster: Cluster, changes: dict[st
 
 
 def test_the_public_key_is_no_secret_to_sign_with(cluster: Cluster) -> None:
-    pem = cluster.private.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
-    )
+    public = cluster.private.public_key()
+    pem = public.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
     for secret in (pem, json.dumps(cluster.jwk).encode()):
         unsigned = forged({"alg": "HS256", "kid": cluster.kid, "typ": "JWT"}, cluster.claims(MINE)).rpartition(".")[0]
         digest = hmac.new(secret, unsigned.encode(), hashlib.sha256).digest()
