@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -18,14 +20,8 @@ class Source:
         self.clock = FakeClock()
         self.correlator = Correlator()
 
-    def report(
-        self,
-        message: str = "created",
-        *,
-        reason: str = "Created",
-        event_type: str = "Normal",
-        regarding: ObjectReference = JOB,
-    ) -> CorrelatedEvent | None:
+    def report(self, message: str = "created", reason: str = "Created", **about: Any) -> CorrelatedEvent | None:
+        regarding, event_type = about.get("regarding", JOB), about.get("event_type", "Normal")
         occurrence = Occurrence(regarding, event_type, reason, message, self.clock.now(), self.clock.monotonic())
         return self.correlator.correlate(occurrence)
 

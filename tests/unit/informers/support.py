@@ -19,15 +19,8 @@ from tfoperator.kube.verbs import ListPage, WatchEvent, WatchEventType
 
 def pod(name: str, version: int | str = 1, *, namespace: str = "ns", uid: str = "", owner: str = "") -> Pod:
     owners = (OwnerReference(uid=owner, controller=True),) if owner else ()
-    return Pod(
-        metadata=ObjectMeta(
-            name=name,
-            namespace=namespace,
-            uid=uid or f"uid-{name}",
-            resource_version=str(version),
-            owner_references=owners,
-        )
-    )
+    more = {"uid": uid or f"uid-{name}", "resource_version": str(version), "owner_references": owners}
+    return Pod(metadata=ObjectMeta(name=name, namespace=namespace, **more))
 
 
 def status(code: int, message: str = "", *, reason: str = "", cause: str = "", cause_message: str = "") -> Status:

@@ -24,10 +24,8 @@ def marks(obj: Pod) -> list[str]:
 @pytest.fixture
 def group(servers: tuple[Server, Server]) -> Iterator[InformerGroup[Pod]]:
     clock, indexers = FakeClock(), {CONTROLLER_UID_INDEX: index_by_controller_uid, "marks": marks}
-    members = [
-        SharedInformer[Pod](server, name=f"pods/{namespace}", clock=clock, indexers=indexers)
-        for server, namespace in zip(servers, ("n1", "n2"), strict=True)
-    ]
+    names = zip(servers, ("pods/n1", "pods/n2"), strict=True)
+    members = [SharedInformer[Pod](server, name=name, clock=clock, indexers=indexers) for server, name in names]
     group = InformerGroup(members, name="pods", clock=clock)
     yield group
     assert group.stop(60)

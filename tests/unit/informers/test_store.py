@@ -18,11 +18,8 @@ def index_by_namespace(obj: HasMetadata) -> Sequence[str]:
     return (obj.metadata.namespace,)
 
 
-INDEXERS = {
-    CONTROLLER_UID_INDEX: index_by_controller_uid,
-    ORPHANS_INDEX: index_orphans,
-    "namespace": index_by_namespace,
-}
+OWNERS = {CONTROLLER_UID_INDEX: index_by_controller_uid, ORPHANS_INDEX: index_orphans}
+INDEXERS = {**OWNERS, "namespace": index_by_namespace}
 
 
 @pytest.fixture

@@ -83,27 +83,13 @@ def _spec(job: str, index: int, replicas: int, token: str) -> dict[str, Any]:
 
 def _status(number: int, address: str, started: str) -> dict[str, Any]:
     since = {"status": "True", "lastProbeTime": None, "lastTransitionTime": started}
-    container = {
-        "name": "tensorflow",
-        "state": {"running": {"startedAt": started}},
-        "lastState": {},
-        "ready": True,
-        "restartCount": 0,
-        "image": IMAGE,
-        "imageID": f"registry.example/team-a/mnist@sha256:{7:064x}",
-        "containerID": f"containerd://{number:064x}",
-        "started": True,
-    }
-    return {
-        "phase": "Running",
-        "conditions": [{"type": kind, **since} for kind in CONDITIONS],
-        "hostIP": "10.0.0.1",
-        "podIP": address,
-        "podIPs": [{"ip": address}],
-        "startTime": started,
-        "containerStatuses": [container],
-        "qosClass": "Guaranteed",
-    }
+    image = {"image": IMAGE, "imageID": f"registry.example/team-a/mnist@sha256:{7:064x}"}
+    state = {"state": {"running": {"startedAt": started}}, "lastState": {}, "ready": True, "restartCount": 0}
+    container = {"name": "tensorflow", "containerID": f"containerd://{number:064x}", "started": True, **image, **state}
+    addresses = {"hostIP": "10.0.0.1", "podIP": address, "podIPs": [{"ip": address}]}
+    conditions = [{"type": kind, **since} for kind in CONDITIONS]
+    run = {"startTime": started, "containerStatuses": [container], "qosClass": "Guaranteed"}
+    return {"phase": "Running", "conditions": conditions, **addresses, **run}
 
 
 def _managed(manager: str, time: str, **set_fields: Any) -> dict[str, Any]:

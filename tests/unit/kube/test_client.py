@@ -35,7 +35,10 @@ NAMED = {"metadata": {"name": "a"}}
 READ_ONLY = MappingProxyType({"a": MappingProxyType({"b": (1,)})})
 REMOVAL = [{"op": "remove", "path": "/a"}]
 
-VERBS: list[tuple[Callable[[ApiClient], object], str, str, str | None, Any]] = [
+Verb = tuple[Callable[[ApiClient], object], str, str, str | None, Any]
+"""What is done; the method, the target, the content type and the body that this sends."""
+
+VERBS: list[Verb] = [
     (lambda c: c.get(PODS, "ns", "a", DECODE), "GET", f"{POD_PATH}/a", None, None),
     (lambda c: c.get(NAMESPACES, "", "ns", DECODE), "GET", "/api/v1/namespaces/ns", None, None),
     (lambda c: c.create(PODS, "ns", NAMED, DECODE), "POST", POD_PATH, JSON, NAMED),
@@ -77,16 +80,9 @@ VERBS: list[tuple[Callable[[ApiClient], object], str, str, str | None, Any]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("do", "method", "target", "content_type", "body"), VERBS)
-def test_a_verb_is_one_request(
-    serve: Serve,
-    client_for: MakeClient,
-    do: Callable[[ApiClient], object],
-    method: str,
-    target: str,
-    content_type: str | None,
-    body: Any,
-) -> None:
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_verb_is_one_request(serve: Serve, client_for: MakeClient, verb: Verb) -> None:
+    do, method, target, content_type, body = verb
     server = serve(echo)
     answer = do(client_for(server.url))
     (request,) = server.requests
@@ -280,10 +276,8 @@ def test_a_redirect_is_not_followed(serve: Serve, client_for: MakeClient) -> Non
 
 def test_who_we_are_and_whom_we_impersonate_goes_with_every_request(serve: Serve, client_for: MakeClient) -> None:
     server = serve(echo)
-    config = {
-        "credentials": StaticCredentials("Bearer t"),
-        "headers": (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b")),
-    }
+    headers = (("Impersonate-User", "jane"), ("Impersonate-Group", "a"), ("Impersonate-Group", "b"))
+    config = {"credentials": StaticCredentials("Bearer t"), "headers": headers}
     client_for(server.url, config).get(PODS, "ns", "a", DECODE)
     assert b"metadata" in client_for(server.url, config, user_agent="me/1").get_raw("/version?verbose")
     first, second = server.requests

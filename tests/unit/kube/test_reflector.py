@@ -160,10 +160,8 @@ def test_watches_that_a_load_balancer_cuts(open_for: float, least: float, most: 
 
 
 def test_an_expired_watch_leads_to_a_list_at_the_last_version_first() -> None:
-    run = Run(
-        lists=[page(version=5), page(pod("b", 8), version=9)],
-        watches=[[added(pod("a", 7)), api_error(410, "too old")], [added(pod("c", 10))]],
-    )
+    watches = [[added(pod("a", 7)), EXPIRED], [added(pod("c", 10))]]
+    run = Run(lists=[page(version=5), page(pod("b", 8), version=9)], watches=watches)
     assert run.script.listed_versions == ["0", "7"]
     assert run.script.watched_versions == ["5", "9"]
     assert run.reader.names == ["b", "c"]
@@ -197,28 +195,22 @@ def test_the_first_list_comes_in_pages_and_later_ones_at_a_version_that_no_time_
 
 
 def test_a_server_that_pages_at_version_0_is_always_asked_in_pages() -> None:
-    run = Run(
-        lists=[page(pod("a"), version=10, token="t1"), page(pod("b"), version=10), page(version=11)],
-        watches=[[api_error(500)], [bookmark(12)]],
-    )
+    lists = [page(pod("a"), version=10, token="t1"), page(pod("b"), version=10), page(version=11)]
+    run = Run(lists=lists, watches=[[api_error(500)], [bookmark(12)]])
     assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
 
 
 @pytest.mark.parametrize("error", [EXPIRED, TOO_LARGE])
 def test_a_version_that_is_not_to_be_had_is_given_up_at_once(error: Exception) -> None:
-    run = Run(
-        lists=[page(version=10), error, page(version=3), page(version=4)],
-        watches=[[api_error(500)], [api_error(500)], [bookmark(5)]],
-    )
+    lists = [page(version=10), error, page(version=3), page(version=4)]
+    run = Run(lists=lists, watches=[[api_error(500)], [api_error(500)], [bookmark(5)]])
     assert run.script.listed_versions == ["0", "10", "", "3"]
     assert len(run.waits) == 2
 
 
 def test_a_collection_too_large_for_one_answer_is_read_in_pages() -> None:
-    run = Run(
-        lists=[AnswerTooLarge("too much"), page(pod("a"), version=10, token="t"), page(pod("b"), version=10)],
-        watches=[[bookmark(11)]],
-    )
+    lists = [AnswerTooLarge("too much"), page(pod("a"), version=10, token="t"), page(pod("b"), version=10)]
+    run = Run(lists=lists, watches=[[bookmark(11)]])
     assert run.script.listed_versions == ["0", ""]
     assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
     assert run.reader.calls == [("replace", ["a", "b"])]
@@ -244,10 +236,8 @@ def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
                 reflector.relist()
             return super().watch(options)
 
-    script = RelistsInTheMiddle(
-        lists=[page(version=5), page(pod("a", 7), version=9)],
-        watches=[[bookmark(6)], [added(pod("unseen", 7))], [bookmark(10)]],
-    )
+    watches = [[bookmark(6)], [added(pod("unseen", 7))], [bookmark(10)]]
+    script = RelistsInTheMiddle(lists=[page(version=5), page(pod("a", 7), version=9)], watches=watches)
     clock, reader = ImpatientClock(), Reader()
     reflector: Reflector[Any] = Reflector(script, name="pods", clock=clock, use_watch_list=False)
     script.at_end = reflector.stop
@@ -259,10 +249,8 @@ def test_a_relist_on_request_asks_for_the_newest_state_at_once() -> None:
 
 
 def test_an_error_amid_a_batch_takes_nothing_from_what_came_before_and_nothing_that_follows_counts() -> None:
-    run = Run(
-        lists=[page(version=5)],
-        watches=[[added(pod("a", 6)), bookmark(7), api_error(429), added(pod("b", 8))], [bookmark(9)]],
-    )
+    batch = [added(pod("a", 6)), bookmark(7), BUSY, added(pod("b", 8))]
+    run = Run(lists=[page(version=5)], watches=[batch, [bookmark(9)]])
     assert run.reader.calls == [("replace", []), ("upsert", "a")]
     assert run.script.watched_versions == ["5", "7"]
 
@@ -345,11 +333,9 @@ def test_a_relist_on_request_amid_initial_events_starts_them_over_without_a_wait
 @pytest.mark.parametrize("code", [400, 405, 422, 500])
 def test_a_server_without_initial_events_is_listed_and_asked_for_them_in_the_next_cycle(code: int) -> None:
     """It may have been upgraded in between."""
-    run = Run(
-        lists=[page(pod("a"), version=5)],
-        watches=[api_error(code, "sendInitialEvents is forbidden"), [api_error(500)], [synced(6)], [bookmark(7)]],
-        use_watch_list=True,
-    )
+    refused = api_error(code, "sendInitialEvents is forbidden")
+    watches = [refused, [api_error(500)], [synced(6)], [bookmark(7)]]
+    run = Run(lists=[page(pod("a"), version=5)], watches=watches, use_watch_list=True)
     assert run.reader.calls == [("replace", ["a"]), ("replace", [])]
     assert [call.send_initial_events for call in run.script.watch_calls] == [True, None, True, None]
 

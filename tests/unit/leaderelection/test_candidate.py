@@ -45,13 +45,9 @@ def spec(api: FakeApi) -> dict[str, Any]:
 
 def record(acquired: int, renewed: int, transitions: int) -> dict[str, Any]:
     """What a lease of ours says; times are in seconds since the clock began."""
-    return {
-        "holderIdentity": "me",
-        "leaseDurationSeconds": 15,
-        "acquireTime": f"2026-01-01T00:00:{acquired:02}.000000Z",
-        "renewTime": f"2026-01-01T00:00:{renewed:02}.000000Z",
-        "leaseTransitions": transitions,
-    }
+    times = {"acquireTime": acquired, "renewTime": renewed}
+    written = {name: f"2026-01-01T00:00:{seconds:02}.000000Z" for name, seconds in times.items()}
+    return {"holderIdentity": "me", "leaseDurationSeconds": 15, "leaseTransitions": transitions, **written}
 
 
 def put(api: FakeApi, **fields: Any) -> None:

@@ -29,14 +29,9 @@ class Replica:
         self.may_end.set()
         self.work: Callable[[StopSignal], None] = self.wait_for_stop
         self.listen: Callable[[str], None] = lambda leader: self.log.append(f"leader {leader}")
-        self.elector = LeaderElector(
-            LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity),
-            on_started_leading=self._lead,
-            on_new_leader=lambda leader: self.listen(leader),
-            clock=clock,
-            rng=random.Random(identity),
-            **options,
-        )
+        lock = LeaseLock(api, namespace="kubeflow", name="tfoperator", identity=identity)
+        told = {"on_started_leading": self._lead, "on_new_leader": lambda leader: self.listen(leader)}
+        self.elector = LeaderElector(lock, clock=clock, rng=random.Random(identity), **told, **options)
         self.running: InThread | None = None
         self._leading: StopSignal | None = None
         self._ended = False

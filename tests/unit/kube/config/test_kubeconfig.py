@@ -56,23 +56,17 @@ def test_a_context_without_a_user_is_anonymous_in_the_default_namespace_and_must
 
 def test_impersonation_becomes_headers(tmp_path: Path) -> None:
     user = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["dev"]}}
-    assert load(tmp_path, kubeconfig(user=user)).headers == (
-        ("Impersonate-User", "jane"),
-        ("Impersonate-Uid", "7"),
-        ("Impersonate-Group", "a"),
-        ("Impersonate-Group", "b"),
-        ("Impersonate-Extra-scopes", "dev"),
-    )
+    expected = [("User", "jane"), ("Uid", "7"), ("Group", "a"), ("Group", "b"), ("Extra-scopes", "dev")]
+    headers = load(tmp_path, kubeconfig(user=user)).headers
+    assert headers == tuple((f"Impersonate-{name}", value) for name, value in expected)
 
 
 @pytest.mark.parametrize("form", ["files", "data", "wrapped data"])
 def test_certificates_are_taken_from_files_and_data(
     tmp_path: Path, serve: Serve, certificates: Certificates, form: str
 ) -> None:
-    server = serve(
-        lambda exchange: exchange.respond(200, exchange.client_name.encode()),
-        certificates.server_context(ask_client=True),
-    )
+    tls = certificates.server_context(ask_client=True)
+    server = serve(lambda exchange: exchange.respond(200, exchange.client_name.encode()), tls)
     chain, key = certificates.directory / "alice.crt", certificates.directory / "alice.key"
     if form == "files":
         cluster = {"certificate-authority": str(certificates.ca)}
@@ -96,10 +90,8 @@ def test_the_server_may_be_untrusted_or_have_another_name_when_the_cluster_says_
     with pytest.raises(ConfigError, match="exclude each other"):
         load(tmp_path, kubeconfig(cluster=ca | {"insecure-skip-tls-verify": True}))
     for cluster in (ca, {}):
-        with (
-            Client(load(tmp_path, kubeconfig(server.url, cluster=cluster))) as client,
-            pytest.raises(TransportError, match="is not trusted"),
-        ):
+        config = load(tmp_path, kubeconfig(server.url, cluster=cluster))
+        with Client(config) as client, pytest.raises(TransportError, match="is not trusted"):
             client.get_raw("/")
 
 

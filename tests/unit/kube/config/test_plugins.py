@@ -71,11 +71,7 @@ Load = Callable[..., Any]
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
     def do(
-        user: dict[str, Any],
-        server: str = "https://k8s.test",
-        clock: FakeClock | None = None,
-        trust: Certificates | None = None,
-        **parts: Any,
+        user: dict[str, Any], server: str = "https://k8s.test", clock: FakeClock | None = None, trust=None, **parts: Any
     ):
         if trust is not None:
             parts["cluster"] = {"certificate-authority": str(trust.ca)}
@@ -193,14 +189,9 @@ def id_token(expires: datetime) -> str:
 
 def expired_user(issuer: str, **more: str) -> dict[str, Any]:
     """One whose token has to be refreshed by this issuer."""
-    config = {
-        "id-token": id_token(datetime.now(UTC) - timedelta(hours=1)),
-        "refresh-token": "s3cret",
-        "client-id": "c",
-        "client-secret": "s3cret",
-        "idp-issuer-url": issuer,
-    }
-    return {"auth-provider": {"name": "oidc", "config": {**config, **more}}}
+    tokens = {"id-token": id_token(datetime.now(UTC) - timedelta(hours=1)), "refresh-token": "s3cret"}
+    config = {"client-id": "c", "client-secret": "s3cret", "idp-issuer-url": issuer, **tokens, **more}
+    return {"auth-provider": {"name": "oidc", "config": config}}
 
 
 def test_an_openid_connect_token_is_used_while_it_holds_and_refreshed_or_an_error(load: Load) -> None:

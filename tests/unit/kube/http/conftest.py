@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import ssl
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -22,16 +21,11 @@ def creating(serve: Serve, client_for: MakeClient) -> Iterator[Creating]:
     made: list[Creator] = []
 
     def make(
-        handler: Handler,
-        config: dict[str, Any] | None = None,
-        *,
-        parallelism: int = 4,
-        tls: ssl.SSLContext | None = None,
-        warmed: bool = False,
-        **options: Any,
+        handler: Handler, config: dict[str, Any] | None = None, *, tls: Any = None, warmed: bool = False, **options: Any
     ) -> tuple[ScriptedServer, Creator]:
         server = serve(after_warming(handler) if warmed else handler, tls)
-        made.append(Creator(client_for(server.url, config, parallelism=parallelism, **options), parallelism))
+        options = {"parallelism": 4, **options}
+        made.append(Creator(client_for(server.url, config, **options), options["parallelism"]))
         if warmed:
             warm(made[-1])
         return server, made[-1]

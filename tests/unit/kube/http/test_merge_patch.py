@@ -21,34 +21,21 @@ def test_it_holds_only_what_has_changed_and_nothing_where_nothing_has() -> None:
 
 
 def test_what_is_gone_is_null() -> None:
-    old = TFJobStatus(
-        completion_time=NOW,
-        replica_statuses={"PS": ReplicaStatus(active=1, restart_counts={"0": 1, "1": 2}), "Worker": ReplicaStatus()},
-    )
+    servers = ReplicaStatus(active=1, restart_counts={"0": 1, "1": 2})
+    old = TFJobStatus(completion_time=NOW, replica_statuses={"PS": servers, "Worker": ReplicaStatus()})
     new = TFJobStatus(replica_statuses={"PS": ReplicaStatus(restart_counts={"1": 3})})
-    assert merge_patch(old, new) == {
-        "completionTime": None,
-        "replicaStatuses": {"PS": {"active": None, "restartCounts": {"0": None, "1": 3}}, "Worker": None},
-    }
+    replicas = {"PS": {"active": None, "restartCounts": {"0": None, "1": 3}}, "Worker": None}
+    assert merge_patch(old, new) == {"completionTime": None, "replicaStatuses": replicas}
 
 
 def test_conditions_are_sent_whole_and_times_as_kubernetes_writes_them() -> None:
     new = TFJobStatus(conditions=(CREATED, JobCondition("Running", "True")), start_time=after(1))
     patch = merge_patch(TFJobStatus(conditions=(CREATED,)), new)
-    assert msgspec.json.decode(msgspec.json.encode(patch)) == {
-        "conditions": [
-            {
-                "type": "Created",
-                "status": "True",
-                "reason": "R",
-                "message": "m",
-                "lastUpdateTime": "2026-01-01T12:00:00Z",
-                "lastTransitionTime": "2026-01-01T12:00:00Z",
-            },
-            {"type": "Running", "status": "True"},
-        ],
-        "startTime": "2026-01-01T12:00:01Z",
-    }
+    times = dict.fromkeys(("lastUpdateTime", "lastTransitionTime"), "2026-01-01T12:00:00Z")
+    created = {"type": "Created", "status": "True", "reason": "R", "message": "m", **times}
+    conditions = [created, {"type": "Running", "status": "True"}]
+    expected = {"conditions": conditions, "startTime": "2026-01-01T12:00:01Z"}
+    assert msgspec.json.decode(msgspec.json.encode(patch)) == expected
 
 
 STATUSES: st.SearchStrategy[Any] = st.builds(

@@ -58,10 +58,8 @@ def test_no_more_than_so_many_are_under_way_however_many_callers_share_it(creati
         created(exchange)
 
     server, creator = creating(handler, parallelism=3)
-    callers = [
-        InThread(lambda who=who: creator.create_chains([chain(f"{who}-{number}") for number in range(12)]))
-        for who in range(5)
-    ]
+    chains = [[chain(f"{who}-{number}") for number in range(12)] for who in range(5)]
+    callers = [InThread(lambda mine=mine: creator.create_chains(mine)) for mine in chains]
     assert [caller.result() for caller in callers] == [[[None]] * 12] * 5
     assert len({name_of(one) for one in server.requests}) == 60
     assert most == 3

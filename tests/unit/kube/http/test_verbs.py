@@ -30,12 +30,9 @@ def test_it_sends_what_single_requests_send(chains: int, serve: Serve, client_fo
     client.delete(PODS, "ns", "a")
     single = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
     server.requests.clear()
-    chain = [
-        Creation(SERVICES, "ns", BODY),
-        Change(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status"),
-        Deletion(PODS, "ns", "a", "u", "7", 0, "Orphan"),
-        Deletion(PODS, "ns", "a"),
-    ]
+    change = Change(PODS, "ns", "a", BODY, PatchType.STRATEGIC, "status")
+    deletions = [Deletion(PODS, "ns", "a", "u", "7", 0, "Orphan"), Deletion(PODS, "ns", "a")]
+    chain = [Creation(SERVICES, "ns", BODY), change, *deletions]
     assert client.send([chain] * chains) == [[None] * 4] * chains
     sent = [(one.method, one.target, one.body, one.header_lines) for one in server.requests]
     assert sorted(map(str, sent)) == sorted(map(str, single * chains))

@@ -4,7 +4,7 @@ import http.client
 import socket
 import ssl
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -61,17 +61,14 @@ def get(
     endpoint: SecureEndpoint,
     path: str = "/metrics",
     method: str = "GET",
-    *,
     tls: ssl.SSLContext | None = None,
     **headers: str,
 ) -> tuple[int, str]:
     connection = http.client.HTTPSConnection("127.0.0.1", endpoint.port, timeout=20, context=tls or context())
-    try:
+    with closing(connection):
         connection.request(method, path, headers=headers)
         answer = connection.getresponse()
         return answer.status, answer.read().decode()
-    finally:
-        connection.close()
 
 
 def connect(endpoint: SecureEndpoint) -> socket.socket:

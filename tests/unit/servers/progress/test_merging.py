@@ -142,18 +142,9 @@ def test_only_so_many_are_said_to_be_slow_and_none_that_trains_no_more() -> None
     assert slow(job(said, Worker=27), 0, *[1.0] * 25, *[2.0] * 15).slow == said.slow[:2]
 
 
-_REPORTS = st.lists(
-    st.builds(
-        report,
-        st.sampled_from([f"worker-{i}" for i in range(3)]),
-        st.integers(0, 200),
-        step=st.integers(0, 50),
-        percentage=st.integers(0, 100),
-        metrics=st.just({"loss": "1"}),
-    ),
-    min_size=1,
-    max_size=12,
-)
+_WORKERS = st.sampled_from([f"worker-{i}" for i in range(3)])
+_TOLD = {"step": st.integers(0, 50), "percentage": st.integers(0, 100), "metrics": st.just({"loss": "1"})}
+_REPORTS = st.lists(st.builds(report, _WORKERS, st.integers(0, 200), **_TOLD), min_size=1, max_size=12)
 
 
 @given(_REPORTS, st.lists(st.booleans(), min_size=12, max_size=12))

@@ -7,7 +7,7 @@ import json
 import ssl
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime
 from typing import Any
 
@@ -124,15 +124,12 @@ def world() -> Iterator[World]:
 def post(
     replica: Replica, token: str | None, body: Any = None, path: str = "", method: str = "POST"
 ) -> tuple[int, dict[str, Any]]:
-    connection = replica.connect()
     authorization = {} if token is None else {"Authorization": f"Bearer {token}"}
-    try:
-        sent = body if isinstance(body, bytes) else json.dumps({"trainerStatus": body or {"progressPercentage": 1}})
+    sent = body if isinstance(body, bytes) else json.dumps({"trainerStatus": body or {"progressPercentage": 1}})
+    with closing(replica.connect()) as connection:
         connection.request(method, path or status_path(NAMESPACE, NAME), sent, authorization)
         answer = connection.getresponse()
         return answer.status, json.loads(answer.read())
-    finally:
-        connection.close()
 
 
 def test_a_report_is_answered_and_written_and_says_which_replica_it_is_of(world: World) -> None:

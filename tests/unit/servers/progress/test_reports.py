@@ -88,13 +88,9 @@ def test_steps_are_numbers_or_not_known() -> None:
         assert parsed({"metrics": [{"name": "current_step", "value": text}]}).step == step, text
 
 
+_NUMBERS = st.integers() | st.integers(min_value=10**300, max_value=10**400) | st.floats()
 _VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.integers(min_value=10**300, max_value=10**400)
-    | st.floats()
-    | st.text(max_size=80),
+    st.none() | st.booleans() | _NUMBERS | st.text(max_size=80),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=12,
 )

@@ -32,11 +32,8 @@ def installed(**conversion: Any) -> dict[str, Any]:
     return obj
 
 
-CONFIGS: list[dict[str, Any]] = [
-    {"url": "https://old.example.com/x", "caBundle": "AAAA"},
-    {"url": URL.url, "caBundle": "not base64"},
-    {"service": {"name": "other", "namespace": "other"}, "caBundle": "AAAA"},
-]
+OTHER: dict[str, Any] = {"service": {"name": "other", "namespace": "other"}, "caBundle": "AAAA"}
+CONFIGS = [{"url": "https://old.example.com/x", "caBundle": "AAAA"}, {"url": URL.url, "caBundle": "not base64"}, OTHER]
 WEBHOOKS = [{"strategy": "Webhook", "webhook": {"clientConfig": config}} for config in CONFIGS]
 
 
