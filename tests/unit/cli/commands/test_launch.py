@@ -73,24 +73,24 @@ def test_a_class_is_interrupted_where_it_is_and_can_be_resumed(launch: Run, fold
     assert launch(component, "--resume")[0] == 0
 
 
-def test_a_permanent_failure_is_not_resumed_but_may_be_begun_anew(launch: Run, folder: Path) -> None:
-    component = says(folder, BAD, "")
+def test_a_permanent_failure_is_not_resumed_but_may_be_begun_anew_and_a_retryable_one_is_resumed(
+    launch: Run, folder: Path
+) -> None:
+    component = says(folder, BAD, BUSY, "")
     assert launch(component)[0] == 1
     code, _, err = launch(component, "--resume")
     assert (code, "has failed for good" in err) == (1, True)
     assert (folder / "tries").read_text() == "1"
-    assert launch(component)[0] == 0
-
-
-def test_a_retryable_failure_is_resumed(launch: Run, folder: Path) -> None:
-    component = says(folder, BUSY, "")
     assert launch(component, "--attempts", "1")[0] == 75
     code, _, err = launch(component, "--resume")
     assert (code, "2 attempts" in err) == (0, True)
 
 
+CONTAINER = {"container": {"image": "i:1"}}
+
+
 def test_what_may_still_run_is_not_begun_anew(launch: Run, folder: Path) -> None:
-    component = {"container": {"image": "i:1"}}
+    component = CONTAINER
     assert launch(component, "--launcher", "docker")[0] == 75, "no engine answers"
     with WorkDirectory(folder / ".tfoperator/launches/step") as work:
         work.save(LaunchRecord("step", "f", 1, "abc", name="step-1", state="created"))
@@ -115,7 +115,7 @@ def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Run, folder: Path
         ({"container": {"image": "i", "args": ["{{ inputs.nope.uri }}"]}}, ["--launcher", "docker"], "no input 'nope'"),
         ({"container": {"image": "i", "args": ["{{ 7*7 }}"]}}, ["--launcher", "kubernetes"], "is no placeholder"),
         ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
-        ({"container": {"image": "i"}}, ["--launcher", "in-process"], "no launcher here accepts"),
+        (CONTAINER, ["--launcher", "in-process"], "no launcher here accepts"),
         ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),
         ({"container": {"image": "i"}}, ["--input", "a"], "write it like name=value"),
         ({"container": {"image": "i"}, "parameters": ["a"]}, ["--param", "a=1", "--param", "a=2"], "one value"),

@@ -58,8 +58,6 @@ def test_lines_of_the_last_minutes_are_asked_for_and_their_times(
     since, timestamps = world.logs.asked[f"{job}-worker-0"]
     assert timestamps
     assert timedelta(minutes=4) < datetime.now(UTC) - since < timedelta(hours=1)
-    refused = tell("logs", job, "--since", "yesterday", code=2)
-    assert "--since" in refused.err
 
 
 HOSTILE = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J\x9b2J\x07!"
@@ -100,13 +98,17 @@ def test_prefixes_are_coloured_on_a_terminal(tell: Tell, world: ServedWorld, mon
     assert "\x1b[32m[worker-1]\x1b[0m worker-1 1" in out
 
 
-def test_the_run_before_a_restart(tell: Tell, world: ServedWorld) -> None:
+def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedWorld) -> None:
     world.submit("again")
     name = world.pod("worker-0", "again", restarts=1)
     world.logs.begin(name, "crash\n")
     world.logs.begin(name, "better\n")
     assert tell("logs", "again", "--previous").out == "crash\n"
     assert tell("logs", "again", "-f", "-p").code == 2
+    assert "--since" in tell("logs", "again", "--since", "yesterday", code=2).err
+    for replica in ("boss-0", "worker-", "worker-x", "worker--1"):
+        said = tell("logs", "any", "--replica", replica, code=2)
+        assert "write it like worker-1 or worker" in said.err
 
 
 def test_what_has_no_log_says_why(tell: Tell, world: ServedWorld) -> None:
@@ -141,12 +143,6 @@ def test_of_a_deleted_job_without_the_log_that_is_wanted_it_says_whose_there_are
     assert "there is no TFJob never" in tell("logs", "never", "--archive-dir", str(archive)).err
 
 
-@pytest.mark.parametrize("replica", ["boss-0", "worker-", "worker-x", "worker--1"])
-def test_a_replica_that_can_not_be_is_exit_code_2(tell: Tell, replica: str) -> None:
-    said = tell("logs", "any", "--replica", replica, code=2)
-    assert "write it like worker-1 or worker" in said.err
-
-
 def test_following_shows_lines_as_they_come_and_ends_with_the_job(world: ServedWorld, tmp_path: Path) -> None:
     two_workers(world, "follow")
     cli = Cli(tmp_path, KUBECONFIG=str(world.kubeconfig))
@@ -159,13 +155,8 @@ def test_following_shows_lines_as_they_come_and_ends_with_the_job(world: ServedW
             world.pod_status(f"follow-{replica}", "Succeeded")
         world.becomes("Succeeded", "follow")
         assert command.wait() == 0
-    assert sorted(command.output.splitlines()) == [
-        "[worker-0] 100%",
-        "[worker-0] worker-0 1",
-        "[worker-0] worker-0 2",
-        "[worker-1] worker-1 1",
-        "[worker-1] worker-1 2",
-    ]
+    lines = [f"[{replica}] {replica} {number}" for replica in ("worker-0", "worker-1") for number in (1, 2)]
+    assert sorted(command.output.splitlines()) == ["[worker-0] 100%", *lines]
 
 
 def test_waiting_for_a_replica_to_start_is_told_after_a_while(

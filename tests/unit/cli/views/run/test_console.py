@@ -45,9 +45,13 @@ def container(state: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {"name": "tensorflow", "state": state, **fields}
 
 
+def exited(code: int) -> dict[str, Any]:
+    return {"terminated": {"exitCode": code}}
+
+
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2s"}}
-LAST = {"terminated": {"exitCode": 137}}
-DONE = container({"terminated": {"exitCode": 0}})
+LAST = exited(137)
+DONE = container(exited(0))
 PROXY = {"name": "proxy", "state": {"running": {}}, "ready": True}
 
 
@@ -55,8 +59,8 @@ def running(state: dict[str, Any], **fields: Any) -> Pod:
     return pod(phase="Running", containerStatuses=[container(state, **fields)])
 
 
-def ended(stopped: str, state: dict[str, Any], *others: dict[str, Any]) -> Pod:
-    return pod(phase="Failed", stopped=stopped, containerStatuses=[container(state), *others])
+def failed(stopped: str, *containers: dict[str, Any]) -> Pod:
+    return pod(phase="Failed", stopped=stopped, containerStatuses=list(containers))
 
 
 @pytest.mark.parametrize(
@@ -67,17 +71,14 @@ def ended(stopped: str, state: dict[str, Any], *others: dict[str, Any]) -> Pod:
         (running({"running": {}}, ready=True), ("Running", True, 0)),
         (running(WAITING, restartCount=2, lastState=LAST), ("CrashLoopBackOff", False, 2, "back-off 2s")),
         (running({}, ready=True, restartCount=1, lastState=LAST), ("Running", True, 1, "last exit code 137")),
-        (ended("", {"terminated": {"exitCode": 3}}), ("Failed", False, 0, "exit code 3")),
+        (failed("", container(exited(3))), ("Failed", False, 0, "exit code 3")),
         (pod(phase="Running", deleted=True), ("Stopping", False, 0)),
         (pod(phase="Running", stopped="job-failed"), ("Stopping", False, 0, "job-failed")),
-        (ended("job-failed", {"terminated": {"exitCode": 143}}), ("Stopped", False, 0, "job-failed")),
+        (failed("job-failed", container(exited(143))), ("Stopped", False, 0, "job-failed")),
         (pod(phase="Succeeded", stopped="job-failed"), ("Succeeded", False, 0)),
         (pod(phase="Running", containerStatuses=[DONE, PROXY]), ("Succeeded", False, 0)),
-        (
-            pod(phase="Failed", stopped="replica-ended", containerStatuses=[DONE, {**PROXY, "state": LAST}]),
-            ("Succeeded", False, 0, "proxy: exit code 137"),
-        ),
-        (ended("replica-ended", LAST, PROXY), ("Failed", False, 0, "exit code 137")),
+        (failed("replica-ended", DONE, PROXY | {"state": LAST}), ("Succeeded", False, 0, "proxy: exit code 137")),
+        (failed("replica-ended", container(LAST), PROXY), ("Failed", False, 0, "exit code 137")),
     ],
 )
 def test_a_pod_in_words(seen: Pod, row: tuple[Any, ...]) -> None:
@@ -86,12 +87,8 @@ def test_a_pod_in_words(seen: Pod, row: tuple[Any, ...]) -> None:
 
 def job(*conditions: tuple[str, str], at: int = 1) -> TFJob:
     when = datetime(2026, 1, at, tzinfo=UTC)
-    return TFJob(
-        metadata=ObjectMeta(name="digits", uid="u"),
-        status=TFJobStatus(
-            conditions=tuple(JobCondition(t, "True", "R", m, last_transition_time=when) for t, m in conditions)
-        ),
-    )
+    met = tuple(JobCondition(kind, "True", "R", text, last_transition_time=when) for kind, text in conditions)
+    return TFJob(metadata=ObjectMeta(name="digits", uid="u"), status=TFJobStatus(conditions=met))
 
 
 def event(message: str, *, kind: str = "Normal", about: str = "digits-worker-0", count: int = 1) -> Event:
@@ -146,11 +143,12 @@ def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not
     assert stream.getvalue().splitlines()[2:] == ["[digits] Running: runs"]
 
 
-def test_a_start_as_it_should_be_is_one_line() -> None:
-    view, stream = plain()
+def test_a_start_as_it_should_be_is_one_line_and_each_restart_another() -> None:
+    before, after = pod(phase="Running"), running({"running": {}}, ready=True, restartCount=1, lastState=LAST)
+    view, stream = plain(before, before, after, after)
     view.job_changed(job(("Created", "made"), ("Ready", "all"), ("Running", "runs")))
     view.event(replace(event("Created pod: digits-worker-0"), reason="SuccessfulCreatePod"))
-    assert stream.getvalue() == "[digits] Running: runs\n"
+    assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n[digits] Running: runs\n"
 
 
 NOISE = "I0000 00:00:{pid}.895422    {pid} cpu_feature_guard.cc:227] This TensorFlow binary is optimized"
@@ -259,21 +257,14 @@ def shown(printed: str, **options: Any) -> str:
     return said
 
 
-def test_container_output_keeps_its_colours_but_is_no_markup() -> None:
+def test_container_output_keeps_its_colours_but_is_no_markup_and_no_color_is_honoured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     said = shown("\x1b[31mred\x1b[0m [bold]plain[/bold]", color_system="truecolor")
-    assert "\x1b[31mred" in said
-    assert "[bold]plain[/bold]" in said
-
-
-def test_no_color_is_honoured(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert all(text in said for text in ("\x1b[31mred", "\x1b[36m", "[bold]plain[/bold]"))
     monkeypatch.setenv("NO_COLOR", "1")
     said = shown("text", color_system="truecolor")
-    assert "\x1b[36m" not in said
-    assert "text" in said
-
-
-def test_without_a_terminal_the_view_is_plain() -> None:
-    assert isinstance(make_view(io.StringIO()), PlainView)
+    assert ("\x1b[36m" in said, "text" in said) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -295,6 +286,7 @@ def test_container_output_can_not_garble_the_terminal(printed: str, text: str) -
 
 def test_nor_can_it_behind_a_pipe() -> None:
     view, stream = plain(pod())
+    assert isinstance(make_view(stream), PlainView)
     view.logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
     assert stream.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
 
@@ -328,8 +320,7 @@ def board_pod() -> Pod:
 
 
 def job_with_board(url: str, *, ready: bool = False) -> TFJob:
-    meta = ObjectMeta(name="digits", namespace="ns", uid="u")
-    return TFJob(metadata=meta, status=TFJobStatus(tensor_board=TensorBoardStatus(url, ready)))
+    return replace(job(), status=TFJobStatus(tensor_board=TensorBoardStatus(url, ready)))
 
 
 def test_the_address_of_a_tensorboard_is_said_when_it_is_known_and_when_it_answers() -> None:
@@ -394,12 +385,6 @@ def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
     view.show_bars(200.0)
     told = stream.getvalue().splitlines()
     assert told == ["[worker-0] 30% done", "[worker-0] 60% done", "[worker-0] 90% done", "[worker-0] 100% done"]
-
-
-def test_each_restart_leaves_a_line() -> None:
-    before, after = pod(phase="Running"), running({"running": {}}, ready=True, restartCount=1, lastState=LAST)
-    _, stream = plain(before, before, after, after)
-    assert stream.getvalue() == "[worker-0] exited with 137, started again (1)\n"
 
 
 def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:

@@ -14,9 +14,8 @@ from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 def connected(server: EmbeddedApiServer) -> ssl.SSLSocket:
     plain = socket.create_connection(("127.0.0.1", urlsplit(server.url).port or 0), timeout=60)
-    return ssl.create_default_context(cadata=server.certificate.decode()).wrap_socket(
-        plain, server_hostname="127.0.0.1"
-    )
+    trust = ssl.create_default_context(cadata=server.certificate.decode())
+    return trust.wrap_socket(plain, server_hostname="127.0.0.1")
 
 
 def test_malformed_requests_are_no_way_to_fill_a_log(caplog: pytest.LogCaptureFixture) -> None:

@@ -60,9 +60,6 @@ def test_it_is_made_for_the_processor_of_the_engine(architecture: str, machine: 
     made = program(architecture)
     assert made[:5] == b"\x7fELF\x02"
     assert int.from_bytes(made[18:20], "little") == machine
-
-
-def test_an_unknown_processor_is_named() -> None:
     with pytest.raises(RuntimeUnavailable, match="not riscv64"):
         program("riscv64")
 
@@ -83,17 +80,13 @@ def test_services_and_the_pod_in_the_one_that_it_names_have_the_names_of_a_clust
     assert sorted(found) == sorted(name + suffix for name in names for suffix in suffixes)
 
 
-def test_a_pod_has_its_services_names_in_the_network_of_its_namespace() -> None:
+def test_a_pod_has_its_services_names_in_the_network_of_its_namespace_or_is_in_that_of_the_host() -> None:
     pod = view(manifest("p", container(ports=[{"containerPort": 1, "hostPort": 2}])))
     settings = sandbox_settings(Engineless(), pod, "net", ["a"], {"mine": "yes"})
     assert settings["networking_config"]["net"]["aliases"] == names_of(pod, ["a"])
     assert settings["host_config"]["network_mode"] == "net"
     assert settings["host_config"]["port_bindings"] == {"1/tcp": ("127.0.0.1", 2)}
-    assert settings["ports"] == [(1, "tcp")]
-    assert settings["labels"] == {"mine": "yes"}
-
-
-def test_a_pod_in_the_network_of_the_host_has_no_other() -> None:
+    assert settings.items() >= {"ports": [(1, "tcp")], "labels": {"mine": "yes"}}.items()
     settings = sandbox_settings(Engineless(), view(manifest("p", container(), hostNetwork=True)), "", ["a"], {})
     assert settings["host_config"]["network_mode"] == "host"
     assert not {"networking_config", "hostname"} & set(settings)

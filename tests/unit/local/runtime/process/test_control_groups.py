@@ -35,16 +35,22 @@ def contents(folder: Path) -> dict[str, str]:
     return {file.name: file.read_text() for file in folder.iterdir() if file.is_file()}
 
 
-def test_limits_of_version_2_as_a_kubelet_writes_them(tmp_path: Path) -> None:
+def test_limits_of_version_2_are_written_as_by_a_kubelet_and_the_program_is_in_its_group_before_it_begins(
+    tmp_path: Path,
+) -> None:
     tree = unified(tmp_path)
     groups = open_control_groups([tree])
     [base] = tree.own.parent.glob("tfoperator.*")
     assert contents(base)["cgroup.subtree_control"] == "+cpu +memory"
-    groups.make("0", LIMITS)
+    group = groups.make("0", LIMITS)
     expected = {"memory.max": "1048576", "memory.oom.group": "1", "cpu.max": "25000 100000"}
     assert contents(base / "0") == expected  # this tree doesn't count swap
     groups.make("1", GroupLimits(cpu=0.000001))
     assert contents(base / "1") == {"cpu.max": "1000 100000"}
+    command = group.command("/bin/echo", ["two words", "$HOME", ";"])
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "two words $HOME ;\n"
+    assert int((base / "0" / "cgroup.procs").read_text()) > 1
 
 
 def test_limits_of_version_1_are_in_two_trees(tmp_path: Path) -> None:
@@ -65,17 +71,7 @@ def test_limits_of_version_1_are_in_two_trees(tmp_path: Path) -> None:
     assert (group.out_of_memory, group.peak_memory) == (True, 1 << 20)
 
 
-def test_the_program_is_in_its_group_before_it_begins(tmp_path: Path) -> None:
-    tree = unified(tmp_path)
-    group = open_control_groups([tree]).make("0", LIMITS)
-    [folder] = tree.own.parent.glob("tfoperator.*/0")
-    command = group.command("/bin/echo", ["two words", "$HOME", ";"])
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert done.stdout == "two words $HOME ;\n"
-    assert int((folder / "cgroup.procs").read_text()) > 1
-
-
-def test_a_refusal_says_what_to_do(tmp_path: Path) -> None:
+def test_a_refusal_says_what_to_do_and_a_group_of_our_own_is_made_ready(tmp_path: Path) -> None:
     tree = unified(tmp_path, handed_on="memory")
     with pytest.raises(RuntimeUnavailable, match="other processes are in this control group") as refused:
         open_control_groups([tree])
@@ -83,10 +79,6 @@ def test_a_refusal_says_what_to_do(tmp_path: Path) -> None:
         assert way in str(refused.value)
     with pytest.raises(RuntimeUnavailable, match="no hierarchy"):
         open_control_groups([])
-
-
-def test_a_group_of_our_own_is_made_ready(tmp_path: Path) -> None:
-    tree = unified(tmp_path, handed_on="")
     (tree.own / "cgroup.procs").write_text(f"{os.getpid()}\n")
     open_control_groups([tree])
     assert (tree.own / "tfoperator.self" / "cgroup.procs").read_text() == str(os.getpid())
