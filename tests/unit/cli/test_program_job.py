@@ -43,14 +43,11 @@ def test_replicas(options: dict[str, Any], expected: dict[str, int]) -> None:
     assert replicas(job(**options)) == expected
 
 
-def test_gpus_are_for_those_who_train() -> None:
-    every = job(chief=True, workers=1, ps=1, evaluator=True, gpus=2)
+def test_gpus_are_for_those_who_train_and_restarts_are_bounded() -> None:
+    every = job(chief=True, workers=1, ps=1, evaluator=True, gpus=2, max_restarts=3)
     limits = {kind: container(every, kind).get("resources") for kind in replicas(every)}
     assert limits == {"Chief": {"limits": {GPU: 2}}, "Worker": {"limits": {GPU: 2}}, "PS": None, "Evaluator": None}
-
-
-def test_restarts_are_bounded() -> None:
-    spec = job(max_restarts=3).manifest()["spec"]
+    spec = every.manifest()["spec"]
     assert (spec["runPolicy"], spec["tfReplicaSpecs"]["Worker"]["restartPolicy"]) == ({"backoffLimit": 3}, "OnFailure")
 
 

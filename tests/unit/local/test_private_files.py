@@ -57,14 +57,11 @@ def test_a_folder_is_closed_to_others_also_if_it_was_open_but_not_what_a_link_po
 @pytest.mark.parametrize(
     ("kind", "owner", "open_to_others"),
     [
-        (stat.S_IFDIR | 0o755, 1000, False),
-        (stat.S_IFDIR | 0o755, 0, False),
-        (stat.S_IFDIR | 0o755, 1001, True),
+        *((stat.S_IFDIR | 0o755, owner, owner == 1001) for owner in (0, 1000, 1001)),
         (stat.S_IFDIR | 0o775, 1000, False),
         (stat.S_IFDIR | 0o777, 1000, True),
         (stat.S_IFDIR | 0o1777, 0, False),
-        (stat.S_IFLNK | 0o777, 1000, False),
-        (stat.S_IFLNK | 0o777, 1001, True),
+        *((stat.S_IFLNK | 0o777, owner, owner == 1001) for owner in (1000, 1001)),
     ],
 )
 def test_who_may_replace_files_in_a_folder(kind: int, owner: int, open_to_others: bool) -> None:

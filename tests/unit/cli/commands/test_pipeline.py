@@ -143,16 +143,13 @@ def test_bad_input_is_an_error_in_words_and_nothing_runs(
     assert not (here / "root").exists()
 
 
-def test_where_nothing_was_run_commands_say_so(run: Run) -> None:
-    for command in (["runs"], ["show", "last"], ["lineage", "1"], ["clean"], ["stop", "last"], ["graph", "last"]):
-        said = run("pipeline", *command, code=2)
-        assert "no pipeline was run here" in said.err
-
-
-def test_a_dry_run_shows_every_step_and_makes_nothing(run: Run, two: str, here: Path) -> None:
+def test_a_dry_run_shows_every_step_and_makes_nothing_and_then_commands_say_so(run: Run, two: str, here: Path) -> None:
     said = run("pipeline", "run", two, "--dry-run", code=0)
     assert ("# First" in said.out, "class: two:Write" in said.out) == (True, True)
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["two.py"]
+    for command in (["runs"], ["show", "last"], ["lineage", "1"], ["clean"], ["stop", "last"], ["graph", "last"]):
+        said = run("pipeline", *command, code=2)
+        assert "no pipeline was run here" in said.err
 
 
 @pytest.mark.postgresql

@@ -62,6 +62,8 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
     run(*COMPILE, "-o", "out.yaml", code=0)
     assert (here / "out.yaml").read_text() == said.out
     assert "where: no text gives such a value" in said.err
+    assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
+    assert "is in no --claim" in run(*COMPILE, "--claim", "", code=0).err, "no volume keeps the outputs"
     spec = yaml.safe_load(said.out)["spec"]
     assert [(one["name"], one["value"]) for one in spec["arguments"]["parameters"]] == [
         ("root", "/data/root"), ("text", "a"), ("more", "1"), ("note", "")
@@ -110,11 +112,6 @@ def test_bad_input_is_an_error_in_words_and_nothing_is_written(
     assert not (here / "out.yaml").exists()
 
 
-def test_outputs_that_no_volume_keeps_are_noticed_and_a_file_that_cannot_be_written_is_told(run: Run) -> None:
-    assert "is in no --claim" in run(*COMPILE, "--claim", "", code=0).err
-    assert "missing/out.yaml: No such file" in run(*COMPILE, "-o", "missing/out.yaml", code=1).err
-
-
 def launched(run: Run, here: Path, step: str, code: int, *more: str, run_id: str = "r") -> str:
     said = run("pipeline", "step", "chain.py", step, "--run-id", run_id, "--platform", "none", "--attempts", "1",
                "--param", f"root={here}/root", *more, code=code)  # fmt: skip
@@ -138,14 +135,11 @@ def test_exit_codes_of_a_step_tell_an_orchestrator_whether_to_repeat_it(run: Run
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--steps", "0123"], "has other steps than when it was compiled: Step.0, Step.1"),
-        (["--encoded-param", "text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
-        (["--encoded-param", "text=/w=="], "not base64 of UTF-8"),
-        (["--encoded-param", "=YQ=="], "write it like name=value"),
-        (
-            ["--encoded-param", "text=YQ==", "--encoded-param", "text=YQ=="],
-            "a parameter has one value, but one is given twice",
-        ),
+        (["--steps=0123"], "has other steps than when it was compiled: Step.0, Step.1"),
+        (["--encoded-param=text=%%"], "--encoded-param text: its value is not base64 of UTF-8"),
+        (["--encoded-param=text=/w=="], "not base64 of UTF-8"),
+        (["--encoded-param==YQ=="], "write it like name=value"),
+        (["--encoded-param=text=YQ=="] * 2, "a parameter has one value, but one is given twice"),
     ],
 )
 def test_a_step_of_another_pipeline_or_with_broken_values_is_not_launched(

@@ -82,6 +82,10 @@ def test_commands_on_an_ended_run_need_no_cluster(folder: Path, run: Run) -> Non
     assert "ExitedWithCode" in run("events", failed, code=0).out
     assert "several jobs" in run("describe", "latest", code=2).err
     assert "Succeeded" in run("describe", "latest/two", code=0).out
+    (log,) = (folder / failed).glob("logs/*/*/tensorflow/0.log")
+    log.unlink()
+    log.symlink_to("/etc/hostname")
+    assert run("logs", failed, code=1).out == "", "a link is not followed"
 
 
 @pytest.mark.parametrize(
@@ -112,10 +116,3 @@ def test_runs_that_are_not_whole(folder: Path, run: Run) -> None:
     with logging_to(going / "tfoperator.log"):
         assert read_run(going).state == "Running"
         assert f"not ended yet\nIts logs: {going}" in run("report", going.name, code=1).err
-
-
-def test_a_log_that_is_a_link_is_not_followed(folder: Path, run: Run) -> None:
-    (log,) = (folder / named(folder, "other")).glob("logs/*/*/tensorflow/0.log")
-    log.unlink()
-    log.symlink_to("/etc/hostname")
-    assert run("logs", named(folder, "other"), code=1).out == ""

@@ -10,12 +10,6 @@ from tfoperator.cli.views.jobs import age, job_row, state_message
 from tfoperator.kube.objects import ObjectMeta
 
 
-def test_ages_count_from_a_moment() -> None:
-    now = datetime(2026, 1, 1, tzinfo=UTC)
-    assert age(now - timedelta(minutes=5), now) == "5m"
-    assert age(None, now) == "-"
-
-
 @pytest.mark.parametrize(
     ("true", "state"),
     [
@@ -28,5 +22,7 @@ def test_ages_count_from_a_moment() -> None:
 def test_a_job_that_has_stalled_is_called_so_while_it_runs(true: list[str], state: str) -> None:
     conditions = tuple(JobCondition(ConditionType(name), "True", "R", f"about {name}") for name in true)
     job = TFJob(metadata=ObjectMeta(name="a"), status=TFJobStatus(conditions=conditions))
-    assert job_row(job, datetime(2026, 1, 1, tzinfo=UTC), wide=True)[1] == state
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    assert job_row(job, now, wide=True)[1] == state
     assert state_message(job) == f"about {state}"
+    assert (age(now - timedelta(minutes=5), now), age(None, now)) == ("5m", "-")

@@ -40,6 +40,5 @@ def test_a_line_has_a_bar_of_one_width_and_controls_no_terminal() -> None:
 def test_those_that_are_behind_the_first_are_named() -> None:
     late = ReplicaProgress("worker-3", 400, NOW - timedelta(seconds=150))
     even = ReplicaProgress("worker-1", 430, NOW)
-    found = TrainingProgress(step=430, behind=(late, even))
-    assert behind_text(found, NOW) == "worker-3 at step 400 (2m30s ago)"
-    assert behind_text(TrainingProgress(step=430, behind=(even,)), NOW) == ""
+    for behind, text in (((late, even), "worker-3 at step 400 (2m30s ago)"), ((even,), "")):
+        assert behind_text(TrainingProgress(step=430, behind=behind), NOW) == text

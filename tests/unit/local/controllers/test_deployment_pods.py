@@ -46,21 +46,18 @@ def test_a_pod_is_its_deployments_and_told_from_those_of_other_templates() -> No
     assert same["metadata"]["name"] == body["metadata"]["name"] != other["metadata"]["name"]
 
 
-@pytest.mark.parametrize("replicas", [0, 1, 3])
-def test_there_are_so_many_pods_each_with_a_name_of_its_own(replicas: int) -> None:
-    bodies = pod_bodies(deployment(replicas=replicas), None)
-    assert len({body["metadata"]["name"] for body in bodies}) == replicas
-
-
-def test_its_page_is_asked_for_only_if_there_is_a_probe() -> None:
-    assert probed_path(deployment()) == "/"
-    assert probed_path(deployment(template={})) == ""
+def test_there_are_so_many_pods_each_with_a_name_of_its_own() -> None:
+    names = [{one["metadata"]["name"] for one in pod_bodies(deployment(replicas=count), None)} for count in (0, 1, 3)]
+    assert list(map(len, names)) == [0, 1, 3]
 
 
 @pytest.mark.parametrize(("status", "runs"), [("True", True), ("False", False), (None, False)])
-def test_a_pod_runs_when_it_is_ready(status: str | None, runs: bool) -> None:
+def test_a_pod_runs_when_it_is_ready_and_its_page_is_asked_for_if_there_is_a_probe(
+    status: str | None, runs: bool
+) -> None:
     conditions = [{"type": "Ready", "status": status}] if status else []
     assert is_running(msgspec.convert({"status": {"conditions": conditions}}, Pod)) is runs
+    assert [probed_path(one) for one in (deployment(), deployment(template={}))] == ["/", ""]
 
 
 def test_the_status_tells_kubectl_when_a_rollout_is_over() -> None:

@@ -152,33 +152,21 @@ def said(about: Notices, one: LocalPod, running: int = 1) -> list[str]:
     return [reason for reason, _ in about.about(one, lambda: running)]
 
 
-def test_limits_that_nobody_enforces_are_said_once() -> None:
-    about = notices()
-    assert said(about, pod()) == []
-    [(reason, message)] = about.about(pod(memory="1Gi", cpu=1), lambda: 1)
-    assert reason == "LimitsNotEnforced"
-    assert message.startswith("limits of cpu and memory are not enforced")
-    assert said(about, pod(memory="1Gi")) == []
-    assert said(notices(enforces=True), pod(memory="1Gi")) == []
+NO_LIMITS = "limits of cpu and memory are not enforced"
+TOO_MANY = "there are more replicas than the 2 CPUs of this machine: they slow each other down"
+NO_GPU = "no NVIDIA GPU can be used; what asks for nvidia.com/gpu runs without a GPU of its own"
 
 
-def test_more_replicas_than_cpus_are_said_once() -> None:
-    about = notices(cpus=2)
-    assert said(about, pod(), 2) == []
-    assert said(about, pod(is_replica=False), 9) == []
-    assert about.about(pod(), lambda: 3) == [
-        ("MoreReplicasThanCPUs", "there are more replicas than the 2 CPUs of this machine: they slow each other down")
-    ]
-    assert said(about, pod(), 4) == []
-
-
-def test_without_gpus_those_who_want_one_hear_why() -> None:
-    wants = pod(**{"nvidia.com/gpu": 1})
-    about = notices(problem="no NVIDIA GPU can be used (for a reason)")
-    assert said(about, pod()) == []
-    [(_, message)] = about.about(wants, lambda: 1)
-    lack = "what asks for nvidia.com/gpu runs without a GPU of its own"
-    assert message == f"no NVIDIA GPU can be used (for a reason); {lack}"
-    assert said(about, wants) == []
-    assert said(notices(), wants) == []
-    assert said(notices(problem="x", engine=True), wants) == []
+def test_limits_that_nobody_enforces_more_replicas_than_cpus_and_lacking_gpus_are_said_once() -> None:
+    about, wants = notices(cpus=2, problem="no NVIDIA GPU can be used"), pod(**{"nvidia.com/gpu": 1})
+    assert said(about, pod(), 2) == said(about, pod(is_replica=False), 9) == []
+    for one, running, reason, words in (
+        (pod(memory="1Gi", cpu=1), 1, "LimitsNotEnforced", NO_LIMITS),
+        (pod(), 3, "MoreReplicasThanCPUs", TOO_MANY),
+        (wants, 1, "NoGPU", NO_GPU),
+    ):
+        [(found, message)] = about.about(one, lambda running=running: running)
+        assert (found, message.startswith(words)) == (reason, True), message
+        assert said(about, one, running) == []
+    assert said(about, pod(memory="1Gi")) == said(notices(enforces=True), pod(memory="1Gi")) == []
+    assert said(notices(), wants) == said(notices(problem="x", engine=True), wants) == []

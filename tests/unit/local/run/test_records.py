@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import msgspec
 import pytest
@@ -40,16 +39,10 @@ def test_of_pods_with_one_name_the_last_is_kept_and_who_was_stopped_is_called_so
     assert was_stopped(msgspec.convert(kept, Pod))
 
 
-@pytest.mark.parametrize(
-    ("parameters", "found"), [({"rate": 0.1, ("a", 1): [2]}, {"rate": "0.1", "('a', 1)": "[2]"}), ({}, {})]
-)
-def test_the_parameters_of_a_function(parameters: dict[Any, Any], found: dict[str, str]) -> None:
-    job = ProgramJob(name="a", command=["python"], args=["--no"], parameters=parameters).manifest()
-    assert parameters_of(job) == found
-
-
 @pytest.mark.parametrize("said", ["", "[", "[1]", '{"a": {}}', "x" * 9])
-def test_what_somebody_else_wrote_there_is_passed_over(said: str) -> None:
-    job = ProgramJob(name="a", command=["python"], args=["--rate=1"]).manifest()
+def test_the_parameters_of_a_function_go_before_but_not_what_somebody_else_wrote_there(said: str) -> None:
+    for parameters, found in (({"rate": 0.1, ("a", 1): [2]}, {"rate": "0.1", "('a', 1)": "[2]"}), ({}, {})):
+        job = ProgramJob(name="a", command=["python"], args=["--rate=1"], parameters=parameters).manifest()
+        assert parameters_of(job) == found
     job["metadata"]["annotations"] = {ANNOTATION_PARAMETERS: said}
     assert parameters_of(job) == {"rate": "1"}

@@ -50,15 +50,12 @@ def test_all_documents_are_listed() -> None:
     assert OPENAPI.document("/openapi/v3/apis/nosuch/v1") is None
 
 
-@pytest.mark.parametrize("resource", BUILTIN, ids=lambda one: one.kind)
-def test_built_in_kinds_are_described_with_their_fields(resource: Any) -> None:
-    path = f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
-    described = of_kind(path, resource.kind)
-    assert described["description"]
-    assert "metadata" in described["properties"]
-
-
 def test_a_document_describes_what_its_own_kinds_need_and_no_more() -> None:
+    for resource in BUILTIN:
+        path = f"apis/{resource.group}/{resource.version}" if resource.group else f"api/{resource.version}"
+        described = of_kind(path, resource.kind)
+        assert described["description"], resource.kind
+        assert "metadata" in described["properties"], resource.kind
     assert "io.k8s.api.core.v1.PodSpec" in document("apis/apps/v1")["components"]["schemas"]
     assert "io.k8s.api.core.v1.PodSpec" not in document("apis/coordination.k8s.io/v1")["components"]["schemas"]
     assert "tfReplicaSpecs" in of_kind("apis/kubeflow.org/v1", "TFJob")["properties"]["spec"]["properties"]

@@ -29,6 +29,7 @@ class World:
         self.client.create(PODS, namespace, body, decode)
 
     def uses(self, pod: str, cpu: float, memory: int, *, namespace: str = "default", gpu: GpuUse | None = None) -> None:
+        """The next container of the pod uses so much."""
         self.measured.uses(self.client, namespace, pod, cpu, memory, gpu)
 
     def get(self, path: str) -> Answer:

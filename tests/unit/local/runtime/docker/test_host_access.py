@@ -30,16 +30,13 @@ NETWORK: dict[str, Any] = {
 }
 
 
-def test_the_bridge_is_the_engines_or_the_one_that_is_named() -> None:
+def test_the_bridge_is_the_engines_or_the_one_that_is_named_and_a_network_without_one_is_refused() -> None:
     assert bridge_of(NETWORK) == Bridge("br-0123456789ab", "172.18.0.1")
     named = NETWORK | {"Options": {"com.docker.network.bridge.name": "docker0"}}
     assert bridge_of(named).interface == "docker0"
-
-
-@pytest.mark.parametrize("change", [{"Driver": "overlay"}, {"IPAM": {"Config": None}}, {"IPAM": None}])
-def test_a_network_without_a_bridge_is_refused(change: dict[str, Any]) -> None:
-    with pytest.raises(Unreachable, match="network net has no bridge"):
-        bridge_of(NETWORK | change)
+    for change in ({"Driver": "overlay"}, {"IPAM": {"Config": None}}, {"IPAM": None}):
+        with pytest.raises(Unreachable, match="network net has no bridge"):
+            bridge_of(NETWORK | change)
 
 
 def test_a_socket_takes_what_comes_over_its_interface() -> None:
@@ -91,6 +88,8 @@ def test_an_engine_elsewhere_is_named_as_the_reason(accepted: list[socket.socket
     with pytest.raises(Unreachable, match="br-elsewhere of network net is no interface of this machine"):
         access.hosts(Networks("br-elsewhere"), "net")
     assert accepted == []
+    told = {URL_VARIABLE: "a", CA_VARIABLE: "b", TOKEN_VARIABLE: "c", "OTHER": "d"}
+    assert without_access(told) == {"OTHER": "d"}, "which can't be reached is not told"
 
 
 def test_only_pods_that_are_told_of_it_want_it() -> None:
@@ -100,8 +99,3 @@ def test_only_pods_that_are_told_of_it_want_it() -> None:
         pod = view(manifest("p", container(env=[{"name": name, "value": value}])))
         assert access.wanted_by(pod) is wants
     assert not access.wanted_by(view(manifest("p", container())))
-
-
-def test_what_can_not_be_reached_is_not_told() -> None:
-    told = {URL_VARIABLE: "a", CA_VARIABLE: "b", TOKEN_VARIABLE: "c", "OTHER": "d"}
-    assert without_access(told) == {"OTHER": "d"}

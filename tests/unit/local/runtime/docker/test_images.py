@@ -60,29 +60,30 @@ def of(image: str, policy: str = "") -> Container:
     return view(manifest("p", container(image=image, imagePullPolicy=policy))).spec.containers[0]
 
 
+def problem(images: Images, one: Container) -> NotYet | None:
+    """Why the image can't be had."""
+    try:
+        return images.ensure(one)
+    except NotYet as error:
+        return error
+
+
 def refusal(images: Images, one: Container) -> NotYet:
     """Why the image can't be had, as soon as no pull is under way."""
-    found: list[NotYet] = []
 
-    def refused() -> bool:
-        with pytest.raises(NotYet) as caught:
-            images.ensure(one)
-        found[:] = [caught.value]
-        return caught.value.reason != "ContainerCreating"
+    def refused() -> NotYet | None:
+        found = problem(images, one)
+        assert found is not None
+        return None if found.reason == "ContainerCreating" else found
 
-    eventually(refused, what="the end of the pull")
-    return found[0]
+    return eventually(refused, what="the end of the pull")
 
 
 def had(images: Images, one: Container) -> bool:
     """Whether the image is there; anything but a pull that is under way is an error."""
-    try:
-        images.ensure(one)
-    except NotYet as error:
-        if error.reason != "ContainerCreating":
-            raise
-        return False
-    return True
+    found = problem(images, one)
+    assert found is None or found.reason == "ContainerCreating", found
+    return found is None
 
 
 @pytest.mark.parametrize(
