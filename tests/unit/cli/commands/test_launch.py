@@ -41,8 +41,11 @@ BAD = '{"error_status": {"code": "PERMANENT_ERROR", "message": "bad"}}'
 
 
 def test_the_exit_code_tells_what_to_do(launch: Run, folder: Path) -> None:
-    code, _, err = launch(says(folder, ""))
+    code, _, err = launch(says(folder, ""), "--cache")
     assert (code, "step succeeded (execution 1, 1 attempt)" in err) == (0, True)
+    code, _, err = launch(says(folder, ""), "--cache")
+    assert (code, "outputs of an earlier execution" in err) == (0, True)
+    assert (folder / "tries").read_text() == "1"
     assert launch(says(folder, BAD), "--work-dir", "bad")[0] == 1
     code, _, err = launch(says(folder, BUSY), "--work-dir", "busy", "--attempts", "1")
     assert (code, "--resume" in err) == (75, True)
@@ -90,11 +93,10 @@ CONTAINER = {"container": {"image": "i:1"}}
 
 
 def test_what_may_still_run_is_not_begun_anew(launch: Run, folder: Path) -> None:
-    component = CONTAINER
-    assert launch(component, "--launcher", "docker")[0] == 75, "no engine answers"
+    assert launch(CONTAINER, "--launcher", "docker")[0] == 75, "no engine answers"
     with WorkDirectory(folder / ".tfoperator/launches/step") as work:
         work.save(LaunchRecord("step", "f", 1, "abc", name="step-1", state="created"))
-    code, _, err = launch(component, "--launcher", "docker")
+    code, _, err = launch(CONTAINER, "--launcher", "docker")
     assert (code, "step-1 may still run" in err) == (2, True)
 
 
@@ -153,20 +155,11 @@ def test_a_launcher_of_ones_own_can_be_named(launch: Run, folder: Path) -> None:
     assert (folder / "own").read_text() == "1 x"
 
 
-def test_an_equal_execution_is_used_again_with_cache(launch: Run, folder: Path) -> None:
-    component = says(folder, "")
-    assert launch(component, "--cache")[0] == 0
-    code, _, err = launch(component, "--cache")
-    assert (code, "outputs of an earlier execution" in err) == (0, True)
-    assert (folder / "tries").read_text() == "1"
-
-
 def test_what_is_not_installed_is_not_worth_another_try(
     launch: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "docker", None)
-    component = {"container": {"image": "i:1"}}
-    code, _, err = launch(component, "--launcher", "docker")
+    code, _, err = launch(CONTAINER, "--launcher", "docker")
     assert (code, "pip install 'tfoperator[docker]'" in err) == (2, True), err
-    assert launch(component, "--launcher", "docker", "--dry-run")[0] == 0, "to show it takes nothing"
+    assert launch(CONTAINER, "--launcher", "docker", "--dry-run")[0] == 0, "to show it takes nothing"
     assert not (folder / ".tfoperator").exists()

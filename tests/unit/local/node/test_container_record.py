@@ -10,8 +10,7 @@ from tfoperator.local.node.container_record import DEFAULT_PATH, TerminationMess
 
 
 def test_backoff_doubles_up_to_five_minutes() -> None:
-    assert [backoff(n) for n in (1, 2, 3, 4, 5)] == [0, 1, 2, 4, 8]
-    assert backoff(40) == 300
+    assert [backoff(number) for number in (1, 2, 3, 4, 5, 40)] == [0, 1, 2, 4, 8, 300]
 
 
 def rule(operator: str, *codes: int) -> RestartRule:

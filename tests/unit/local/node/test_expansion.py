@@ -33,12 +33,9 @@ def test_variables_are_expanded_as_in_kubernetes(text: str, expected: str) -> No
 
 
 def test_a_variable_sees_those_before_it_and_not_those_after() -> None:
-    env = [
-        {"name": "FIRST", "value": "1"},
-        {"name": "SECOND", "value": "$(FIRST)$(THIRD)"},
-        {"name": "THIRD", "value": "3"},
-    ]
-    assert variables(container(env=env))["SECOND"] == "1$(THIRD)"
+    values = {"FIRST": "1", "SECOND": "$(FIRST)$(THIRD)", "THIRD": "3"}
+    env = [{"name": name, "value": value} for name, value in values.items()]
+    assert variables(container(env=env)) == values | {"SECOND": "1$(THIRD)"}
 
 
 def test_fields_of_the_pod_become_variables() -> None:

@@ -81,19 +81,15 @@ def test_a_follower_of_a_log_that_was_emptied_begins_again(store: LogStore, time
     assert b"".join(lines).endswith(b"new\n")
 
 
-def test_a_log_knows_how_its_container_ended(store: LogStore) -> None:
+def test_closing_the_store_ends_followers_and_a_log_knows_how_its_container_ended(store: LogStore) -> None:
     log = store.open("ns", "p", "c")
+    following = InThread(lambda: list(store.read(LogRequest("ns", "p", "c", follow=True))))
     assert not log.closed
+    store.close()
+    following.result()
     log.close(3)
     log.close(0, stopped=True)
     assert (log.exit_code, log.stopped) == (3, False)
-
-
-def test_closing_the_store_ends_followers(store: LogStore) -> None:
-    store.open("ns", "p", "c")
-    following = InThread(lambda: list(store.read(LogRequest("ns", "p", "c", follow=True))))
-    store.close()
-    following.result()
 
 
 def timed(store: LogStore, **wanted: Any) -> list[str]:

@@ -44,29 +44,29 @@ def test_an_empty_dir_lives_as_long_as_its_pod(manager: VolumeManager, tmp_path:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_volumes_are_kept_when_asked_for(tmp_path: Path) -> None:
-    manager = VolumeManager(tmp_path, keep=True)
-    pod = pod_with({"name": "scratch", "emptyDir": {}})
-    path = manager.prepare(pod, sources)["scratch"]
-    manager.remove(pod)
-    assert path.exists()
-
-
-def test_a_claim_is_one_directory_for_all_pods_and_outlives_them(manager: VolumeManager) -> None:
+def test_a_claim_is_one_directory_for_all_pods_and_outlives_them_as_all_volumes_do_when_asked_for(
+    manager: VolumeManager, tmp_path: Path
+) -> None:
     volume = {"name": "data", "persistentVolumeClaim": {"claimName": "shared"}}
     first, second = pod_with(volume), pod_with(volume)
     path = manager.prepare(first, sources)["data"]
     assert manager.prepare(second, sources)["data"] == path
+    keeping, scratch = VolumeManager(tmp_path / "kept", keep=True), pod_with({"name": "v", "emptyDir": {}})
+    kept = keeping.prepare(scratch, sources)["v"]
     manager.remove(first)
-    assert path.is_dir()
+    keeping.remove(scratch)
+    assert (path.is_dir(), kept.is_dir()) == (True, True)
 
 
-def test_config_maps_and_secrets_become_files_with_sensible_modes(manager: VolumeManager) -> None:
+def test_config_maps_and_secrets_become_files_with_sensible_modes_and_a_host_path_is_the_path_itself(
+    manager: VolumeManager, tmp_path: Path
+) -> None:
     pod = pod_with(
         {"name": "c", "configMap": {"name": "settings"}},
         {"name": "s", "secret": {"secretName": "keys", "items": [{"key": "token", "path": "deep/t", "mode": 0o400}]}},
         {"name": "t", "secret": {"secretName": "keys"}},
         {"name": "none", "configMap": {"name": "none", "optional": True}},
+        {"name": "h", "hostPath": {"path": str(tmp_path / "new"), "type": "DirectoryOrCreate"}},
     )
     made = manager.prepare(pod, sources)
     assert (made["c"] / "b.txt").read_text() == "beta"
@@ -74,6 +74,8 @@ def test_config_maps_and_secrets_become_files_with_sensible_modes(manager: Volum
     assert stat.S_IMODE((made["s"] / "deep/t").stat().st_mode) == 0o400
     assert stat.S_IMODE((made["t"] / "token").stat().st_mode) == 0o600
     assert list(made["none"].iterdir()) == []
+    assert made["h"] == tmp_path / "new"
+    assert made["h"].is_dir()
 
 
 def test_a_projected_volume_holds_all_its_sources(manager: VolumeManager) -> None:
@@ -107,13 +109,6 @@ def test_a_token_is_asked_for_at_each_filling_and_a_projection_without_tokens_is
     assert token_seconds(pod_with({"name": "e", "emptyDir": {}})) is None
     with pytest.raises(LaunchError, match="tokens"):
         manager.prepare(pod, sources)
-
-
-def test_a_host_path_is_the_path_itself(manager: VolumeManager, tmp_path: Path) -> None:
-    new = tmp_path / "new"
-    pod = pod_with({"name": "h", "hostPath": {"path": str(new), "type": "DirectoryOrCreate"}})
-    assert manager.prepare(pod, sources)["h"] == new
-    assert new.is_dir()
 
 
 @pytest.mark.parametrize(

@@ -51,9 +51,7 @@ def test_a_bound_pod_loses_its_grace_when_it_has_ended(world: World) -> None:
 
 
 def test_a_finalizer_and_a_grace_period_both_have_to_run_out(world: World) -> None:
-    body = pod("a", nodeName="n")
-    body["metadata"]["finalizers"] = ["example.com/x"]
-    world.create(PODS, body)
+    world.create(PODS, pod("a", nodeName="n") | {"metadata": {"name": "a", "finalizers": ["example.com/x"]}})
     world.registry.delete(PODS, "ns", "a", DeleteOptions())
     assert not world.update(PODS, "a", metadata={"name": "a", "finalizers": []}).removed
     assert world.registry.delete(PODS, "ns", "a", DeleteOptions(grace_period_seconds=0)).removed

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 from hypothesis import given, settings
@@ -36,6 +38,9 @@ def state(store: Store) -> dict[str, int]:
 OLDER_PODS = msgspec.structs.replace(PODS, version="v0")
 
 
+A: dict[str, Any] = {"metadata": {"name": "a"}}
+
+
 def with_view() -> Store:
     """A store of pods whose older version counts in `old` what is stored as `n`."""
     view = ServedView(
@@ -49,17 +54,17 @@ def with_view() -> Store:
 
 def test_a_view_reads_and_writes_what_is_stored_in_another_version() -> None:
     store = with_view()
-    made = store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
+    made = store.create(OLDER_PODS, "ns/a", A | {"old": 1})
     start = store.revision
     assert (made.obj["old"], made.revision) == (1, 11)
     stored = store.get(PODS, "ns/a")
     assert (stored.obj["n"], stored.revision, stored.metadata) == (1, 11, made.metadata)
-    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    store.update(PODS, "ns/a", A | {"n": 2})
     shown = store.get(OLDER_PODS, "ns/a")
     assert (shown.obj["old"], shown.revision) == (2, 12)
     assert [stored.obj["old"] for stored in store.objects(OLDER_PODS)] == [2]
     assert [stored.obj["old"] for stored in store.objects_at(OLDER_PODS, start)] == [1]
-    assert store.delete(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 3}).obj["old"] == 3
+    assert store.delete(OLDER_PODS, "ns/a", A | {"old": 3}).obj["old"] == 3
     assert store.get(PODS, "ns/a") is store.get(OLDER_PODS, "ns/a") is None
     changes = store.changes_since(OLDER_PODS, 10)
     assert [(c.old and c.old.obj["old"], c.new and c.new.obj["old"]) for c in changes] == [(None, 1), (1, 2), (2, None)]
@@ -72,17 +77,14 @@ def test_an_observer_of_a_view_sees_its_version_and_others_the_stored_one() -> N
     undo = store.observe(lambda change: seen.append(("view", change)), OLDER_PODS)
     store.observe(lambda change: seen.append(("stored", change)), PODS)
     leave = store.observe(lambda change: seen.append(("all", change)))
-    store.create(OLDER_PODS, "ns/a", {"metadata": {"name": "a"}, "old": 1})
-    assert {who: (change.resource, "old" in change.last.obj) for who, change in seen} == {
-        "view": (OLDER_PODS, True),
-        "stored": (PODS, False),
-        "all": (PODS, False),
-    }
+    store.create(OLDER_PODS, "ns/a", A | {"old": 1})
+    told = {who: (change.resource, "old" in change.last.obj) for who, change in seen}
+    assert told == {"view": (OLDER_PODS, True), "stored": (PODS, False), "all": (PODS, False)}
     undo()
-    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 2})
+    store.update(PODS, "ns/a", A | {"n": 2})
     assert [who for who, _ in seen] == ["view", "stored", "all", "stored", "all"]
     leave()
-    store.update(PODS, "ns/a", {"metadata": {"name": "a"}, "n": 3})
+    store.update(PODS, "ns/a", A | {"n": 3})
     assert [who for who, _ in seen][5:] == ["stored"]
 
 
