@@ -8,16 +8,15 @@ import pytest
 from tfoperator.local.runtime.log_files import LogFile
 
 
-def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads(tmp_path: Path) -> None:
+def test_stacks_are_added_to_a_file_beside_the_log_that_only_this_user_reads_and_without_any_there_is_a_reason(
+    tmp_path: Path,
+) -> None:
     log = LogFile(tmp_path / "0.log")
     for number, text in enumerate(("first\n", "second\n")):
         log.keep_stacks(f"12:0{number}", text)
     kept = tmp_path / "0.stacks.txt"
     assert kept.read_text() == "Stacks at 12:00\nfirst\n\nStacks at 12:01\nsecond\n\n"
     assert kept.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_file_without_stacks_is_a_reason_and_not_a_place(tmp_path: Path) -> None:
     log = LogFile(tmp_path / "0.log")
     assert (log.stacks, log.no_stacks) == ("", "")
     log.keep_stacks("12:00", "No stacks: install py-spy.\n")

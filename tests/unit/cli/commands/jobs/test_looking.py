@@ -116,13 +116,12 @@ def test_one_job_as_json_is_the_object_and_several_are_a_list(tell: Tell, world:
     assert tell("get", "-o", "name").out == "tfjob.kubeflow.org/a\ntfjob.kubeflow.org/b\n"
 
 
-def test_nothing_to_show_is_no_failure(tell: Tell, world: ServedWorld) -> None:
+def test_nothing_to_show_is_no_failure_but_a_missing_job_is_named_beside_those_that_are_there(
+    tell: Tell, world: ServedWorld
+) -> None:
     said = tell("get")
     assert (said.code, said.out, said.err) == (0, "", f"There are no TFJobs in namespace {world.namespace}.\n")
     assert json.loads(tell("get", "-o", "json").out)["items"] == []
-
-
-def test_a_missing_job_is_named_beside_those_that_are_there(tell: Tell, world: ServedWorld) -> None:
     world.submit("a")
     said = tell("get", "a", "gone", "-o", "name")
     assert (said.code, said.out) == (1, "tfjob.kubeflow.org/a\n")

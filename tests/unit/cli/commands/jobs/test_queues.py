@@ -22,12 +22,16 @@ QUOTA = condition("QuotaReserved", message="Quota reserved in ClusterQueue team"
 ADMITTED = condition("Admitted", message="The workload is admitted")
 
 
-def test_describe_says_in_which_queue_a_job_waits_and_why(queues: Queues) -> None:
-    queues.admits(queues.queue(), no_quota())
+def test_describe_and_wait_say_in_which_queue_a_job_waits_and_why(queues: Queues) -> None:
+    made = queues.queue()
+    queues.admits(made, no_quota())
     said = queues.tell("describe", "mnist", code=0).out
     assert "Queue:        research: Waiting: insufficient unused quota for cpu in flavor default, 2 more needed" in said
     queue = json.loads(queues.tell("describe", "mnist", "-o", "json", code=0).out)["queue"]
     assert (queue["name"], queue["state"], queue["workload"]) == ("research", "Waiting", "tfjob-mnist")
+    queues.admits(made, no_quota("LocalQueue nosuch doesn't exist"))
+    said = queues.tell("wait", "mnist", "--timeout", "0.1s", code=124)
+    assert "queue research: Waiting: LocalQueue nosuch doesn't exist" in said.err
 
 
 def test_describe_knows_multikueue_from_an_operator_that_does_not_run(queues: Queues) -> None:
@@ -84,12 +88,6 @@ def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> 
         assert not set("\x1b\x07") & set(said.out + said.err)
         assert "\nmnist is fine" not in said.out + said.err
     assert "room" in queues.tell("describe", "mnist").out
-
-
-def test_wait_says_what_the_queue_waits_for_when_time_is_up(queues: Queues) -> None:
-    queues.admits(queues.queue(), no_quota("LocalQueue nosuch doesn't exist"))
-    said = queues.tell("wait", "mnist", "--timeout", "0.1s", code=124)
-    assert "queue research: Waiting: LocalQueue nosuch doesn't exist" in said.err
 
 
 def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named(queues: Queues) -> None:

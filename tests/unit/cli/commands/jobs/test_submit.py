@@ -22,10 +22,19 @@ def manifest(tmp_path: Path) -> str:
     return str(path)
 
 
-def test_a_job_is_created_in_the_contexts_namespace(tell: Tell, world: ServedWorld, manifest: str) -> None:
+def test_a_job_is_created_in_the_contexts_namespace_or_it_is_said_what_to_do(
+    tell: Tell, world: ServedWorld, manifest: str
+) -> None:
     said = tell("submit", manifest)
     assert (said.code, said.out, said.err) == (0, f"tfjob.kubeflow.org/mnist created in {world.namespace}\n", "")
     assert world.job()["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 2
+    said = tell("submit", manifest, "-n", "nowhere", code=1)
+    assert "Create it with: kubectl create namespace nowhere" in said.err
+    said = tell("submit", manifest, code=1)
+    assert said.err == (
+        f"tfoperator: there is already a TFJob mnist in namespace {world.namespace}\n"
+        f"Choose another name, or delete it first: tfoperator delete mnist -n {world.namespace}\n"
+    )
 
 
 def test_it_says_what_it_made_to_programs_and_waiting_in_vain_is_exit_code_124(tell: Tell, manifest: str) -> None:
@@ -90,19 +99,6 @@ def test_waiting_ends_with_the_jobs_result(tell: Tell, world: ServedWorld, manif
         said = tell("submit", manifest, "--wait", code=1)
     assert "worker 1 failed" in said.err
     assert f"tfoperator logs mnist -n {world.namespace} --all-replicas" in said.err
-
-
-def test_a_name_that_is_taken_or_a_namespace_that_is_missing_says_what_to_do(
-    tell: Tell, world: ServedWorld, manifest: str
-) -> None:
-    said = tell("submit", manifest, "-n", "nowhere", code=1)
-    assert "Create it with: kubectl create namespace nowhere" in said.err
-    world.submit()
-    said = tell("submit", manifest, code=1)
-    assert said.err == (
-        f"tfoperator: there is already a TFJob mnist in namespace {world.namespace}\n"
-        f"Choose another name, or delete it first: tfoperator delete mnist -n {world.namespace}\n"
-    )
 
 
 def test_what_contradicts_itself_or_has_no_meaning_is_refused(

@@ -10,11 +10,14 @@ from tests.support.served import ServedWorld
 from tests.unit.cli.conftest import Tell
 
 
-def test_by_default_it_is_for_the_success(tell: Tell, world: ServedWorld) -> None:
+def test_it_is_for_the_success_by_default_or_for_the_job_to_be_gone(tell: Tell, world: ServedWorld) -> None:
     world.submit()
     with soon(lambda: world.becomes("Succeeded")):
         said = tell("wait", "mnist")
     assert (said.code, said.out, said.err) == (0, "tfjob.kubeflow.org/mnist is Succeeded\n", "")
+    with soon(lambda: world.sdk.delete_job("mnist")):
+        said = tell("wait", "mnist", "--for=deleted", "-o", "json")
+    assert json.loads(said.out) == {"name": "mnist", "namespace": world.namespace, "deleted": True}
 
 
 @pytest.mark.parametrize("target", ["Running", "running", "condition=Running", "condition=running=True"])
@@ -38,17 +41,15 @@ def test_a_failure_on_the_way_is_exit_code_1_with_the_reason_unless_it_is_waited
     assert json.loads(tell("wait", "mnist", "--for=Failed", "-o", "json").out)["kind"] == "TFJob"
 
 
-def test_time_that_is_up_is_exit_code_124(tell: Tell, world: ServedWorld) -> None:
+def test_time_that_is_up_is_exit_code_124_and_after_two_seconds_it_says_how_things_stand(
+    tell: Tell, world: ServedWorld
+) -> None:
     world.submit()
     said = tell("wait", "mnist", "--timeout", "0.2s", code=124)
     assert re.search(r"is not Succeeded after 0\.\d{1,2} s", said.err), "seconds as people write them"
-
-
-def test_a_job_can_be_waited_out_of_existence(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
-    with soon(lambda: world.sdk.delete_job("mnist")):
-        said = tell("wait", "mnist", "--for=deleted", "-o", "json")
-    assert json.loads(said.out) == {"name": "mnist", "namespace": world.namespace, "deleted": True}
+    world.becomes("Running", message="1 of 2 replicas run")
+    said = tell("wait", "mnist", "--timeout", "2.3s")
+    assert said.err.splitlines()[0] == "mnist is Running, 0/2 ready: 1 of 2 replicas run"
 
 
 @pytest.mark.parametrize(
@@ -56,10 +57,3 @@ def test_a_job_can_be_waited_out_of_existence(tell: Tell, world: ServedWorld) ->
 )
 def test_what_makes_no_sense_is_exit_code_2(tell: Tell, arguments: list[str]) -> None:
     assert tell("wait", "mnist", *arguments).code == 2
-
-
-def test_after_two_seconds_it_says_how_things_stand(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
-    world.becomes("Running", message="1 of 2 replicas run")
-    said = tell("wait", "mnist", "--timeout", "2.3s")
-    assert said.err.splitlines()[0] == "mnist is Running, 0/2 ready: 1 of 2 replicas run"

@@ -159,17 +159,12 @@ def test_a_container_that_is_started_while_the_run_is_stopped_is_removed(
     engine.made.clear()
 
 
-def test_an_engine_that_is_away_for_a_moment_is_asked_again(
+def test_an_engine_that_is_away_for_a_moment_is_asked_again_but_not_waited_for_when_the_run_ends(
     docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path
 ) -> None:
     engine.deaf = 1
     codes = launch(docker_runtime, tmp_path)
     eventually(lambda: codes == [0], what="the container's end")
-
-
-def test_an_engine_that_does_not_come_back_is_not_waited_for_when_the_run_ends(
-    docker_runtime: DockerRuntime, engine: SmallEngine, tmp_path: Path
-) -> None:
     engine.deaf = 1000
     codes = launch(docker_runtime, tmp_path)
     docker_runtime.stop()

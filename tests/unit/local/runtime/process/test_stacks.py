@@ -33,14 +33,11 @@ def py_spy(folder: Path, script: str) -> str:
     return str(program)
 
 
-def test_py_spy_is_asked_for_each_process_and_what_it_says_is_kept(group: int, tmp_path: Path) -> None:
+def test_py_spy_is_asked_for_each_process_and_does_not_pause_one_that_is_stopped(group: int, tmp_path: Path) -> None:
     program = py_spy(tmp_path, 'echo "Thread 1 (idle): asked $*"')
     assert (
         stacks_of_group(group, tmp_path, program) == f"Process {group}:\nThread 1 (idle): asked dump --pid {group}\n\n"
     )
-
-
-def test_a_process_that_is_stopped_is_read_without_being_paused(group: int, tmp_path: Path) -> None:
     os.kill(group, signal.SIGSTOP)
     eventually(lambda: is_stopped(group), within=60, what="it is stopped")
     said = stacks_of_group(group, tmp_path, py_spy(tmp_path, 'echo "asked $*"'))
