@@ -53,12 +53,11 @@ def test_a_server_that_is_down_a_cluster_without_the_crd_and_missing_rights(
         assert re.fullmatch(advice, hint)
 
 
-def test_an_unknown_context(tell: Tell) -> None:
+def test_an_unknown_context_or_no_configuration_at_all(
+    tell: Tell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     said = tell("get", "--context", "nope", code=2)
     assert "'nope', which does not exist: known contexts: tfoperator-local" in said.err
-
-
-def test_no_configuration_at_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))

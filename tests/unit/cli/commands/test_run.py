@@ -74,17 +74,16 @@ def test_a_manifest_without_a_job_is_refused() -> None:
         command._load([write('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}')])
 
 
-def test_every_run_gets_a_directory_and_latest_points_to_the_last(folder: Path) -> None:
+def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_is_one_of_ones_own(
+    folder: Path,
+) -> None:
+    assert make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
+    assert (folder / "a" / "b").is_dir()
+    assert not (folder / ".tfoperator").exists()
     first, second = make_run_dir(None, "job"), make_run_dir(None, "job-")  # of a generateName
     assert first != second
     assert first.name.endswith("-job") or "-job-" in first.name
     assert (folder / ".tfoperator/runs/latest").resolve() == second.resolve()
-
-
-def test_a_directory_of_ones_own_is_used_as_it_is(folder: Path) -> None:
-    assert make_run_dir(folder / "a" / "b", "job") == folder / "a" / "b"
-    assert (folder / "a" / "b").is_dir()
-    assert not (folder / ".tfoperator").exists()
 
 
 @pytest.mark.parametrize(

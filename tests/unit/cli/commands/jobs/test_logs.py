@@ -34,7 +34,7 @@ def ends(world: ServedWorld, job: str) -> None:
 
 
 def test_one_replica_is_shown_as_it_is_several_with_a_prefix_and_every_line_as_an_object_for_programs(
-    tell: Tell, world: ServedWorld
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     two_workers(world, "plain")
     assert tell("logs", "plain").out == "worker-0 1\nworker-0 2\n"
@@ -44,6 +44,12 @@ def test_one_replica_is_shown_as_it_is_several_with_a_prefix_and_every_line_as_a
     assert tell("logs", "plain", "--replica", "Worker").out == every
     first, _ = tell("logs", "plain", "-o", "json").out.splitlines()
     assert json.loads(first) == {"pod": "plain-worker-0", "replica": "worker-0", "text": "worker-0 1"}
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = tell("logs", "plain", "--all-replicas").out
+    assert "\x1b[36m[worker-0]\x1b[0m worker-0 1" in coloured
+    assert "\x1b[32m[worker-1]\x1b[0m worker-1 1" in coloured
 
 
 @pytest.mark.parametrize("follow", [False, True])
@@ -86,16 +92,6 @@ def test_as_json_a_log_is_whole_and_controls_nothing(tell: Tell, world: ServedWo
     said = tell("logs", "hostile-json", "-o", "json").out
     assert json.loads(said)["text"] == HOSTILE
     assert said.removesuffix("\n").isprintable()
-
-
-def test_prefixes_are_coloured_on_a_terminal(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    two_workers(world, "colour")
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.delenv("NO_COLOR", raising=False)
-    out = tell("logs", "colour", "--all-replicas").out
-    assert "\x1b[36m[worker-0]\x1b[0m worker-0 1" in out
-    assert "\x1b[32m[worker-1]\x1b[0m worker-1 1" in out
 
 
 def test_the_run_before_a_restart_and_what_can_not_be(tell: Tell, world: ServedWorld) -> None:

@@ -22,6 +22,7 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
     world.pod("worker-1", phase="Pending", waiting="ImagePullBackOff")
     world.event("Pod", "mnist-worker-1", "Failed", "can't pull", warning=True)
     said = tell("describe", "mnist", code=0)
+    assert (said.err, "MEMORY" in said.out) == ("", False), "where nobody measures"
     text = [" ".join(line.split()) for line in said.out.splitlines()]
     assert {"Labels: team=vision", "State: Running - 2 of 5 replicas run", "Asked for: 1 PS, 4 Worker"} < set(text)
     for begin, end in (
@@ -34,6 +35,10 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
         ("", "Warning Failed pod/mnist-worker-1 can't pull"),
     ):
         assert any(line.startswith(begin) and line.endswith(end) for line in text), (begin, end)
+    report = json.loads(tell("describe", "mnist", "-o", "json").out)
+    assert report["job"]["metadata"]["name"] == "mnist"
+    assert [pod["metadata"]["name"] for pod in report["pods"]] == ["mnist-worker-0", "mnist-worker-1"]
+    assert [(event["reason"], event["kind"], event["count"]) for event in report["events"]] == [("Failed", "Pod", 1)]
 
 
 def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen(tell: Tell, world: ServedWorld) -> None:
@@ -43,16 +48,6 @@ def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen(te
     assert "State:        Pending" in out
     assert "worker: 480 more" in out
     assert len(out.splitlines()) < 50
-
-
-def test_for_programs_it_is_the_job_its_pods_and_events(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
-    world.pod("worker-0")
-    world.event("TFJob", "mnist", "Tested", "said so")
-    report = json.loads(tell("describe", "mnist", "-o", "json").out)
-    assert report["job"]["metadata"]["name"] == "mnist"
-    assert [pod["metadata"]["name"] for pod in report["pods"]] == ["mnist-worker-0"]
-    assert [(event["reason"], event["kind"], event["count"]) for event in report["events"]] == [("Tested", "TFJob", 1)]
 
 
 def test_the_address_of_a_tensorboard(tell: Tell, world: ServedWorld) -> None:
@@ -66,7 +61,7 @@ def rows(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_a_job_is_one_row(tell: Tell, world: ServedWorld) -> None:
+def test_a_job_is_one_row_and_a_wide_one_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
     world.submit("a", PS=1, Worker=2)
     world.submit("b")
     world.becomes("Running", "a")
@@ -78,14 +73,11 @@ def test_a_job_is_one_row(tell: Tell, world: ServedWorld) -> None:
         ["b", "Pending", "0/2", "0", "-", "-", rows(said.out)[2][-1]],
     ]
     assert "\x1b" not in said.out
-
-
-def test_wide_says_why_and_how_long(tell: Tell, world: ServedWorld) -> None:
-    world.submit("a", PS=1, Worker=2)
     world.becomes("Failed", "a", message="it broke")
     world.status({"startTime": "2026-01-01T00:00:00Z", "completionTime": "2026-01-01T00:05:30Z"}, "a")
-    cells = re.split(" {2,}", tell("get", "-o", "wide").out.splitlines()[1])
-    assert cells[-4:] == ["-", "5m30s", "1 PS, 2 Worker", "it broke"]
+    said = tell("get", "-o", "wide", code=0)
+    assert re.split(" {2,}", said.out.splitlines()[1])[-4:] == ["-", "5m30s", "1 PS, 2 Worker", "it broke"]
+    assert (said.err, "MEMORY" in said.out) == ("", False), "where nobody measures"
 
 
 def test_what_the_time_went_to_is_told_up_to_now(tell: Tell, world: ServedWorld) -> None:

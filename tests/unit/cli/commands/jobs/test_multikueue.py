@@ -30,17 +30,14 @@ def far(queues: Queues) -> Queues:
     return queues
 
 
-@pytest.mark.parametrize("options", [(), ("--follow",), ("--all-replicas",)])
-def test_logs_names_the_cluster_that_has_them(far: Queues, options: tuple[str, ...]) -> None:
-    said = far.tell("logs", "far", *options, code=1)
-    assert "is MultiKueue's: it runs on cluster worker-1, and its pods and their logs are there" in said.err
-    assert "with --kubeconfig or --context for that cluster" in said.err
-
-
-def test_logs_of_a_job_that_waits_or_has_ended(queues: Queues) -> None:
+def test_logs_names_the_cluster_that_has_them_will_have_or_has_had_them(queues: Queues) -> None:
     job = queues.submit_far("far")
     assert "on the cluster that is chosen for it" in queues.tell("logs", "far", "-f", code=1).err
     queues.admits(job, *RUNS, clusterName="worker-1")
+    for options in ((), ("--follow",), ("--all-replicas",)):
+        said = queues.tell("logs", "far", *options, code=1)
+        assert "is MultiKueue's: it runs on cluster worker-1, and its pods and their logs are there" in said.err
+        assert "with --kubeconfig or --context for that cluster" in said.err
     copies(queues, "far", condition("Failed", message="it failed"))
     said = queues.tell("logs", "far", code=1).err
     assert "it ran on cluster worker-1, and its pods went when it had ended; a log archive there may have" in said

@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.jobs import JobWorld, write_kubeconfig
 from tests.support.measured import Measured
-from tests.support.served import ServedWorld
-from tests.unit.cli.conftest import Run, Tell
+from tests.unit.cli.conftest import Run
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.local.apiserver.server import EmbeddedApiServer
@@ -84,11 +83,3 @@ def test_a_wide_list_adds_up_the_replicas_of_each_job(measured_world: MeasuredWo
     assert used["other"] == ["2.00", "1.0Mi", "1.00", "3.0Gi"]
     assert used["idle"] == ["-", "-", "-", "-"]
     assert measured_world.measured.asked == 1
-
-
-def test_where_nobody_measures_there_is_no_column_and_no_complaint(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
-    world.pod("worker-0")
-    for command in (("describe", "mnist"), ("get", "-o", "wide")):
-        said = tell(*command, code=0)
-        assert (said.err, "MEMORY" in said.out) == ("", False)

@@ -95,14 +95,12 @@ def test_a_container_has_its_own_environment_on_top_of_the_machines(bench: Bench
     assert environment["ARGUMENT"] == f"--peer=127.0.0.1:{bench.runtime.network.port('ns', 'svc', 80)}"
 
 
-def test_python_means_the_interpreter_that_runs_the_agent(bench: Bench) -> None:
-    assert bench.run(["python", "-c", "import sys; print(sys.executable)"]).strip() == str(
-        Path(sys.executable).parent / "python"
-    )
-
-
-def test_standard_output_and_error_go_to_the_log_in_order(bench: Bench) -> None:
+def test_standard_output_and_error_go_to_the_log_in_order_and_python_is_the_interpreter_that_runs_the_agent(
+    bench: Bench,
+) -> None:
     assert bench.run(["sh", "-c", "echo one; echo two >&2; echo three"]) == "one\ntwo\nthree\n"
+    said = bench.run(["python", "-c", "import sys; print(sys.executable)"])
+    assert said.strip() == str(Path(sys.executable).parent / "python")
 
 
 def test_a_container_starts_in_its_working_directory_if_there_is_one(bench: Bench) -> None:
@@ -139,16 +137,12 @@ def test_what_cannot_be_started_says_why(bench: Bench, command: list[str], words
     assert error.value.exit_code == 127
 
 
-def test_what_a_container_started_ends_with_it(bench: Bench) -> None:
-    bench.launch(["sh", "-c", "sleep 60 & echo $!"])
-    assert bench.codes.get(timeout=60) == 0
-    eventually(lambda: identify(int(bench.output())) is None)
-
-
 _DAEMON = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True{}).pid, flush=True)"
 
 
-def test_what_it_started_in_a_session_of_its_own_ends_with_it_too(bench: Bench) -> None:
+def test_what_a_container_started_ends_with_it_also_in_a_session_of_its_own(bench: Bench) -> None:
+    pid = int(bench.run(["sh", "-c", "sleep 60 & echo $!"]))
+    eventually(lambda: identify(pid) is None)
     pid = int(bench.run(python(_DAEMON.format(""))))
     assert identify(pid) is None  # before anybody hears of the container's end
 
