@@ -51,11 +51,8 @@ class Add(BaseComponent):
     SPEC_CLASS = make_spec_class(
         inputs={"more": ChannelParameter(type=Integer, optional=True)},
         outputs={"total": ChannelParameter(type=Integer)},
-        parameters={
-            "one": ExecutionParameter(type=int),
-            "other": ExecutionParameter(type=int),
-            "told": ExecutionParameter(type=bool, optional=True),
-        },
+        parameters={name: ExecutionParameter(type=int) for name in ("one", "other")}
+        | {"told": ExecutionParameter(type=bool, optional=True)},
     )
     EXECUTOR_SPEC = ExecutorClassSpec(Adding)
 
@@ -137,7 +134,7 @@ def test_a_file_that_a_step_only_names_is_not_read(tmp_path: Path) -> None:
             Path(properties["tmp_path"], "output.json").write_text(json.dumps(document))
 
     (tmp_path / "secret").write_text("4711")
-    thief = Add(one=0, other=0, custom_executor_spec=ExecutorClassSpec(Thief)).with_id("thief")
+    thief = add("thief", custom_executor_spec=ExecutorClassSpec(Thief))
     with pytest.raises(PipelineFailed, match="put out nothing as total, a value") as failed:
         run(tmp_path, thief, add("next", thief.outputs.total.value))
     assert "4711" not in str(failed.value)

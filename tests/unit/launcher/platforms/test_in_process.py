@@ -1,10 +1,11 @@
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import io
 import sys
 from collections.abc import Callable
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -54,13 +55,8 @@ def recording(folder: Path) -> dict[str, LocalMetadata]:
 
 def copies(folder: Path, **more: Any) -> Component:
     (folder / "in").write_text("text")
-    return Component(
-        "copies",
-        ExecutorClassSpec(Copies),
-        inputs={"text": [Artifact(str(folder / "in"))]},
-        outputs={"copy": [Artifact(str(folder / "out"))]},
-        **more,
-    )
+    inputs, outputs = ({name: [Artifact(str(folder / place))]} for name, place in (("text", "in"), ("copy", "out")))
+    return Component("copies", ExecutorClassSpec(Copies), inputs=inputs, outputs=outputs, **more)
 
 
 def says(folder: Path, *said: str) -> InProcessComponentLauncher:
@@ -227,33 +223,19 @@ def test_what_is_said_of_a_line_goes_on_to_the_terminal(capsys: pytest.CaptureFi
     assert capsys.readouterr().out == "[step] the rest\n"
 
 
-def _print() -> None:
-    print("out", "and\nout again")
-
-
-def _complain() -> None:
-    sys.stderr.writelines(["err\n", "without an end"])
-
-
 def _redirect() -> None:
-    elsewhere = io.StringIO()
-    with contextlib.redirect_stdout(elsewhere):
+    with contextlib.redirect_stdout(io.StringIO()):
         print("kept by the class")
     print("back")
-
-
-def _in_a_thread_with_the_context() -> None:
-    context = contextvars.copy_context()
-    InThread(lambda: context.run(print, "in a thread")).result(60)
 
 
 @pytest.mark.parametrize(
     ("work", "lines"),
     [
-        (_print, ["out and", "out again"]),
-        (_complain, ["err", "without an end"]),
+        (lambda: print("out", "and\nout again"), ["out and", "out again"]),
+        (lambda: sys.stderr.writelines(["err\n", "without an end"]), ["err", "without an end"]),
         (_redirect, ["back"]),
-        (_in_a_thread_with_the_context, ["in a thread"]),
+        (lambda: InThread(partial(copy_context().run, print, "in a thread")).result(60), ["in a thread"]),
         (lambda: print("\r1 %\r2 %"), ["\r1 %\r2 %"]),
         (lambda: print("x" * 100_000), ["x" * 65536, "x" * (100_000 - 65536)]),
     ],

@@ -33,12 +33,10 @@ def shown(launcher: Any, config: Any = None, *, step: Component = STEP, **option
 def test_a_pod_without_a_config_is_the_component_alone() -> None:
     message = {"terminationMessagePath": "/w/tmp/output.json"}
     main = {"name": "main", "image": "i:1", "command": ["run"], "args": ["/w/tmp"], **message}
-    assert shown(KubernetesPodComponentLauncher) == {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": "my-step-RUN-1", "labels": {"tfoperator.launcher/component": "My_Step"}},
-        "spec": {"restartPolicy": "Never", "containers": [main]},
-    }
+    pod = shown(KubernetesPodComponentLauncher)
+    assert (pod["apiVersion"], pod["kind"]) == ("v1", "Pod")
+    assert pod["metadata"] == {"name": "my-step-RUN-1", "labels": {"tfoperator.launcher/component": "My_Step"}}
+    assert pod["spec"] == {"restartPolicy": "Never", "containers": [main]}
 
 
 def test_dollars_of_values_are_escaped_where_the_platform_expands_them_and_nowhere_else() -> None:
@@ -75,19 +73,11 @@ def test_a_config_that_leaves_nothing_to_run_is_refused(spec: Any, words: str) -
 
 
 def test_a_docker_call_has_the_config_and_the_directory() -> None:
-    config = DockerPlatformConfig(
-        environment={"A": "1"}, docker_server_url="tcp://h:1", volumes=["/x:/y"], pull="never"
-    )
-    call = shown(DockerComponentLauncher, config)
+    more = {"environment": {"A": "1"}, "volumes": ["/x:/y"]}
+    call = shown(DockerComponentLauncher, DockerPlatformConfig(docker_server_url="tcp://h:1", pull="never", **more))
     assert (call["engine"], call["pull"]) == ("tcp://h:1", "never")
-    assert call["containers.create"] == {
-        "name": "my-step-RUN-1",
-        "environment": {"A": "1"},
-        "volumes": ["/x:/y", "/w/tmp:/w/tmp:rw"],
-        "image": "i:1",
-        "entrypoint": ["run"],
-        "command": ["/w/tmp"],
-    }
+    own = {"name": "my-step-RUN-1", "image": "i:1", "entrypoint": ["run"], "command": ["/w/tmp"]}
+    assert call["containers.create"] == {**more, **own, "volumes": ["/x:/y", "/w/tmp:/w/tmp:rw"]}
     mounted = DockerPlatformConfig(volumes={"/host": {"bind": "/w/tmp"}})
     assert shown(DockerComponentLauncher, mounted)["containers.create"]["volumes"] == {"/host": {"bind": "/w/tmp"}}
 

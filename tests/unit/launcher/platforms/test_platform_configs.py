@@ -15,14 +15,12 @@ from tfoperator.launcher import (
 
 
 def test_docker_arguments_merge_deeply_and_the_new_ones_win() -> None:
-    default = DockerPlatformConfig(environment={"A": "1", "B": "2"}, volumes={"/x": {"bind": "/y"}}, privileged=True)
+    volumes = {"/x": {"bind": "/y"}}
+    default = DockerPlatformConfig(environment={"A": "1", "B": "2"}, volumes=volumes, privileged=True)
     merged = default.merge(DockerPlatformConfig(environment={"B": "", "C": "3"}, privileged=False, mem_limit="1g"))
-    assert merged.run_kwargs == {
-        "environment": {"A": "1", "B": "", "C": "3"},
-        "volumes": {"/x": {"bind": "/y"}},
-        "privileged": False,
-        "mem_limit": "1g",
-    }
+    environment = {"A": "1", "B": "", "C": "3"}
+    expected = {"environment": environment, "volumes": volumes, "privileged": False, "mem_limit": "1g"}
+    assert merged.run_kwargs == expected
     assert default.run_kwargs["environment"] == {"A": "1", "B": "2"}
 
 
@@ -45,20 +43,12 @@ def test_what_the_launcher_decides_about_docker_is_refused(argument: str) -> Non
 
 
 def test_a_model_of_the_kubernetes_package_keeps_its_falsy_values_and_leaves_out_the_unset_ones() -> None:
-    model = V1PodSpec(
-        containers=[V1Container(name="main", args=[], tty=False, env=[V1EnvVar(name="A", value="")])],
-        host_network=False,
-        termination_grace_period_seconds=0,
-    )
+    container = V1Container(name="main", args=[], tty=False, env=[V1EnvVar(name="A", value="")])
+    model = V1PodSpec(containers=[container], host_network=False, termination_grace_period_seconds=0)
     (layer,) = KubernetesPodPlatformConfig(model, labels={"a": ""}).layers
-    assert layer.patch == {
-        "metadata": {"labels": {"a": ""}},
-        "spec": {
-            "containers": [{"name": "main", "args": [], "tty": False, "env": [{"name": "A", "value": ""}]}],
-            "hostNetwork": False,
-            "terminationGracePeriodSeconds": 0,
-        },
-    }
+    main = {"name": "main", "args": [], "tty": False, "env": [{"name": "A", "value": ""}]}
+    spec = {"containers": [main], "hostNetwork": False, "terminationGracePeriodSeconds": 0}
+    assert layer.patch == {"metadata": {"labels": {"a": ""}}, "spec": spec}
 
 
 @pytest.mark.parametrize("memory", ["x", "1 gigabyte", "512 mb", "", True])

@@ -15,7 +15,7 @@ from tests.support.eventually import eventually
 from tests.support.fixtures import s3, s3_variables
 from tests.support.served import ServedWorld
 from tfoperator.base.object_store import Objects
-from tfoperator.kube import ForbiddenError, InvalidError
+from tfoperator.kube import ForbiddenError
 from tfoperator.kube.errors import NotFoundError, Status
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tfoperator.sdk import WorkdirError
@@ -71,44 +71,22 @@ def test_replicas_start_their_commands_in_the_folder(world: ServedWorld, work: P
     assert owners(world) == [["a"]]
 
 
-def test_what_travels_goes_with_the_last_job_that_has_it(world: ServedWorld, work: Path) -> None:
-    for name in ("a", "b"):
-        world.sdk.create_job(job(name), workdir=work)
-    assert owners(world) == [["a", "b"]]
-    world.sdk.delete_job("a")
-    eventually(lambda: owners(world) == [["b"]], what="one owner is left")
-    world.sdk.create_job(job("a"), workdir=work)
-    world.sdk.delete_job("b")
-    eventually(lambda: owners(world) == [["a"]], what="the other owner is left")
-    world.sdk.delete_job("a")
-    eventually(lambda: owners(world) == [], what="nothing is left")
-
-
 def test_a_job_without_its_folder_is_deleted(world: ServedWorld, work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder = Folder(work)
-    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": folder.name}, "immutable": True}
-    world.client.create(CONFIG_MAPS, world.namespace, body, json.loads)
-    with pytest.raises(InvalidError, match="immutable"):
-        world.sdk.create_job(job("a"), workdir=work)
-    assert world.sdk.list_jobs() == []
-    world.client.delete(CONFIG_MAPS, world.namespace, folder.name)
-
-    def refuse(*_: object, **__: object) -> None:
+    def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(Folder, "_carry", refuse)
+        patch.setattr(Folder, "_carry", interrupt)
         with pytest.raises(KeyboardInterrupt):
             world.sdk.create_job(job("a"), workdir=work)
     assert world.sdk.list_jobs() == []
-    left = [True, True]
+    errors = [ForbiddenError(Status(code=403)), NotFoundError(Status(code=404))]
     carry = Folder._carry
 
     def compete(self: Folder, *given: Any) -> None:
         """Somebody makes it in between, or it goes."""
-        if left:
-            left.pop()
-            raise NotFoundError(Status(code=404)) if left else ForbiddenError(Status(code=403))
+        if errors:
+            raise errors.pop()
         carry(self, *given)
 
     monkeypatch.setattr(Folder, "_carry", compete)
