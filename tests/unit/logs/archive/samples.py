@@ -24,8 +24,8 @@ JOB_UID = "0a0b0c0d-1111-2222-3333-444455556666"
 JOB = ObjectMeta(name="mnist", namespace="vision", uid=JOB_UID)
 
 
-def ended(code: int = 137) -> ContainerState:
-    return ContainerState(terminated=ContainerStateTerminated(exit_code=code, reason="Error"))
+def ended(code: int = 137, finished: datetime | None = None) -> ContainerState:
+    return ContainerState(terminated=ContainerStateTerminated(exit_code=code, reason="Error", finished_at=finished))
 
 
 def running(name: str = "tensorflow", *, restarts: int = 0) -> ContainerStatus:
@@ -33,8 +33,8 @@ def running(name: str = "tensorflow", *, restarts: int = 0) -> ContainerStatus:
     return ContainerStatus(name=name, restart_count=restarts, state=ContainerState(), last_state=last)
 
 
-def waiting(name: str = "tensorflow") -> ContainerStatus:
-    return ContainerStatus(name=name, state=ContainerState(waiting=ContainerStateWaiting(reason="ImagePullBackOff")))
+def waiting(name: str = "tensorflow", reason: str = "ImagePullBackOff") -> ContainerStatus:
+    return ContainerStatus(name=name, state=ContainerState(waiting=ContainerStateWaiting(reason=reason)))
 
 
 def pod(index: int = 0, *containers: ContainerStatus, uid: str = "", init: Sequence[ContainerStatus] = ()) -> Pod:

@@ -12,10 +12,10 @@ import pytest
 from hack.s3_server import BUCKET
 from tests.support.clock import FakeClock
 from tests.support.fixtures import s3, s3_variables
-from tests.unit.logs.archive.samples import JOB, pod, running
+from tests.unit.logs.archive.samples import JOB, ended, pod, running
 from tests.unit.logs.archive.test_writer import BOUNDS, World
 from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
-from tfoperator.kube.objects import ContainerState, ContainerStateTerminated, ContainerStatus
+from tfoperator.kube.objects import ContainerStatus
 from tfoperator.logs.archive import archived_pods, open_place, read_archived
 from tfoperator.logs.archive.bucket import Bucket
 from tfoperator.logs.archive.layout import RECORD, encode_record, pod_folder, pod_record
@@ -40,14 +40,8 @@ def world(url: str) -> Iterator[World]:
 
 
 def restarted(number: int) -> ContainerStatus:
-    end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2026, 1, 1, number, tzinfo=UTC))
-    last = ContainerStateTerminated(exit_code=0, finished_at=datetime(2026, 1, 1, max(0, number - 1), tzinfo=UTC))
-    return ContainerStatus(
-        name="tensorflow",
-        restart_count=number,
-        state=ContainerState(terminated=end),
-        last_state=ContainerState(terminated=last) if number else None,
-    )
+    now, before = (ended(0, datetime(2026, 1, 1, hour, tzinfo=UTC)) for hour in (number, max(0, number - 1)))
+    return ContainerStatus("tensorflow", restart_count=number, state=now, last_state=before if number else None)
 
 
 @pytest.mark.full
@@ -152,11 +146,8 @@ def test_the_last_lines_of_a_long_log_come_without_the_rest(world: World) -> Non
 def test_a_store_that_is_away_costs_no_log_and_stops_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    for name, value in (
-        ("ENDPOINT_URL", "http://127.0.0.1:1"),
-        ("ACCESS_KEY_ID", "known"),
-        ("SECRET_ACCESS_KEY", "SECRET"),
-    ):
+    variables = {"ENDPOINT_URL": "http://127.0.0.1:1", "ACCESS_KEY_ID": "known", "SECRET_ACCESS_KEY": "SECRET"}
+    for name, value in variables.items():
         monkeypatch.setenv(f"AWS_{name}", value)
     open_place("s3://away/logs").check()
     world = World("s3://away/logs")

@@ -5,29 +5,15 @@ from datetime import UTC, datetime
 import msgspec
 import pytest
 
-from tests.unit.logs.archive.samples import pod, record
+from tests.unit.logs.archive.samples import ended, pod, record, waiting
 from tfoperator.api.names import ANNOTATION_RESTART_MODE
-from tfoperator.kube.objects import (
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStateWaiting,
-    ContainerStatus,
-    ObjectMeta,
-    Pod,
-    PodSpec,
-)
+from tfoperator.kube.objects import ContainerState, ContainerStatus, ObjectMeta, Pod, PodSpec
 from tfoperator.logs.archive.layout import ArchivedContainer
 from tfoperator.logs.archive.runs import kept_runs, ready_runs, runs_of
 
-NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
-
-
-def ended(code: int = 1, minute: int = 0) -> ContainerState:
-    return ContainerState(terminated=ContainerStateTerminated(exit_code=code, finished_at=NOON.replace(minute=minute)))
-
-
 RUNNING = ContainerState()
-BACKOFF = ContainerState(waiting=ContainerStateWaiting(reason="CrashLoopBackOff"))
+BACKOFF = waiting(reason="CrashLoopBackOff").state
+EARLY, LATE = (datetime(2026, 1, 1, 12, minute, tzinfo=UTC) for minute in (1, 2))
 
 
 def status(state: ContainerState | None, last: ContainerState | None = None, restarts: int = 0) -> ContainerStatus:
@@ -36,7 +22,7 @@ def status(state: ContainerState | None, last: ContainerState | None = None, res
 
 def having(one: ContainerStatus, *, policy: str = "Never", phase: str = "Running", leaving: bool = False) -> Pod:
     made = pod(0, one)
-    meta: ObjectMeta = msgspec.structs.replace(made.metadata, deletion_timestamp=NOON if leaving else None)
+    meta: ObjectMeta = msgspec.structs.replace(made.metadata, deletion_timestamp=EARLY if leaving else None)
     whole = msgspec.structs.replace(made.status, phase=phase)
     return msgspec.structs.replace(made, metadata=meta, spec=PodSpec(restart_policy=policy), status=whole)
 
@@ -49,14 +35,14 @@ def told(one: Pod) -> list[tuple[int, bool, bool]]:
 
 def test_a_run_has_a_key_of_its_own_for_as_long_as_a_status_tells_of_it() -> None:
     life = [
-        status(ended(minute=1), restarts=1),
-        status(BACKOFF, ended(minute=1), restarts=1),
-        status(RUNNING, ended(minute=1), restarts=2),
-        status(ended(0, minute=2), ended(minute=1), restarts=2),
+        status(ended(1, EARLY), restarts=1),
+        status(BACKOFF, ended(1, EARLY), restarts=1),
+        status(RUNNING, ended(1, EARLY), restarts=2),
+        status(ended(0, LATE), ended(1, EARLY), restarts=2),
     ]
-    key = ("c", 1, 1, NOON.replace(minute=1))
+    key = ("c", 1, 1, EARLY)
     assert all(key in [run.key for run in runs_of(having(one))] for one in life)
-    assert runs_of(having(life[3]))[0].key == ("c", 2, 0, NOON.replace(minute=2))
+    assert runs_of(having(life[3]))[0].key == ("c", 2, 0, LATE)
     within_one_second = status(ended(), ended(), restarts=1)
     assert len({run.key for run in runs_of(having(within_one_second))}) == 2
 
@@ -105,17 +91,9 @@ def test_an_init_container_that_has_done_its_part_does_not_come_back() -> None:
 
 
 def test_a_record_tells_what_it_has() -> None:
-    (run, before) = runs_of(having(status(ended(0, minute=2), ended(minute=1), restarts=1)))
-    container = ArchivedContainer(
-        name="c",
-        restarts=1,
-        exit_code=0,
-        finished=NOON.replace(minute=2),
-        log="c.log",
-        previous_exit_code=1,
-        previous_finished=NOON.replace(minute=1),
-        previous_log="c.previous.log",
-    )
+    (run, before) = runs_of(having(status(ended(0, LATE), ended(1, EARLY), restarts=1)))
+    first = {"previous_exit_code": 1, "previous_finished": EARLY, "previous_log": "c.previous.log"}
+    container = ArchivedContainer("c", restarts=1, exit_code=0, finished=LATE, log="c.log", **first)
     kept = msgspec.structs.replace(record(uid="u"), containers=(container,))
     assert kept_runs(kept) == {run.key, before.key}
     assert kept_runs(None) == frozenset()

@@ -21,13 +21,7 @@ from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, ru
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import ClusterConfig
 from tfoperator.kube.errors import NotFoundError, StatusDetails
-from tfoperator.kube.objects import (
-    ContainerState,
-    ContainerStateTerminated,
-    ContainerStateWaiting,
-    ContainerStatus,
-    Pod,
-)
+from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
 from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, LogArchive, archived_pods, open_place, read_archived
 
 __all__ = ["s3", "s3_variables"]
@@ -323,7 +317,7 @@ def test_earlier_runs_of_a_pod_stay_the_last_twenty_in_all(world: World) -> None
     """A kubelet has the last two logs only."""
     for number in range(24):
         world.source.texts["mnist-worker-0", "tensorflow", False] = [b"run %d\n" % number]
-        waits = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
+        waits = waiting(reason="CrashLoopBackOff").state
         world.take(pod(0, ContainerStatus("tensorflow", restart_count=number, state=waits, last_state=ended(130))))
     world.archive.keep_stacks(JOB, pod(0, running(restarts=23)), "tensorflow", "of threads")
     (record,) = world.found()
@@ -437,8 +431,7 @@ def test_a_log_that_the_stop_of_the_operator_cut_does_not_count_as_kept(world: W
 
 
 def test_the_archive_forgets_those_first_that_ended_first_and_pods_that_have_gone(world: World) -> None:
-    end = ContainerStateTerminated(exit_code=0, finished_at=datetime(2025, 12, 31, tzinfo=UTC))
-    done = pod(0, ContainerStatus(name="tensorflow", state=ContainerState(terminated=end)))
+    done = pod(0, ContainerStatus("tensorflow", state=ended(0, datetime(2025, 12, 31, tzinfo=UTC))))
     world.take(done)
     [(time, _, _)] = open_place(world.root).found()
     assert time == datetime(2025, 12, 31, tzinfo=UTC).timestamp()

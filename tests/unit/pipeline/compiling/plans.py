@@ -12,16 +12,12 @@ from tfoperator.pipeline.values import OUTPUT, Value
 
 def graph(steps: dict[str, list[str]], root: str = "/data/root", name: str = "words") -> Graph:
     """Steps that read from others."""
-    made = [
-        Step(
-            one,
-            "Step",
-            ExecutorContainerSpec("a:1"),
-            {f"i{n}": Value(OUTPUT, (other, "o")) for n, other in enumerate(after)},
-        )
-        for one, after in steps.items()
-    ]
-    return Graph(name, root, tuple(made))
+
+    def step(one: str, after: list[str]) -> Step:
+        inputs = {f"i{n}": Value(OUTPUT, (other, "o")) for n, other in enumerate(after)}
+        return Step(one, "Step", ExecutorContainerSpec("a:1"), inputs)
+
+    return Graph(name, root, tuple(step(*one) for one in steps.items()))
 
 
 def pods(**more: Any) -> LauncherPods:

@@ -71,13 +71,6 @@ def test_error_and_report_name_the_same_replica(workers: list[Any]) -> None:
     assert len(kept.read) <= len(pods)
 
 
-def test_of_those_that_were_stopped_when_the_job_was_over_none_is_blamed() -> None:
-    """The first to end with an error is not the culprit, if it was told to end."""
-    pods = [failed(0, 143, 1, reason="DeadlineExceeded"), failed(1, 1, 3)]
-    said = find_culprit(JOB, pods, [], Kept({}))
-    assert (said.replica, said.exit_code) == ("worker-1", 1)
-
-
 def test_only_the_logs_of_those_that_may_have_begun_it_are_read() -> None:
     pods = [failed(n, 1, 20 + n) for n in range(3, 30)] + [failed(1, 1, 10), failed(2, 1, 11)]
     kept = Kept({"mnist-worker-1": CONSEQUENCE, "mnist-worker-2": CAUSE})

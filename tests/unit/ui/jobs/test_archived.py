@@ -12,14 +12,8 @@ from tfoperator.ui.jobs.texts import archived_log, archived_runs
 def test_every_run_that_has_a_log_is_listed_and_can_be_read(tmp_path: Path) -> None:
     """Also those before the last two: the archive has more than a kubelet."""
     first = ArchivedContainer("tensorflow", restarts=0, exit_code=1, log="tensorflow.0.log")
-    one = ArchivedContainer(
-        "tensorflow",
-        restarts=2,
-        log="tensorflow.log",
-        previous_exit_code=3,
-        previous_log="tensorflow.previous.log",
-        earlier=(first,),
-    )
+    before = {"previous_exit_code": 3, "previous_log": "tensorflow.previous.log"}
+    one = ArchivedContainer("tensorflow", restarts=2, log="tensorflow.log", earlier=(first,), **before)
     pod = msgspec.structs.replace(record(uid="1"), containers=(one,))
     folder = tmp_path / job_folder(pod.namespace, pod.job, pod.job_uid) / f"{pod.pod}.{pod.pod_uid}"
     folder.mkdir(parents=True)
