@@ -16,14 +16,6 @@ from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptio
 from tfoperator.kube.resources import PODS, SERVICES
 
 
-def test_a_sync_makes_no_read_call_and_no_write_but_those_of_its_plan(harness: Harness) -> None:
-    harness.submit(PS=1, Worker=2)
-    harness.forget_calls()
-    harness.sync()
-    assert sorted(harness.calls()) == [("create", "pods")] * 3 + [("create", "services")] * 3 + [("patch", "tfjobs")]
-    assert harness.calls_of_sync() == []
-
-
 def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harness: Harness) -> None:
     harness.submit_and_sync(Worker=1)
     harness.api.mute("tfjobs")

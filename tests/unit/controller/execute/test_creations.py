@@ -27,14 +27,16 @@ def owned_by(uid: str, kind: str = "TFJob", name: str = "job") -> list[dict[str,
     return [{"apiVersion": "kubeflow.org/v1", "kind": kind, "name": name, "uid": uid, "controller": True}]
 
 
-def test_what_a_job_needs_is_created_together_service_before_pod(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=7)
+def test_what_a_job_needs_is_created_together_service_before_pod_and_costs_no_other_call(harness: Harness) -> None:
+    harness.submit(Worker=7)
+    harness.forget_calls()
+    harness.sync()
+    assert sorted(harness.calls()) == [("create", "pods")] * 7 + [("create", "services")] * 7 + [("patch", "tfjobs")]
     # The first chain is sent by itself: it shows whether anything may be created.
     sent = [[[one.resource for one in chain] for chain in chains] for chains in harness.api.sent]
     assert sent == [[[SERVICES, PODS]] * number for number in (1, 2, 4)]
     assert len(harness.api.names(PODS)) == 7
-    harness.sync()
-    assert len(harness.api.sent) == 3
+    assert harness.calls_of_sync() == []
 
 
 @pytest.mark.parametrize("failing", ["services", "pods"])
