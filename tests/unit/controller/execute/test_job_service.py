@@ -13,14 +13,7 @@ from tfoperator.controller import PlanOptions
 from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS, SERVICES
 
-BOARD = {"logDir": "gs://bucket/logs"}
-
-
 PER_JOB = {"network": "PerJob"}
-
-
-def submit_and_sync(harness: Harness, spec: dict[str, Any] = PER_JOB, **what: Any) -> dict[str, Any]:
-    return harness.submit_and_sync(spec=spec, **what)
 
 
 def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harness) -> None:
@@ -29,34 +22,24 @@ def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harn
     harness.sync()
     assert sorted(harness.calls("create", "delete", "get")) == [("create", "pods")] * 4 + [("create", "services")]
     assert harness.calls("create")[0] == ("create", "services")
-    assert harness.recorder.events == [
-        (
-            "Normal",
-            "SuccessfulCreatePod",
-            "Created 4 pods: job-ps-0, job-worker-0, job-worker-1, job-worker-2 and 1 service",
-        )
-    ]
+    created = "Created 4 pods: job-ps-0, job-worker-0, job-worker-1, job-worker-2 and 1 service"
+    assert harness.recorder.events == [("Normal", "SuccessfulCreatePod", created)]
     assert harness.status()["network"] == "PerJob"
     assert harness.calls_of_sync() == []
 
 
-@pytest.mark.parametrize("board", [{}, {"tensorBoard": BOARD}])
+@pytest.mark.parametrize("board", [{}, {"tensorBoard": {"logDir": "gs://bucket/logs"}}])
 def test_a_foreign_service_of_the_name_is_told_once_and_holds_up_the_pods(
     harness: Harness, board: dict[str, Any]
 ) -> None:
     harness.api.put(SERVICES, {"metadata": {"name": "job", "namespace": "ns", "labels": {}}})
-    submit_and_sync(harness, PER_JOB | board, Worker=2)
+    harness.submit_and_sync(spec=PER_JOB | board, Worker=2)
     harness.sync(times=2)
     assert harness.api.names(PODS) == []
-    warnings = [event for event in harness.recorder.events if event[0] == "Warning"]
-    assert warnings == [
-        (
-            "Warning",
-            "FailedCreateService",
-            "Service ns/job is in the way: it was not made by this job. Delete or rename it; the job's own is created "
-            "once the name is free",
-        )
-    ]
+    [(reason, message)] = [event[1:] for event in harness.recorder.events if event[0] == "Warning"]
+    assert reason == "FailedCreateService"
+    assert message.startswith("Service ns/job is in the way: it was not made by this job. Delete or rename it; the job")
+    assert message.endswith("'s own is created once the name is free")
     assert harness.queue.num_requeues("ns/job") > 0
     harness.api.remove(SERVICES, "ns", "job")
     harness.sync()
@@ -76,7 +59,7 @@ def test_a_service_that_is_refused_for_good_makes_the_job_invalid(harness: Harne
 def test_a_new_operator_with_another_default_takes_the_job_as_it_is(harness: Harness) -> None:
     """A status was not written before the first one ended."""
     harness.api.fail("patch", "tfjobs", api_error(500), times=9)
-    submit_and_sync(harness, Worker=2)
+    harness.submit_and_sync(spec=PER_JOB, Worker=2)
     job = harness.api.objects(TFJOBS)[0]
     assert not job.get("status")
     harness.controller.plan_with(PlanOptions(network=Network.PER_REPLICA))

@@ -12,6 +12,12 @@ from tfoperator.kube.errors import Status, StatusCause, StatusDetails, Transport
 from tfoperator.kube.resources import PODS
 
 INVALID = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
+
+
+def invalid(words: str, cause: StatusCause = INVALID) -> Exception:
+    return error_from_status(Status(422, "Invalid", words, StatusDetails(causes=(cause,))))
+
+
 UNREADABLE = (
     'Pod in version "v1" cannot be handled as a Pod: json: cannot unmarshal string into Go struct field '
     "Container.spec.containers.command of type []string"
@@ -21,10 +27,7 @@ UNREADABLE = (
 @pytest.mark.parametrize(
     ("refusal", "words"),
     [
-        (
-            error_from_status(Status(422, "Invalid", "Pod is invalid", StatusDetails(causes=(INVALID,)))),
-            "must be less than or equal to cpu limit",
-        ),
+        (invalid("Pod is invalid"), "must be less than or equal to cpu limit"),
         (api_error(400, "BadRequest", UNREADABLE), "Container.spec.containers.command of type []string"),
     ],
     ids=["invalid", "no API server can read it"],
@@ -52,15 +55,8 @@ BY_POLICY = "ValidatingAdmissionPolicy 'night' with binding 'all' denied request
     [
         api_error(400, "BadRequest", BY_WEBHOOK),
         api_error(422, "Invalid", BY_WEBHOOK),
-        error_from_status(Status(422, "Invalid", BY_WEBHOOK, StatusDetails(causes=(INVALID,)))),
-        error_from_status(
-            Status(
-                422,
-                "Invalid",
-                f'pods "job-worker-0" is forbidden: {BY_POLICY}',
-                StatusDetails(name="job-worker-0", kind="pods", causes=(StatusCause(message=BY_POLICY),)),
-            )
-        ),
+        invalid(BY_WEBHOOK),
+        invalid(f'pods "job-worker-0" is forbidden: {BY_POLICY}', StatusCause(message=BY_POLICY)),
     ],
     ids=["webhook, 400", "webhook, 422", "webhook that names a field", "policy"],
 )
@@ -91,8 +87,7 @@ def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec(
     harness.sync()
     harness.api.remove(PODS, "ns", "job-worker-1")
     harness.catch_up()
-    invalid = error_from_status(Status(422, "Invalid", "Pod is invalid", StatusDetails(causes=(INVALID,))))
-    harness.api.fail("create", "pods", invalid, times=2)
+    harness.api.fail("create", "pods", invalid("Pod is invalid"), times=2)
     for _ in range(2):
         harness.sync(times=3)
         frozen = harness.condition("Running")
