@@ -155,12 +155,7 @@ def test_beside_containers_that_run_a_restart_is_not_awaited_for_ever(late: bool
     maximum=st.none() | st.just(1),
 )
 def test_the_account_is_that_of_recreation(
-    policy: str,
-    exits: list[tuple[int, int]],
-    limit: int | None,
-    backs_off: bool,
-    success: str,
-    maximum: int | None,
+    policy: str, exits: list[tuple[int, int]], limit: int | None, backs_off: bool, success: str, maximum: int | None
 ) -> None:
     """For any exits: counts, what is true in the end, and events."""
     accounts = []

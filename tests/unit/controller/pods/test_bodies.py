@@ -232,10 +232,7 @@ def test_a_pod_that_is_to_run_elsewhere_keeps_what_its_own_affinity_requires() -
         {"matchExpressions": [zone, avoids]},
         {"matchFields": [], "matchExpressions": [avoids]},
     ]
-    assert affinity == {
-        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []},
-        "podAffinity": {},
-    }
+    assert affinity == {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": []}, "podAffinity": {}}
     assert pod == before, "other pods are made from the same parts"
 
 
