@@ -192,29 +192,18 @@ def make_service(
     kind, _, index = replica.rpartition("-")
     replica_type = ReplicaType(kind)
     own_name = name or object_name("mnist", replica_type, int(index))
-    return Service(
-        metadata=ObjectMeta(
-            name=own_name,
-            namespace="ns",
-            uid=uid or own_name + "-service-uid",
-            creation_timestamp=created,
-            deletion_timestamp=deleted,
-            labels=replica_labels("mnist", replica_type, int(index), is_master=False),
-        )
-    )
+    labels = replica_labels("mnist", replica_type, int(index), is_master=False)
+    return _service(own_name, labels, uid=uid, creation_timestamp=created, deletion_timestamp=deleted)
 
 
 def job_service(*, name: str = "mnist", deleted: datetime | None = None) -> Service:
     """The one service of a job whose network is PerJob."""
+    return _service(name, job_labels("mnist"), creation_timestamp=NOW, deletion_timestamp=deleted)
+
+
+def _service(name: str, labels: dict[str, str], uid: str = "", **meta: Any) -> Service:
     return Service(
-        metadata=ObjectMeta(
-            name=name,
-            namespace="ns",
-            uid=name + "-service-uid",
-            creation_timestamp=NOW,
-            deletion_timestamp=deleted,
-            labels=job_labels("mnist"),
-        )
+        metadata=ObjectMeta(name=name, namespace="ns", uid=uid or name + "-service-uid", labels=labels, **meta)
     )
 
 

@@ -95,13 +95,8 @@ class World(SimulatedObjects):
         return self._history[self._seen]
 
     def _plan(self, view: View) -> ReadablePlan:
-        observed = Observed(
-            view.job,
-            view.pods,
-            view.services,
-            stacks_taken=self.stacks_taken if self.stacks else None,
-            status_age=self._monotonic - self._written_at,
-        )
+        stacks, age = self.stacks_taken if self.stacks else None, self._monotonic - self._written_at
+        observed = Observed(view.job, view.pods, view.services, stacks_taken=stacks, status_age=age)
         return plan_for(observed, self.now, self.options)
 
     def sync(self, lag: int = 0) -> ReadablePlan:
@@ -246,13 +241,7 @@ class World(SimulatedObjects):
         if seconds == 0 or pod.status.phase in ("Succeeded", "Failed"):
             del self.pods[name]
         else:
-            self._update(
-                pod,
-                meta={
-                    "deletion_timestamp": self._second() + timedelta(seconds=seconds),
-                    "deletion_grace_period_seconds": seconds,
-                },
-            )
+            self._update(pod, meta=self._deleted(seconds))
         self.changed()
 
     def schedule(self, name: str) -> None:
@@ -341,14 +330,7 @@ class World(SimulatedObjects):
             self._charge(pod)
             self.lost_nodes.add(name)
             lost = PodCondition("DisruptionTarget", "True", "DeletionByTaintManager")
-            self._update(
-                pod,
-                meta={
-                    "deletion_timestamp": self._second() + timedelta(seconds=GRACE),
-                    "deletion_grace_period_seconds": GRACE,
-                },
-                conditions=(lost, PodCondition("Ready", "False")),
-            )
+            self._update(pod, meta=self._deleted(GRACE), conditions=(lost, PodCondition("Ready", "False")))
 
     def _trains(self, pod: Pod) -> bool:
         return pod.status.phase == "Running" and training_end(pod) is None and not _waits(pod)
@@ -432,6 +414,10 @@ class World(SimulatedObjects):
 
     def _second(self) -> datetime:
         return self.now.replace(microsecond=0)
+
+    def _deleted(self, grace: int) -> dict[str, Any]:
+        due = self._second() + timedelta(seconds=grace)
+        return {"deletion_timestamp": due, "deletion_grace_period_seconds": grace}
 
     def _put_job(self, job: TFJob) -> None:
         version = str(int(self.job.metadata.resource_version or 0) + 1)

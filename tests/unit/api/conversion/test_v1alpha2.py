@@ -54,10 +54,8 @@ def test_an_unset_restart_policy_keeps_its_meaning() -> None:
     job = older({"PS": {"restartPolicy": ""}, "Worker": {"template": by_template}, "Chief": {"restartPolicy": "Never"}})
     converted = to_v1(job)
     assert policies(converted) == {"PS": "Always", "Worker": "OnFailure", "Chief": "Never"}
-    assert {note.field for note in converted.notes} == {
-        "spec.tfReplicaSpecs[PS].restartPolicy",
-        "spec.tfReplicaSpecs[Worker].restartPolicy",
-    }
+    said = {f"spec.tfReplicaSpecs[{name}].restartPolicy" for name in ("PS", "Worker")}
+    assert {note.field for note in converted.notes} == said
     assert policies(v1_to_v1alpha2(tfjob({"Worker": {}}))) == {"Worker": "Never"}
 
 
@@ -88,10 +86,8 @@ def test_the_drafts_local_type_is_a_worker() -> None:
 def test_two_names_of_one_type_stay_two() -> None:
     job = older({"Local": {"replicas": 2}, "Worker": {"replicas": 3}})
     converted = to_v1(job)
-    assert {name: spec["replicas"] for name, spec in converted.obj["spec"]["tfReplicaSpecs"].items()} == {
-        "Local": 2,
-        "Worker": 3,
-    }
+    specs = converted.obj["spec"]["tfReplicaSpecs"]
+    assert {name: spec["replicas"] for name, spec in specs.items()} == {"Local": 2, "Worker": 3}
     assert lost(converted) == ["spec.tfReplicaSpecs[Local]"]
     assert [problem.field for problem in check(job)[1]] == ["spec.tfReplicaSpecs[Local]"]
 

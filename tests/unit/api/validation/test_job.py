@@ -91,10 +91,7 @@ def test_bad_replicas_are_refused(replicas: dict[str, Any], found: str) -> None:
             {"schedulingPolicy": {"minResources": {"cpu": "4", "memory": "much"}}},
             "schedulingPolicy.minResources[memory]: must be a quantity such as",
         ),
-        (
-            {"restartMode": "InPlace", "restartScope": "Job"},
-            "restartMode: InPlace and restartScope Job contradict each",
-        ),
+        ({"restartMode": "InPlace", "restartScope": "Job"}, "restartMode: InPlace and restartScope Job contradict"),
         ({"restartMode": "Here"}, 'restartMode: must be one of Recreate, InPlace, but is "Here"'),
         ({"suspend": "no"}, 'suspend: must be true or false, but is the string "no"'),
     ],
@@ -141,11 +138,7 @@ FOUR = {"Worker": {"replicas": 4}}
         ({"Chief": {}}, {"maxFailedWorkers": 1}, "the job has no workers"),
         ({"worker": {"restartPolicy": "OnFailure"}}, {"maxFailedWorkers": 1}, "under OnFailure a worker"),
         (FOUR, {"minSucceededWorkers": 1}, "cleanPodPolicy Running stops them"),
-        (
-            FOUR,
-            {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}},
-            "cleanPodPolicy Running stops them",
-        ),
+        (FOUR, {"minSucceededWorkers": 1, "runPolicy": {"cleanPodPolicy": "None"}}, "cleanPodPolicy Running stops"),
     ],
 )
 def test_what_looks_like_a_mistake_is_a_warning(replicas: dict[str, Any], spec: dict[str, Any], warning: str) -> None:
@@ -296,10 +289,7 @@ def test_what_would_leave_the_job_without_a_tensorboard_is_an_error(board: Any, 
     ("board", "warning"),
     [
         ({"logDir": "/logs"}, 'spec.tensorBoard.logDir: "/logs" is in none of its volumeMounts'),
-        (
-            GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]},
-            "spec.tensorBoard.volumes[0]: an emptyDir is its pod's",
-        ),
+        (GOOD | {"volumes": [{"name": "logs", "emptyDir": {}}]}, "spec.tensorBoard.volumes[0]: an emptyDir is its"),
         (
             GOOD | {"env": [{"name": "TENSORBOARD_PORT", "value": "80"}]},
             "spec.tensorBoard.env[0]: TENSORBOARD_PORT is the operator's",

@@ -27,10 +27,7 @@ def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_releas
         ({"spec.containers": []}, f"{CONTAINERS}: must have at least one container"),
         ({"spec.containers.0.image": None}, f"{CONTAINERS}[0].image: is required"),
         ({"spec.containers.0.image": " "}, f"{CONTAINERS}[0].image: is required"),
-        (
-            {"spec.containers.0.name": "train"},
-            f'{CONTAINERS}: one must be named "tensorflow", but there is only "train"',
-        ),
+        ({"spec.containers.0.name": "t"}, f'{CONTAINERS}: one must be named "tensorflow", but there is only "t"'),
         ({"spec.containers.0.image": 3}, f"{CONTAINERS}[0].image: must be a string, but is the number 3"),
         ({"spec.containers": {}}, f"{CONTAINERS}: must be a list, but is an object"),
         ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),
@@ -67,10 +64,7 @@ def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
             {"resources": {"limits": {"cpu": 0.5, "memory": "8 GB"}}},
             'resources.limits[memory]: must be a quantity such as 4, 500m or 8Gi, but is "8 GB"',
         ),
-        (
-            {"ports": [{"containerPort": "80"}]},
-            'ports[0].containerPort: must be a whole number, but is the string "80"',
-        ),
+        ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
     ],
 )
 def test_a_pod_that_no_server_could_read_is_refused_before_one_is_asked(change: dict[str, Any], complaint: str) -> None:

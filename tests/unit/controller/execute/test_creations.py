@@ -73,10 +73,7 @@ def test_a_foreign_object_in_the_way_is_reported_once_and_holds_up_only_its_repl
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     harness.api.remove(PODS, "ns", "job-worker-0")
     harness.sync()
-    assert [pod["metadata"].get("labels", {}).get(names.LABEL_JOB_NAME) for pod in harness.api.objects(PODS)] == [
-        "job",
-        "job",
-    ]
+    assert [pod["metadata"]["labels"][names.LABEL_JOB_NAME] for pod in harness.api.objects(PODS)] == ["job", "job"]
     assert harness.queue.num_requeues("ns/job") == 0
 
 

@@ -119,12 +119,8 @@ def at_once() -> Iterator[Harness]:
 def test_a_failed_pod_is_replaced_in_one_sync(failed: Harness) -> None:
     failed.controller.sync_tfjob("ns/job")
     assert failed.calls() == [("patch", "tfjobs"), ("delete", "pods"), ("create", "pods")]
-    assert failed.recorder.reasons[-4:] == [
-        "SuccessfulDeletePod",
-        "SuccessfulCreatePod",
-        "TFJobRestarting",
-        "ExitedWithCode",
-    ]
+    told = ["SuccessfulDeletePod", "SuccessfulCreatePod", "TFJobRestarting", "ExitedWithCode"]
+    assert failed.recorder.reasons[-4:] == told
     failed.catch_up()
     failed.run_all()
     assert failed.status()["restarts"] == 1

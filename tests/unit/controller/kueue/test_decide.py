@@ -183,10 +183,8 @@ def test_pods_get_what_was_admitted_and_the_job_stays_as_it_is() -> None:
     server, worker = (one.body for one in plan.creations("pods"))
     assert server["spec"]["nodeSelector"] == worker["spec"]["nodeSelector"] == {"disk": "ssd"}
     assert worker["spec"]["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
-    assert (worker["metadata"]["labels"]["slot"], worker["metadata"]["labels"]["kueue.x-k8s.io/podset"]) == (
-        "7",
-        "worker",
-    )
+    labels = worker["metadata"]["labels"]
+    assert (labels["slot"], labels["kueue.x-k8s.io/podset"]) == ("7", "worker")
     assert "slot" not in server["metadata"]["labels"]
     assert job == queued(replicas, **elastic(least=1))
 

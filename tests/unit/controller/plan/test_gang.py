@@ -248,10 +248,8 @@ def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
     assert (of_group(result, Create), of_group(result, Patch)) == (None, None)
     body = result.creations("pods")[0].body
     assert body["spec"]["schedulerName"] == "volcano"
-    assert body["metadata"]["annotations"] == {
-        "scheduling.k8s.io/group-name": "mnist",
-        "volcano.sh/task-spec": "worker",
-    }
+    marks = {"scheduling.k8s.io/group-name": "mnist", "volcano.sh/task-spec": "worker"}
+    assert body["metadata"]["annotations"] == marks
 
 
 def test_coscheduling_pods_are_made_with_their_group() -> None:

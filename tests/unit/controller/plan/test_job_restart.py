@@ -145,10 +145,8 @@ def test_the_scope_may_change_while_the_job_runs() -> None:
     lost = planned(job, pods[0], evicted("Worker-1", job_restarts=1), now=after(60))
     assert counted(lost) == (2, 1, {"1": 1})
     [made] = planned(next_one(job, lost), pods[0], now=after(61)).creations("pods")
-    assert made.body["metadata"]["annotations"] == {
-        "training.kubeflow.org/restarts": "1",
-        "training.kubeflow.org/job-restarts": "1",
-    }
+    both = {"training.kubeflow.org/restarts": "1", "training.kubeflow.org/job-restarts": "1"}
+    assert made.body["metadata"]["annotations"] == both
 
 
 def test_where_counting_ends_a_replica_restarts_alone() -> None:

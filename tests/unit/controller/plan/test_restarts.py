@@ -36,13 +36,8 @@ def job_of(policy: str, *, replicas: int = 2, knows: str = "0-1", counts: dict[s
     """A running job of some workers whose status knows the pods of the given indexes."""
     job = started(make_job({"Worker": {"replicas": replicas, "restartPolicy": policy}}))
     running = planned(job, *(make_pod(f"Worker-{i}") for i in range(replicas)))
-    worker = ReplicaStatus(
-        active=replicas,
-        ready=replicas,
-        started_indexes=knows,
-        restart_counts=counts or {},
-        restarts=sum((counts or {}).values()),
-    )
+    account = {"restart_counts": counts or {}, "restarts": sum((counts or {}).values())}
+    worker = ReplicaStatus(active=replicas, ready=replicas, started_indexes=knows, **account)
     return started(job, conditions=running.status.conditions, replica_statuses={"Worker": worker})
 
 

@@ -98,10 +98,8 @@ def test_the_wording_is_the_go_operators() -> None:
     assert failed.message == (
         "TFJob ns/mnist has failed because 1 Worker replica(s) failed. Worker-1: exited with code 1"
     )
-    assert [(event.reason, event.type) for event in over.events] == [
-        ("ExitedWithCode", "Normal"),
-        ("TFJobFailed", "Warning"),
-    ]
+    told = [("ExitedWithCode", "Normal"), ("TFJobFailed", "Warning")]
+    assert [(event.reason, event.type) for event in over.events] == told
     assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
 
 

@@ -26,6 +26,7 @@ def worker(template: dict[str, Any], **replica: Any) -> dict[str, Any]:
 def test_a_pod_carries_the_go_operators_labels_and_owner() -> None:
     result = plan_new({"Worker": 2, "PS": 1})
     bodies = {c.name: c.body for c in result.creations("pods")}
+    owner = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "name": "mnist"}
     assert bodies["mnist-worker-1"]["metadata"] == {
         "name": "mnist-worker-1",
         "namespace": "ns",
@@ -35,16 +36,7 @@ def test_a_pod_carries_the_go_operators_labels_and_owner() -> None:
             "training.kubeflow.org/replica-type": "worker",
             "training.kubeflow.org/replica-index": "1",
         },
-        "ownerReferences": [
-            {
-                "apiVersion": "kubeflow.org/v1",
-                "kind": "TFJob",
-                "name": "mnist",
-                "uid": "job-uid",
-                "controller": True,
-                "blockOwnerDeletion": True,
-            }
-        ],
+        "ownerReferences": [{**owner, "uid": "job-uid", "controller": True, "blockOwnerDeletion": True}],
     }
     assert bodies["mnist-worker-0"]["metadata"]["labels"]["training.kubeflow.org/job-role"] == "master"
 
