@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-import msgspec
+from msgspec.structs import replace
 
 from hack.simulated_objects import GRACE, SimulatedObjects
 from tests.unit.controller.builders import OPTIONS, ReadablePlan, plan_for
@@ -182,28 +182,24 @@ class World(SimulatedObjects):
             self._update(self.pods[action.name])
 
     def born(self, metadata: ObjectMeta) -> ObjectMeta:
-        return msgspec.structs.replace(super().born(metadata), resource_version="1")
+        return replace(super().born(metadata), resource_version="1")
 
     # The user
 
     def edit(self, **spec: Any) -> None:
-        meta = msgspec.structs.replace(self.job.metadata, generation=self.job.metadata.generation + 1)
-        self._put_job(
-            msgspec.structs.replace(self.job, metadata=meta, spec=msgspec.structs.replace(self.job.spec, **spec))
-        )
+        meta = replace(self.job.metadata, generation=self.job.metadata.generation + 1)
+        self._put_job(replace(self.job, metadata=meta, spec=replace(self.job.spec, **spec)))
         self.changed()
 
     def edit_policy(self, **policy: Any) -> None:
-        self.edit(run_policy=msgspec.structs.replace(self.job.spec.run_policy, **policy))
+        self.edit(run_policy=replace(self.job.spec.run_policy, **policy))
 
     def suspend(self, on: bool) -> None:
         self.edit_policy(suspend=on)
 
     def scale(self, replica_type: str, replicas: int) -> None:
         specs = self.job.spec.tf_replica_specs
-        self.edit(
-            tf_replica_specs={**specs, replica_type: msgspec.structs.replace(specs[replica_type], replicas=replicas)}
-        )
+        self.edit(tf_replica_specs={**specs, replica_type: replace(specs[replica_type], replicas=replicas)})
 
     def kill(self, name: str) -> None:
         """Somebody else deletes a pod."""
@@ -227,9 +223,7 @@ class World(SimulatedObjects):
         at = self._second()
         late = (ReplicaProgress(behind, 5, at),) if behind else ()
         progress = TrainingProgress(step=10, percentage=10, last_updated_time=at, behind=late)
-        self._put_job(
-            msgspec.structs.replace(self.job, status=msgspec.structs.replace(self.job.status, progress=progress))
-        )
+        self._put_job(replace(self.job, status=replace(self.job.status, progress=progress)))
         self.changed()
 
     # The kubelet, the scheduler, the node controller
@@ -247,7 +241,7 @@ class World(SimulatedObjects):
     def schedule(self, name: str) -> None:
         pod = self.pods[name]
         if pod.status.phase == "Pending" and not pod.spec.node_name:
-            self._update(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name="node")))
+            self._update(replace(pod, spec=replace(pod.spec, node_name="node")))
 
     def run(self, name: str) -> None:
         self.schedule(name)
@@ -276,7 +270,7 @@ class World(SimulatedObjects):
             self._charge(pod)
             state = ContainerState(waiting=ContainerStateWaiting("CrashLoopBackOff"))
             old, *others = pod.status.container_statuses
-            waits = msgspec.structs.replace(old, ready=False, state=state, last_state=end)
+            waits = replace(old, ready=False, state=state, last_state=end)
             self._update(pod, container_statuses=(waits, *others))
             return
         if code != 0 and not dying:
@@ -295,7 +289,7 @@ class World(SimulatedObjects):
         self._update(
             pod,
             phase="Running" if runs_on else "Failed" if code else "Succeeded",
-            container_statuses=(msgspec.structs.replace(old, ready=False, state=state), *others),
+            container_statuses=(replace(old, ready=False, state=state), *others),
         )
 
     def succeed(self, name: str) -> None:
@@ -345,7 +339,7 @@ class World(SimulatedObjects):
         twin = f"{name}-twin"
         if twin not in self.pods:
             self.lost_nodes.discard(twin)
-            meta = msgspec.structs.replace(pod.metadata, name=twin)
+            meta = replace(pod.metadata, name=twin)
             self.pods[twin] = Pod(metadata=self.born(meta), spec=pod.spec, status=PodStatus(phase="Pending"))
             self.changed()
 
@@ -406,9 +400,9 @@ class World(SimulatedObjects):
 
     def _update(self, pod: Pod, *, meta: dict[str, Any] | None = None, **status: Any) -> None:
         self.pods[pod.metadata.name] = Pod(
-            metadata=msgspec.structs.replace(pod.metadata, **(meta or {}), resource_version=_next(pod)),
+            metadata=replace(pod.metadata, **(meta or {}), resource_version=_next(pod)),
             spec=pod.spec,
-            status=msgspec.structs.replace(pod.status, **status),
+            status=replace(pod.status, **status),
         )
         self.changed()
 
@@ -421,9 +415,7 @@ class World(SimulatedObjects):
 
     def _put_job(self, job: TFJob) -> None:
         version = str(int(self.job.metadata.resource_version or 0) + 1)
-        self.job = msgspec.structs.replace(
-            job, metadata=msgspec.structs.replace(job.metadata, resource_version=version)
-        )
+        self.job = replace(job, metadata=replace(job.metadata, resource_version=version))
 
     def changed(self) -> None:
         self._history.append(View(self.job, tuple(self.pods.values()), tuple(self.services.values())))

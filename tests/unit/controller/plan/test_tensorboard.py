@@ -4,10 +4,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from hack.simulated_objects import SimulatedObjects
 from tests.unit.controller.builders import (
@@ -65,7 +65,7 @@ class Objects(SimulatedObjects):
                 merge = partial(strategic_merge, kind="Deployment") if action.strategic else apply_merge_patch
                 self.bodies[action.kind] = merge(body, change)
         for name, one in self.deployments.items():
-            self.deployments[name] = msgspec.structs.replace(one, status=DeploymentStatus(available))
+            self.deployments[name] = replace(one, status=DeploymentStatus(available))
         return self
 
     def seen_with(self, seen: TFJob, **more: Any) -> Observed:
@@ -78,13 +78,13 @@ class Objects(SimulatedObjects):
 
     def annotate(self, **annotations: str) -> None:
         service = self.services[NAME]
-        meta = msgspec.structs.replace(service.metadata, annotations=service.metadata.annotations | annotations)
+        meta = replace(service.metadata, annotations=service.metadata.annotations | annotations)
         self.services[NAME] = Service(metadata=meta)
 
     def terminate(self) -> None:
         for objects in (self.deployments, self.services):
-            meta = msgspec.structs.replace(objects[NAME].metadata, deletion_timestamp=NOW)
-            objects[NAME] = msgspec.structs.replace(objects[NAME], metadata=meta)
+            meta = replace(objects[NAME].metadata, deletion_timestamp=NOW)
+            objects[NAME] = replace(objects[NAME], metadata=meta)
 
 
 def there(board: dict[str, Any] = BOARD, options: PlanOptions = OPTIONS, *, available: int = 0) -> Objects:
@@ -212,11 +212,11 @@ def test_it_survives_the_jobs_end_and_its_clean_up() -> None:
     board_job = started(job(runPolicy={"cleanPodPolicy": "All"}))
     objects = there(available=1)
     for _ in range(2):
-        seen = msgspec.structs.replace(objects.seen_with(board_job), pods=(pod,))
+        seen = replace(objects.seen_with(board_job), pods=(pod,))
         result = plan_for(seen)
         assert result.tensorboard_actions == ()
         assert [service.name for service in result.deletions("services")] == ["mnist-worker-0"]
-        board_job = msgspec.structs.replace(board_job, status=result.status)
+        board_job = replace(board_job, status=result.status)
     assert board_job.status.phase == "Succeeded"
     assert board_job.status.tensor_board is not None
 
@@ -248,9 +248,7 @@ def test_what_somebody_else_has_made_with_its_labels_is_left_alone() -> None:
     copied = Deployment(metadata=ObjectMeta(name="copy", namespace="ns", uid="v", labels=LABELS))
     for wanted in (job(), job(None)):
         seen = objects.seen_with(wanted)
-        more = msgspec.structs.replace(
-            seen, services=(exposed, *seen.services), deployments=(copied, *seen.deployments)
-        )
+        more = replace(seen, services=(exposed, *seen.services), deployments=(copied, *seen.deployments))
         assert plan_for(more).tensorboard_actions == plan_for(seen).tensorboard_actions
 
 
@@ -292,7 +290,7 @@ def test_whatever_happened_before_it_ends_up_as_the_spec_says(
     final = job(last)
     if ended:
         status = planned(started(final), make_pod("Worker-0", "Succeeded", exit_code=0), services=()).status
-        final = msgspec.structs.replace(final, status=status)
+        final = replace(final, status=status)
     objects.carry_out_all(objects.plan(final).tensorboard_actions)
     again = objects.plan(final)
     assert again.tensorboard_actions == ()
