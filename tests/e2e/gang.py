@@ -135,6 +135,8 @@ class GangKind:
     scheduler: Callable[[ControlPlane], AbstractContextManager[Path]]
     missing: str
     remedy: str
+    asks: Callable[[int, str], Json] = lambda pods, cpu: {"minMember": pods, "minResources": {"cpu": cpu}}
+    """What the spec of a PodGroup of so many pods says, which need so many CPUs together."""
 
 
 @pytest.fixture(scope="module")
@@ -185,3 +187,35 @@ class GangTests:
         job.play("Running", "worker-0", leads_to="Running")
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         gang.wait_no_pod_group("ten")
+
+
+class KubeSchedulerTests(GangTests):
+    """What is the same where Kubernetes' scheduler knows gangs, and looks at the pods of one that has no room."""
+
+    def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_less(
+        self, gang: Gang, gang_kind: GangKind
+    ) -> None:
+        job = gang.submit("toobig", cpu="3", Worker=3)
+        said = gang.wait_message(job, "the gang of 3 pods (cpu 9) waits for room: Insufficient cpu")
+        assert said.endswith("Insufficient cpu."), said
+        gang.wait_pod_group("toobig", **gang_kind.asks(3, "9"))
+        assert not any("nodeName" in pod["spec"] for pod in job.wait_pods("worker-0", "worker-1", "worker-2").values())
+        job.wait_reasons("Unschedulable")
+        gang.operated.settle()
+        assert len([event for event in job.events() if event["reason"] == "Unschedulable"]) == 1
+        job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
+        (bound,) = gang.wait_bound(job, 1)
+        job.play("Running", bound)
+        gang.wait_message(job, "wait: Unschedulable: Insufficient cpu", status="True")
+
+    def test_a_restarted_replica_finds_its_gang_though_others_have_completed(
+        self, gang: Gang, gang_kind: GangKind
+    ) -> None:
+        job = gang.submit("finishing", restart_policy="ExitCode", spec={"successPolicy": "AllWorkers"}, Worker=3)
+        gang.wait_bound(job, 3)
+        job.play("Running", "worker-0", "worker-1", "worker-2", leads_to="Running")
+        job.play("Succeeded", "worker-0", "worker-1")
+        job.fail("worker-2", exit_code=137)
+        # The scheduler does not see pods that have ended: a gang of three would never come together again.
+        gang.wait_pod_group("finishing", **gang_kind.asks(1, "1"))
+        gang.wait_bound(job, 3)

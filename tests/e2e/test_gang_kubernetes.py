@@ -12,7 +12,7 @@ import pytest
 from hack.controlplane import ControlPlane, control_plane
 from hack.gobuild import kubernetes_version
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
-from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module
+from tests.e2e.gang import Gang, GangKind, KubeSchedulerTests, gang, gang_job, gang_of_module
 from tests.support.audit import AuditTrail, Right
 from tests.support.cluster import Cluster, Json, decode
 from tests.support.eventually import eventually
@@ -75,10 +75,11 @@ def gang_kind(plane: ControlPlane) -> GangKind:
         scheduler=kubernetes_scheduler,
         missing="this API server has no PodGroups of scheduling.k8s.io/v1beta1",
         remedy="--feature-gates=GenericWorkload=true",
+        asks=lambda pods, _: members(pods),
     )
 
 
-class TestKubernetes(GangTests):
+class TestKubernetes(KubeSchedulerTests):
     pass
 
 
@@ -140,34 +141,6 @@ def test_of_jobs_that_fit_one_at_a_time_each_gets_all_its_nodes_in_its_turn(gang
     assert {count for _, count in turns} == {3}
 
 
-def test_a_job_that_does_not_fit_says_what_it_lacks_and_runs_when_it_asks_for_less(gang: Gang) -> None:
-    job = gang.submit("toobig", cpu="3", Worker=3)
-    said = gang.wait_message(job, "the gang of 3 pods (cpu 9) waits for room: Insufficient cpu")
-    assert said.endswith("Insufficient cpu."), said
-    gang.wait_pod_group("toobig", **members(3))
-    assert not any("nodeName" in pod["spec"] for pod in job.wait_pods("worker-0", "worker-1", "worker-2").values())
-    job.wait_reasons("Unschedulable")
-    gang.operated.settle()
-    assert len([event for event in job.events() if event["reason"] == "Unschedulable"]) == 1
-    job.patch_spec(runPolicy={"schedulingPolicy": {"minAvailable": 1}})
-    (bound,) = gang.wait_bound(job, 1)
-    job.play("Running", bound)
-    gang.wait_message(job, "wait: Unschedulable: Insufficient cpu", status="True")
-
-
-def test_a_restarted_replica_finds_its_gang_though_others_have_completed(gang: Gang) -> None:
-    job = gang.submit_manifest(
-        gang_job("finishing", restart_policy="ExitCode", spec={"successPolicy": "AllWorkers"}, Worker=3)
-    )
-    gang.wait_bound(job, 3)
-    job.play("Running", "worker-0", "worker-1", "worker-2", leads_to="Running")
-    job.play("Succeeded", "worker-0", "worker-1")
-    job.fail("worker-2", exit_code=137)
-    # The scheduler does not see pods that have ended: a gang of three would never come together again.
-    gang.wait_pod_group("finishing", **members(1))
-    gang.wait_bound(job, 3)
-
-
 def test_a_gang_of_a_higher_class_takes_the_place_of_a_whole_job_which_says_so(gang: Gang) -> None:
     client = gang.cluster.client
     client.create(PRIORITY_CLASSES, "", {"metadata": {"name": "urgent"}, "value": 1000}, decode)
@@ -216,13 +189,8 @@ def test_each_right_to_pod_groups_is_used(gang: Gang, plane: ControlPlane) -> No
     gang.wait_no_pod_group("taken")
     group = KUBERNETES_POD_GROUPS.group
     rights = {Right(group, "podgroups", verb) for verb in ("get", "list", "watch", "create", "patch", "delete")}
-
-    def all_used() -> bool:
-        used = {right for right in trail.used() if right.group == group}
-        assert used == rights
-        return True
-
-    eventually(all_used, every=0.2, what="every right is used, and no other")
+    trail.wait_used(rights)
+    assert {right for right in trail.used() if right.group == group} == rights, "and no other"
     assert trail.refused() == []
 
 

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -93,35 +94,24 @@ def _open(client: ApiClient, queue: str) -> bool:
 def coscheduling_scheduler(plane: ControlPlane) -> Iterator[Path]:
     """kube-scheduler with the coscheduling plugin, named `COSCHEDULING`; yields its log."""
     plugins = {"enabled": [{"name": "Coscheduling"}], "disabled": [{"name": "PrioritySort"}]}
-    config = {
-        "apiVersion": "kubescheduler.config.k8s.io/v1",
-        "kind": "KubeSchedulerConfiguration",
-        "leaderElection": {"leaderElect": False},
-        "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 200, "burst": 400},
-        "podInitialBackoffSeconds": 1,
-        "podMaxBackoffSeconds": 1,
-        "profiles": [
-            {
-                "schedulerName": COSCHEDULING,
-                "plugins": {"multiPoint": plugins},
-                "pluginConfig": [{"name": "Coscheduling", "args": {"permitWaitingTimeSeconds": 5}}],
-            }
-        ],
-    }
-    with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
-        path = Path(folder) / "config.yaml"
-        path.write_text(json.dumps(config))
-        # A pod whose PodGroup has changed is looked at before the plugin's own cache has the change; left to itself, it
-        # would wait for the next five minutes.
-        again = "--pod-max-in-unschedulable-pods-duration=2s"
-        flags = (f"--config={path}", "--secure-port=0", "--v=3", again)
-        with _running("kube-scheduler-coscheduling", flags) as log:
-            yield log
+    arguments = [{"name": "Coscheduling", "args": {"permitWaitingTimeSeconds": 5}}]
+    # A pod whose PodGroup has changed is looked at before the plugin's own cache has the change; left to itself, it
+    # would wait for the next five minutes.
+    again = "--pod-max-in-unschedulable-pods-duration=2s"
+    program, more = "kube-scheduler-coscheduling", {"plugins": {"multiPoint": plugins}, "pluginConfig": arguments}
+    with _kube_scheduler(plane, program, COSCHEDULING, again, **more) as log:
+        yield log
 
 
 @contextmanager
 def kubernetes_scheduler(plane: ControlPlane, name: str = "default-scheduler") -> Iterator[Path]:
     """Kubernetes' own scheduler by this name, with the feature gates of the control plane; yields its log."""
+    with _kube_scheduler(plane, "kube-scheduler", name, f"--feature-gates={plane.feature_gates}") as log:
+        yield log
+
+
+@contextmanager
+def _kube_scheduler(plane: ControlPlane, program: str, name: str, flag: str, **profile: Any) -> Iterator[Path]:
     config = {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -129,13 +119,12 @@ def kubernetes_scheduler(plane: ControlPlane, name: str = "default-scheduler") -
         "clientConnection": {"kubeconfig": str(plane.kubeconfig), "qps": 200, "burst": 400},
         "podInitialBackoffSeconds": 1,
         "podMaxBackoffSeconds": 1,
-        "profiles": [{"schedulerName": name}],
+        "profiles": [{"schedulerName": name, **profile}],
     }
     with tempfile.TemporaryDirectory(prefix="tfoperator-scheduler-") as folder:
         path = Path(folder) / "config.yaml"
         path.write_text(json.dumps(config))
-        flags = (f"--config={path}", "--secure-port=0", "--v=3", f"--feature-gates={plane.feature_gates}")
-        with _running("kube-scheduler", flags) as log:
+        with _running(program, (f"--config={path}", "--secure-port=0", "--v=3", flag)) as log:
             yield log
 
 
