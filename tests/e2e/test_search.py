@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import sys
 from collections import Counter
@@ -13,7 +12,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from tests.support.cli import Cli, CliProcess
+from tests.support.cli import CliProcess, local_cli
 from tests.support.cluster import decode
 from tfoperator.api import TFJob
 from tfoperator.kube.resources import EVENTS
@@ -27,9 +26,8 @@ SEARCH = Path(__file__).parents[2] / "examples/search/search.py"
 
 @pytest.fixture
 def environment(tmp_path: Path) -> Iterator[dict[str, str]]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    yield {**os.environ, **cli.local_up()}
-    cli.run("local", "down", "--now")
+    with local_cli(tmp_path) as cli:
+        yield cli.environment
 
 
 def test_a_killed_search_goes_on_without_a_trial_done_twice(tmp_path: Path, environment: dict[str, str]) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.cli import Cli
+from tests.support.cli import Cli, local_cli
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
@@ -32,10 +32,8 @@ time.sleep(float(sys.argv[2]))
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    cli.environment["KUBECONFIG"] = cli.local_up()["KUBECONFIG"]
-    yield cli
-    cli.run("local", "down")
+    with local_cli(tmp_path) as cli:
+        yield cli
 
 
 @pytest.fixture
