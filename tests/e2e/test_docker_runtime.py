@@ -12,6 +12,7 @@ import docker
 import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support import manifests
 from tests.support.cluster import decode, find
 from tests.support.docker_engine import traces
 from tests.support.eventually import eventually
@@ -52,14 +53,8 @@ class Pods:
 
     def create(self, name: str, *containers: Json, labels: Json | None = None, **spec: Any) -> None:
         """Create a pod that is not started again."""
-        meta = {"name": name, "labels": labels or {}}
-        body = {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": meta,
-            "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": containers, **spec},
-        }
-        self.client.create(PODS, "default", body, decode)
+        whole = {"restartPolicy": "Never", "terminationGracePeriodSeconds": 5, "containers": containers, **spec}
+        self.client.create(PODS, "default", manifests.pod(name, labels, **whole), decode)
 
     def add(self, resource: Resource, name: str, **fields: Any) -> None:
         """Create any other object."""
@@ -125,6 +120,12 @@ SWAP = """while :; do
   mv -T t a && { until mv -T l t; do rmdir t; done; mv -T t l; until mv -T a t; do rmdir t; done; }
 done 2>/dev/null"""
 """Puts the link `l` in the place of the folder `t`, and back, for ever; a folder that was made meanwhile goes."""
+
+
+def containers_of(engine: Any, pod: str) -> dict[str, Any]:
+    """What the engine runs of a pod, by the end of its name: `sandbox`, or the number of an attempt."""
+    every = engine.containers.list(ignore_removed=True)
+    return {one.name.rpartition("-")[2]: one for one in every if f"-{pod}-" in one.name}
 
 
 def ending(status: Json, container: int = 0) -> tuple[int, str]:
@@ -224,8 +225,7 @@ def test_power_over_the_machine_is_given_only_to_who_asks_for_it(
 def test_a_container_gains_no_rights_and_can_not_have_all_processes(pods: Pods, engine: Any) -> None:
     pods.create("plain", shell("grep -E 'NoNewPrivs|Seccomp:|CapEff' /proc/1/status; exec sleep 600"))
     eventually(lambda: pods.log("plain").count("\n") == 3, within=LIMIT)
-    found = engine.containers.list(ignore_removed=True)
-    made = {one.name.rpartition("-")[2]: one for one in found if "-plain-" in one.name}
+    made = containers_of(engine, "plain")
     sandbox = made.pop("sandbox").attrs["HostConfig"]
     [main] = [one.attrs["HostConfig"] for one in made.values()]
     assert (main["PidsLimit"], sandbox["PidsLimit"]) == (4096, 8)
@@ -330,11 +330,7 @@ def test_a_container_is_started_again_in_its_pod_and_each_attempt_has_a_log(pods
 def test_a_pod_whose_sandbox_was_lost_gets_another_with_the_next_start(pods: Pods, engine: Any) -> None:
     pods.create("robbed", shell("echo started; exec sleep 600"), restartPolicy="Always")
     eventually(lambda: pods.log("robbed") == "started\n", within=LIMIT)
-    made = {
-        one.name.rpartition("-")[2]: one
-        for one in engine.containers.list(ignore_removed=True)
-        if "-robbed-" in one.name
-    }
+    made = containers_of(engine, "robbed")
     sandbox = made.pop("sandbox")
     sandbox.kill()
     for container in made.values():
