@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cli import Cli, replica, tfjob
+from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.eventually import eventually
 
 CRASH = """
@@ -33,10 +32,8 @@ wait_for_ever()
 
 @pytest.fixture
 def cli(tmp_path: Path) -> Iterator[Cli]:
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"), PYTHONPATH=os.environ.get("PYTHONPATH", ""))
-    cli.environment |= cli.local_up()
-    yield cli
-    cli.run("local", "down", code=0)
+    with local_cli(tmp_path) as cli:
+        yield cli
 
 
 def report_of(cli: Cli, name: str) -> dict[str, Any]:
@@ -58,26 +55,6 @@ def test_a_crash_loop_is_explained_while_it_goes_on(cli: Cli) -> None:
     assert "ValueError: shapes differ" in text
     assert 'crash.py", line 5, in train' in text
     assert ": the same." in text
-
-
-def test_a_failed_job_is_explained_by_what_its_pods_left(cli: Cli) -> None:
-    (cli.folder / "crash.py").write_text(CRASH)
-    worker = {**replica("python", "crash.py"), "replicas": 1}
-    chief = replica("sleep", "1000")
-    cli.run("submit", cli.write(tfjob("once", clean="All", Chief=chief, Worker=worker)), code=0)
-    cli.run("wait", "once", "--for", "Failed", "--timeout", "60s", code=0)
-
-    def explained() -> dict[str, Any]:
-        found = report_of(cli, "once")
-        assert found["failures"], found
-        assert found["failures"][0]["traceback"], found
-        return found
-
-    # Its pods are deleted: by then their logs are in the archive of the control plane.
-    found = eventually(explained, within=60, every=0.5, what="the report names the failure")
-    assert found["failures"][0]["replica"] == "worker-0"
-    assert found["failures"][0]["traceback"]["exception"] == "ValueError: shapes differ"
-    assert [frame["function"] for frame in found["failures"][0]["traceback"]["frames"]] == ["<module>", "train"]
 
 
 def test_stacks_are_taken_on_demand(cli: Cli) -> None:
