@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests.support import nvml
-from tests.support.cli import Cli, replica, tfjob
+from tests.support.cli import Cli, local_cli, replica, tfjob
 from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tfoperator.local.runtime.process.control_groups import open_control_groups
@@ -47,13 +47,8 @@ def devices() -> Iterator[list[str]]:
 @pytest.fixture
 def up(tmp_path: Path, devices: list[str]) -> Iterator[tuple[Cli, Kubectl]]:
     """A control plane of a machine with two GPUs."""
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"), **nvml.environment(devices[:2]))
-    kubeconfig = cli.local_up()["KUBECONFIG"]
-    cli.environment["KUBECONFIG"] = kubeconfig
-    try:
-        yield cli, Kubectl(Path(kubeconfig), "default")
-    finally:
-        cli.run("local", "down", "--now", code=0, timeout=120)
+    with local_cli(tmp_path, **nvml.environment(devices[:2])) as cli:
+        yield cli, Kubectl(Path(cli.environment["KUBECONFIG"]), "default")
 
 
 def table(text: str) -> dict[str, list[str]]:
