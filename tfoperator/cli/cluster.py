@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -45,11 +44,6 @@ class ClusterOptions(msgspec.Struct, frozen=True):
         from tfoperator.launcher.core.context import connect
 
         return connect(self.kubeconfig, self.context)
-
-    def as_typed(self) -> str:
-        """Return the options with which another command finds this cluster, and not the namespace."""
-        typed = (("--kubeconfig", self.kubeconfig), ("--context", self.context))
-        return " ".join(f"{option} {shlex.quote(value)}" for option, value in typed if value)
 
     def place(self) -> dict[str, str]:
         """Return the cluster's connection data, for the record of a pipeline's run."""

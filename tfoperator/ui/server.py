@@ -55,6 +55,7 @@ class About(msgspec.Struct, frozen=True, rename="camel"):
     jobs: bool = True
     pipelines: str = ""
     commands: str | None = None
+    comparison: Mapping[str, Any] | None = None
 
 
 class UiServer(HttpServer):
@@ -64,7 +65,8 @@ class UiServer(HttpServer):
     of pipeline runs, a directory or a URL, which are shown, too, once there are any; without a client only they are.
     `local`: the client's server is this machine's own control plane, whose TensorBoards are framed. In another, whoever
     may edit a service says what a TensorBoard's address is. `ended` are the curves, by UID, of a run that has.
-    `commands` are the options with which a command reaches the same cluster; None if none does.
+    `commands` are the options with which a command reaches the same cluster; None if none does. Of two
+    runs there may be a `comparison`, which is shown alone.
     `on_link(url)` is called with each link for a browser: one when the server is made, and another when that
     was used, from any thread.
     Raises ListenError. Port 0 selects a free one.
@@ -82,6 +84,7 @@ class UiServer(HttpServer):
         local: bool = False,
         ended: Mapping[str, Curves] | None = None,
         commands: str | None = None,
+        comparison: Mapping[str, Any] | None = None,
         on_link: Callable[[str], object] = lambda _: None,
     ) -> None:
         super().__init__("127.0.0.1", port, name="ui", limits=LIMITS)
@@ -90,7 +93,7 @@ class UiServer(HttpServer):
         shown = tuple(name for name in namespaces if name)
         source = source or (client.server if client is not None else "this machine")
         archive, jobs = self._archive is not None, client is not None
-        self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands)
+        self._about = About(source, shown, archive=archive, jobs=jobs, commands=commands, comparison=comparison)
         self._local = local
         self._cluster = None if client is None else Cluster(client, namespaces, local, ended)
         self._home = pipelines

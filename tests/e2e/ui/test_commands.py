@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from tests.support.browsing import person
+from tests.support.browsing import faults, person
 from tests.support.cli import Cli, CliProcess, replica, tfjob
 from tests.support.eventually import eventually
 
@@ -89,6 +89,35 @@ def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
         assert run.wait(60) == 0
         page.go_back()
         expect(page.get_by_role("region", name="Step Train")).to_contain_text("Succeeded")
+
+
+_TRAIN = """
+import sys
+from tfoperator.progress import Progress
+with Progress(3) as progress:
+    for step in (1, 2, 3):
+        progress.update(step, loss=float(sys.argv[2]) / step)
+        __import__("time").sleep(0.3)
+"""
+
+
+def test_two_runs_are_laid_side_by_side_on_the_page(cli: Cli, browser: Browser) -> None:
+    (cli.folder / "train.py").write_text(_TRAIN)
+    for rate in ("3", "6"):
+        cli.run("run", "train.py", "--name", f"rate-{rate}", "--", "--rate", rate, code=0)
+    [three] = (cli.folder / ".tfoperator/runs").glob("*-rate-3")
+    with cli.start("runs", "compare", three.name, "latest", "--ui") as served:
+        link = link_in(served)
+        with person(browser, port_of(link)) as somebody:
+            page = somebody.open(link)
+            expect(page.get_by_role("heading", name="Runs side by side")).to_be_visible()
+            given = page.get_by_role("region", name="parameters")
+            expect(given.get_by_role("row", name="rate 3 6", exact=True)).to_be_visible()
+            curves = page.get_by_role("img", name=re.compile("^loss: "))
+            expect(curves).to_have_attribute("aria-label", re.compile(r"rate-3 1, from 1 to .*rate-6 2, from 2 to "))
+            expect(page.get_by_text("step 3")).to_be_visible()
+            assert faults(page) == []
+        assert served.end(signal.SIGINT) == 0
 
 
 @pytest.mark.journey

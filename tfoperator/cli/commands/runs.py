@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from tfoperator.base.clock import SystemClock
+from tfoperator.cli.page import serve_until_interrupted
 from tfoperator.cli.recorded import find_run, kept_runs
 from tfoperator.cli.run_directory import as_dict
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, print_object, say, table
@@ -39,14 +40,23 @@ def runs(
         note("Nothing was run here yet: tfoperator run FILE")
 
 
-def compare(left: RunName, right: RunName, output: ReportOutput = ReportFormat.TEXT) -> None:
+def compare(
+    left: RunName,
+    right: RunName,
+    ui: Annotated[bool, typer.Option("--ui", help="Serve a page with both, until Ctrl-C.")] = False,
+    output: ReportOutput = ReportFormat.TEXT,
+) -> None:
     """Lay two runs side by side: how they ended, parameters, last metrics, and curves by step."""
     both = [find_run(word) for word in (left, right)]
     curves = [_curves(run.directory) for run in both]
     if output is ReportFormat.JSON:
         print_object([_plain(run) | {"curves": of_run} for run, of_run in zip(both, curves, strict=True)], output)
         return
-    for title, header, rows in comparison(both, curves, SystemClock().now()):
+    tables = comparison(both, curves, SystemClock().now())
+    if ui:
+        serve_until_interrupted(None, comparison={"tables": tables, "curves": curves})
+        return
+    for title, header, rows in tables:
         say(title)
         table(header, rows, indent="  ")
 

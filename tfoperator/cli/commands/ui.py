@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Annotated
 
 import typer
@@ -50,5 +51,8 @@ def ui(
         # Report now, not on the page: no connection, no rights, no CRD.
         client.check_access(where)
         options = {"namespaces": (where,), "archive_dir": archive_dir, "local": is_local(client.api)}
-        options |= {"commands": cluster.as_typed()}
+        typed = (
+            word for name, value in cluster.place().items() if name != "namespace" for word in (f"--{name}", value)
+        )
+        options |= {"commands": shlex.join(typed)}
         serve_until_interrupted(client.api, port=port, pipelines=home, **options)

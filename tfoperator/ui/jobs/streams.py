@@ -28,9 +28,8 @@ _ITEMS_PER_LINE = 250
 
 
 async def job_list(cluster: Cluster) -> AsyncGenerator[bytes, None]:
-    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`.
-
-    `{"used": {...}}` is what jobs use in all, by key and resource, when it was measured again.
+    """Yield every job, then changes: `{"jobs": [...]}`, then `{"synced": true}`, `{"jobs": [...], "gone": [...]}`;
+    and `{"used": {...}}`, what jobs use in all, by key and resource, when it was measured again.
     """
     board, rounds = cluster.board, 0
     with board.listeners.listening() as listener:

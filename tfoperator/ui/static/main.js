@@ -2,6 +2,7 @@
 
 import { get, signIn, Unauthorized } from "./api.js";
 import { ArtifactView } from "./artifact.js";
+import { ComparisonView } from "./compare.js";
 import { h, setAttribute, setText } from "./dom.js";
 import { JobView } from "./job.js";
 import { JobsView } from "./jobs.js";
@@ -40,7 +41,9 @@ function route() {
   const parts = path.split("/").filter(Boolean).map((part) => { try { return decodeURIComponent(part); } catch { return part; } });
   const options = { setState, query: new URLSearchParams(query), about };
   mark(parts[0]);
-  if (parts[0] === "runs" && parts.length >= 2) {
+  if (about.comparison) {
+    show(new ComparisonView(about.comparison), "Runs side by side \u00b7 tfoperator");
+  } else if (parts[0] === "runs" && parts.length >= 2) {
     const [, id, step] = parts;
     if (view instanceof RunView && view.id === id) { view.select(step); return; }
     show(new RunView({ id, step, setState }), "Run \u00b7 tfoperator");
