@@ -20,7 +20,6 @@ _NO_SPACE_MESSAGE = "No space left on device"
 _FIT_ON_MANY_WORKERS = re.compile(r"convert a value \(PerReplica|values\.PerReplica'>\) to a Tensor")
 # TensorFlow's messages for two strategies on replicas, or with a `fit`, that are not made for each other.
 _NO_ROLE = re.compile(r"no id for task_type '(?P<role>\w+)'")
-_ARTICLES = {"evaluator": "an"}
 _FIT_WITH_SERVERS = "pass this dataset to ClusterCoordinator.create_per_worker_dataset"
 
 _AGAIN = {
@@ -85,20 +84,19 @@ def _about_the_end(facts: JobFacts, words: Sequence[str], *, repeated: bool) -> 
         return "A disk was full, or a limit of what may be written: make room where the log says, and run it again."
     if any(_FIT_ON_MANY_WORKERS.search(line) for line in words):
         return (
-            "Keras 3 can't `fit` with MultiWorkerMirroredStrategy. Train the same model with the same optimizer in a "
-            "loop of some lines: examples/keras-multi-worker/train.py in tfoperator's repository has it, ready to run."
+            "Train the same model with the same optimizer in a loop of some lines: Keras 3 can't `fit` with "
+            "MultiWorkerMirroredStrategy. examples/keras-multi-worker/train.py in tfoperator's repository does so."
         )
     if any(_FIT_WITH_SERVERS in line for line in words):
         return (
-            "Keras 3 can't `fit` with ParameterServerStrategy. Schedule steps with a ClusterCoordinator instead: "
-            "examples/digits/train.py in tfoperator's repository has it, ready to run."
+            "Schedule steps with a ClusterCoordinator: Keras 3 can't `fit` with ParameterServerStrategy. "
+            "examples/digits/train.py in tfoperator's repository does so, ready to run."
         )
     role = next(filter(None, map(_NO_ROLE.search, words)), None)
     if role is not None:
         return (
-            f"MultiWorkerMirroredStrategy has workers, and a chief: {_ARTICLES.get(role['role'], 'a')} {role['role']} "
-            "has nothing to do in it. Run it without those replicas, or take ParameterServerStrategy "
-            "(examples/digits/train.py)."
+            f"Run it without the {role['role']}, which has nothing to do in MultiWorkerMirroredStrategy: that has "
+            "workers, and a chief. Or take ParameterServerStrategy (examples/digits/train.py)."
         )
     if missing and facts.typed is Typed.FUNCTION:
         return f"{missing} is not where the function ran: relative paths start in this program's current directory."
