@@ -96,7 +96,7 @@ import sys
 from tfoperator.progress import Progress
 with Progress(3) as progress:
     for step in (1, 2, 3):
-        progress.update(step, loss=float(sys.argv[2]) / step)
+        progress.update(step, loss=float(sys.argv[2]) / step, **({"late": step} if sys.argv[2] == "6" else {}))
         __import__("time").sleep(0.3)
 """
 
@@ -115,7 +115,10 @@ def test_two_runs_are_laid_side_by_side_on_the_page(cli: Cli, browser: Browser) 
             expect(given.get_by_role("row", name="rate 3 6", exact=True)).to_be_visible()
             curves = page.get_by_role("img", name=re.compile("^loss: "))
             expect(curves).to_have_attribute("aria-label", re.compile(r"rate-3 1, from 1 to .*rate-6 2, from 2 to "))
-            expect(page.get_by_text("step 3")).to_be_visible()
+            expect(page.get_by_text("step 3").first).to_be_visible()
+            alone = page.get_by_role("figure").filter(has=page.get_by_role("img", name=re.compile("^late: ")))
+            expect(alone.get_by_role("listitem")).to_have_text([re.compile("rate-6$")])
+            expect(alone.locator("path")).to_have_class("curve c1")  # its colour, also where it is alone
             assert faults(page) == []
         assert served.end(signal.SIGINT) == 0
 

@@ -10,7 +10,7 @@ const LARGEST = 1e300; // what lies beyond is drawn here: the distance between t
 
 /** A figure. `series`: [{name, points: [[time, value], ...]}]; `format` says values; `x` says times. */
 export function chart({ title, series, format = number, x = clock, from0 = false }) {
-  const drawn = series.map((one) => ({ ...one, points: thinned(one.points) })).filter((one) => one.points.length);
+  const drawn = series.map((one, i) => ({ ...one, colour: `c${i % 8}`, points: thinned(one.points) })).filter((one) => one.points.length);
   const all = drawn.flatMap((one) => one.points);
   if (!all.length) return null;
   const bounds = limits(all, from0);
@@ -19,9 +19,9 @@ export function chart({ title, series, format = number, x = clock, from0 = false
   const grid = ticks(bounds.y0, bounds.y1).map((value) => [
     s("line", { class: "grid", x1: LEFT, x2: W - RIGHT, y1: py(value), y2: py(value) }),
     s("text", { x: LEFT - 6, y: py(value) + 4, "text-anchor": "end" }, format(value))]);
-  const curves = drawn.map((one, i) => one.points.length > 1
-    ? s("path", { class: `curve c${i % 8}`, d: one.points.map(([t, v], k) => `${k ? "L" : "M"}${px(t).toFixed(1)} ${py(v).toFixed(1)}`).join("") })
-    : s("circle", { class: `curve c${i % 8}`, cx: px(one.points[0][0]), cy: py(one.points[0][1]), r: 2.5 }));
+  const curves = drawn.map((one) => one.points.length > 1
+    ? s("path", { class: `curve ${one.colour}`, d: one.points.map(([t, v], k) => `${k ? "L" : "M"}${px(t).toFixed(1)} ${py(v).toFixed(1)}`).join("") })
+    : s("circle", { class: `curve ${one.colour}`, cx: px(one.points[0][0]), cy: py(one.points[0][1]), r: 2.5 }));
   const cross = s("g");
   const image = s("svg", { viewBox: `0 0 ${W} ${H}`, role: "img", "aria-label": spoken(title, drawn, format) },
     grid, s("text", { x: LEFT, y: H - 4 }, x(bounds.x0)), s("text", { x: W - RIGHT, y: H - 4, "text-anchor": "end" }, x(bounds.x1)), curves, cross);
@@ -35,8 +35,8 @@ export function chart({ title, series, format = number, x = clock, from0 = false
     said.textContent = `${x(at[0])}  ${drawn.slice(0, 3).map((one) => format(nearest(one.points, at[0])[1])).join(", ")}`;
   });
   image.addEventListener("pointerleave", () => { cross.replaceChildren(); said.textContent = last; });
-  const legend = drawn.length < 2 ? null : h("ul", { class: "legend" }, drawn.map((one, i) => h("li", {},
-    s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, s("line", { class: `c${i % 8}`, x1: 0, x2: 12, y1: 6, y2: 6, "stroke-width": 3 })), visible(one.name))));
+  const legend = series.length < 2 ? null : h("ul", { class: "legend" }, drawn.map((one) => h("li", {},
+    s("svg", { viewBox: "0 0 12 12", "aria-hidden": "true" }, s("line", { class: one.colour, x1: 0, x2: 12, y1: 6, y2: 6, "stroke-width": 3 })), visible(one.name))));
   return h("figure", { class: "chart" }, h("figcaption", {}, visible(title), said), image, legend);
 }
 

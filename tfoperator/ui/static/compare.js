@@ -2,7 +2,7 @@
 
 import { chart } from "./chart.js";
 import { h } from "./dom.js";
-import { count } from "./format.js";
+import { capital, count } from "./format.js";
 import { visible } from "./text.js";
 
 const CHARTS = 32; // what a run keeps at most
@@ -16,7 +16,7 @@ export class ComparisonView {
     this.element = h("div", { class: "stack" }, h("h1", { tabindex: -1 }, "Runs side by side"),
       drawn.length ? h("section", { class: "panel" }, h("header", {}, h("h2", {}, "Curves")), h("div", { class: "body" }, h("div", { class: "charts" },
         drawn.map(([title, series]) => chart({ title, series, x: (at) => `step ${count(Math.round(at))}` }))))) : null,
-      tables.filter(([, header]) => header[0] !== "step").map(([title, header, rows]) => h("section", { class: "panel" }, h("header", {}, h("h2", {}, title)),
+      tables.filter(([, header]) => header[0] !== "step").map(([title, header, rows]) => h("section", { class: "panel" }, h("header", {}, h("h2", {}, capital(title))),
         h("div", { class: "body scroll", tabindex: 0, role: "region", "aria-label": title }, h("table", {},
           h("thead", {}, h("tr", {}, header.map((one) => (one ? h("th", { scope: "col" }, visible(one)) : h("td"))))),
           h("tbody", {}, rows.map(([name, ...values]) => h("tr", {}, h("th", { scope: "row" }, visible(name)), values.map((one) => h("td", {}, visible(one)))))))))));
