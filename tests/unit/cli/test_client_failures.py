@@ -62,3 +62,4 @@ def test_an_unknown_context_or_no_configuration_at_all(
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     assert "no cluster is configured" in run("get", code=2).err
+    assert "Which runs are kept here: tfoperator runs" in run("report", "20260101-120000-mistyped", code=2).err

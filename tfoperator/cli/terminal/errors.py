@@ -46,7 +46,9 @@ def explained(error: Exception) -> CliError | None:
         case ManifestError():
             return CliError(str(error))
         case ConfigError():
-            here = 'tfoperator run FILE, or eval "$(tfoperator local up)" first'
+            here = (
+                'tfoperator run FILE, or eval "$(tfoperator local up)" first. Which runs are kept here: tfoperator runs'
+            )
             hint = f"Set KUBECONFIG or --kubeconfig, or try it here without a cluster: {here}"
             return CliError(str(error), hint)
         case TransportError():
