@@ -37,7 +37,7 @@ def replica_row(pod: Pod) -> ReplicaRow:
         name=replica_name(pod),
         state=state,
         ready=bool(statuses) and all(status.ready for status in statuses),
-        restarts=sum(status.restart_count for status in statuses),
+        restarts=sum(status.restart_count for status in statuses if status.name == DEFAULT_CONTAINER_NAME),
         detail=detail,
     )
 

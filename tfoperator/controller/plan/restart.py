@@ -164,9 +164,10 @@ def job_restarts_so_far(job: TFJob, pods: Iterable[Pod]) -> int:
 
 
 def restarts_in_place(pod: Pod) -> int:
-    """Return the number of container restarts by the kubelet, init containers included as in the Go operator."""
+    """Return how often the kubelet restarted `tensorflow`, or an init container, which the Go operator counts, too."""
     restarts = 0
-    for container in (*pod.status.container_statuses, *pod.status.init_container_statuses):
+    trains = [one for one in pod.status.container_statuses if one.name == DEFAULT_CONTAINER_NAME]
+    for container in (*trains, *pod.status.init_container_statuses):
         if container.restart_count > 0:
             restarts += min(container.restart_count, MAX_RESTARTS)
     return restarts

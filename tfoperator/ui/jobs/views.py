@@ -141,7 +141,7 @@ def _replica(name: str, pod: SeenPod) -> dict[str, Any]:
         "uid": pod.metadata.uid,
         "state": replica_state(pod),
         "ready": bool(statuses) and all(one.ready for one in statuses),
-        "restarts": sum(one.restart_count for one in statuses),
+        "restarts": status.restart_count if status is not None else 0,
         "exitCode": ended.exit_code if ended is not None else None,
         "why": short(waiting_reason(pod) or pod.status.message or (ended.message if ended is not None else "")),
         "node": pod.spec.node_name,

@@ -118,6 +118,17 @@ def test_a_sidecar_that_fails_is_no_failure_of_training(fields: dict[str, Any], 
     assert (worker.active, worker.succeeded, worker.failed) == counts
 
 
+def test_restarts_of_a_sidecar_are_none_of_the_training() -> None:
+    crashes = ContainerStatus(name="proxy", restart_count=3, state=ContainerState())
+    job = job_of("OnFailure", runPolicy={"backoffLimit": 2, "onStraggler": "Restart"})
+    result = beside(job, pod("Worker-0", "OnFailure", crashes, TRAINS, node="a"))
+    assert not result.is_true(ConditionType.FAILED)
+    assert result.status.restarts == result.status.replica_statuses["Worker"].restarts == 0
+    assert not result.deleted_pods
+    init = {"init_containers": (ContainerStatus(name="fetch", restart_count=3, state=ContainerState()),)}
+    assert beside(job, pod("Worker-0", "OnFailure", TRAINS, PROXY, **init)).is_true(ConditionType.FAILED)
+
+
 @pytest.mark.parametrize("init", [False, True])
 def test_another_container_that_failed_a_pod_is_told_by_its_name(init: bool) -> None:
     failed = terminated(2, container="fetch")

@@ -80,3 +80,13 @@ def test_replicas_are_in_the_order_of_people_with_those_that_lack_a_pod() -> Non
     rows = replica_rows(decode_tfjob(msgspec.json.encode(job)), pods, {})
     assert [row["name"] for row in rows[:4]] == ["worker-0", "worker-1", "worker-2", "worker-4"]
     assert [(row["name"], row["state"]) for row in rows[-2:]] == [("worker-3", "No pod"), ("worker-11", "No pod")]
+
+
+def test_restarts_of_a_sidecar_are_none_of_the_replica() -> None:
+    stage = Stage()
+    job = train(stage, workers=1)
+    [pod] = stage.objects(PODS)
+    counts = [{"name": name, "restartCount": count} for name, count in (("proxy", 4), ("tensorflow", 1))]
+    shown = decode_pod(msgspec.json.encode(pod | {"status": pod["status"] | {"containerStatuses": counts}}))
+    [row] = replica_rows(decode_tfjob(msgspec.json.encode(job)), [shown], {})
+    assert row["restarts"] == 1

@@ -216,7 +216,7 @@ class KnownRestarts(msgspec.Struct, frozen=True):
 
 def after(known: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
     """Return the history after this state of its pod, and a sentence about a new restart; "" without one."""
-    statuses = pod.status.container_statuses
+    statuses = [one for one in pod.status.container_statuses if one.name == "tensorflow"]
     before = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
     count = before + sum(status.restart_count for status in statuses)
     ends = [

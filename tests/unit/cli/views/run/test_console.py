@@ -52,7 +52,7 @@ def exited(code: int) -> dict[str, Any]:
 WAITING = {"waiting": {"reason": "CrashLoopBackOff", "message": "back-off 2s"}}
 LAST = exited(137)
 DONE = container(exited(0))
-PROXY = {"name": "proxy", "state": {"running": {}}, "ready": True}
+PROXY = {"name": "proxy", "state": {"running": {}}, "ready": True, "restartCount": 2}
 
 
 def running(state: dict[str, Any], **fields: Any) -> Pod:

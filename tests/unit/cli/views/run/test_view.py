@@ -30,3 +30,8 @@ def test_a_pod_that_is_made_again_has_an_exit_code_unless_it_was_deleted() -> No
     assert again == ["", "exited with 137, started again (1)", ""]
     assert told(pod(state=running), pod(before="1"))[-1] == "started again (1)"
     assert told(pod(state=running), pod(before="not a number"))[-1] == ""
+
+
+def test_a_sidecar_that_is_started_again_is_no_news_of_the_replica() -> None:
+    ended = {"terminated": {"exitCode": 4}}
+    assert told(pod(name="proxy", state=ended), pod(name="proxy", restartCount=1, lastState=ended)) == ["", ""]
