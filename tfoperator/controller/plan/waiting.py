@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.controller.plan.replicas import Replica, ReplicaGroup, ReplicaState
 from tfoperator.kube.objects import ContainerStatus, Pod
 
@@ -99,7 +100,7 @@ def _container_trouble(pod: Pod) -> str:
             return f"init container {container.name}: {trouble}"
     for container in status.container_statuses:
         if trouble := _trouble(container):
-            return trouble
+            return trouble if container.name == DEFAULT_CONTAINER_NAME else f"container {container.name}: {trouble}"
     return ""
 
 

@@ -49,6 +49,10 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
             "Worker-0 waits: init container fetch: CrashLoopBackOff",
         ),
         (
+            make_pod("Worker-0", "Running", containers=(waiting("CrashLoopBackOff", container="proxy"),)),
+            "Worker-0 waits: container proxy: CrashLoopBackOff",
+        ),
+        (
             make_pod("Worker-0", "Running", containers=(waiting("CrashLoopBackOff", "back-off 10s restarting"),)),
             "Worker-0 waits: CrashLoopBackOff",
         ),
