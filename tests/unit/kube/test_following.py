@@ -55,23 +55,19 @@ def proxied(world: ServedWorld, tmp_path: Path) -> Iterator[tuple[TcpProxy, Clie
     proxy.close()
 
 
-def test_first_what_is_there_then_what_changes(world: ServedWorld) -> None:
-    world.submit("a")
-    followed = Followed(world.client, world.namespace)
-    followed.until(("ADDED", "a"), ("BOOKMARK", ""))
-    world.submit("b")
-    world.becomes("Running", "a")
-    world.sdk.delete_job("a")
-    followed.until(("ADDED", "a"), ("BOOKMARK", ""), ("ADDED", "b"), ("MODIFIED", "a"), ("DELETED", "a"))
-    followed.end()
-
-
-def test_what_happened_during_an_outage_is_caught_up_with(world: ServedWorld, proxied: tuple[TcpProxy, Client]) -> None:
+def test_first_what_is_there_then_what_changes_and_an_outage_is_caught_up_with(
+    world: ServedWorld, proxied: tuple[TcpProxy, Client]
+) -> None:
     proxy, client = proxied
     for name in ("stays", "changes", "goes"):
         world.submit(name)
     followed = Followed(client, world.namespace)
     before = [("ADDED", "changes"), ("ADDED", "goes"), ("ADDED", "stays"), ("BOOKMARK", "")]
+    followed.until(*before)
+    world.submit("new")
+    world.becomes("Running", "new")
+    world.sdk.delete_job("new")
+    before += [("ADDED", "new"), ("MODIFIED", "new"), ("DELETED", "new")]
     followed.until(*before)
     proxy.cut()
     world.becomes("Running", "changes")
