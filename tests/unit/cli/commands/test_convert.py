@@ -9,8 +9,6 @@ import yaml
 from tests.support.cli import tfjob
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import load_manifests
-from tfoperator.api.validation import errors, validate_manifest
-from tfoperator.cli.commands import run as run_command
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "older"
 
@@ -136,13 +134,6 @@ def test_validate_judges_an_older_job_by_its_own_fields_and_lines(tmp_path: Path
     (found,) = json.loads(run("validate", "-o", "json", old, code=0).out)["objects"]
     assert found["apiVersion"] == "kubeflow.org/v1alpha1"
     assert [(note["field"], note["line"]) for note in found["notes"] if note["lost"]] == [("spec.runtimeId", 6)]
-
-
-def test_run_takes_an_older_job_as_v1(old: str, capsys: pytest.CaptureFixture[str]) -> None:
-    (manifest,) = run_command._load([old])
-    assert manifest.obj["apiVersion"] == "kubeflow.org/v1"
-    assert errors(validate_manifest(manifest.obj)) == ()
-    assert capsys.readouterr().err.startswith(f"{old}:2: note: kubeflow.org/v1alpha1 is taken as kubeflow.org/v1")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.yaml")), ids=lambda path: path.stem)

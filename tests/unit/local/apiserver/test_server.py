@@ -85,6 +85,7 @@ def test_a_server_starts_once_with_a_token_of_its_own_and_stops_any_number_of_ti
     port = int(idle.url.rpartition(":")[2])
     with EmbeddedApiServer(port=port, custom_resources=[]) as named:
         assert named.url == f"https://127.0.0.1:{port}"
+        assert server._store.revision < named._store.revision, "which are no versions of an earlier one"
 
 
 def test_health_needs_no_token_and_everything_else_does(http: Http) -> None:
@@ -103,28 +104,16 @@ def test_a_stop_ends_watches_and_followed_logs(server: EmbeddedApiServer, client
     reading.result()
 
 
-def test_bookmarks_arrive_at_their_interval(client: Client) -> None:
+def test_a_watch_has_bookmarks_at_their_interval_and_does_not_outlive_its_client(
+    server: EmbeddedApiServer, client: Client
+) -> None:
     stream = client.watch(PODS, "", decode, WatchOptions(resource_version="0"))
     try:
         assert next(iter(stream)).type is WatchEventType.BOOKMARK
+        assert len(server._requests._watchers) == 1
     finally:
         stream.close()
-
-
-def test_a_later_server_does_not_take_an_earlier_ones_versions_for_its_own() -> None:
-    versions = []
-    for _ in range(2):
-        with EmbeddedApiServer(custom_resources=[]) as server:
-            versions.append(server._store.revision)
-    assert versions[0] < versions[1]
-
-
-def test_a_watch_does_not_outlive_its_client(server: EmbeddedApiServer, client: Client) -> None:
-    stream = client.watch(PODS, "", decode, WatchOptions(allow_watch_bookmarks=False))
-    api = server._requests
-    assert len(api._watchers) == 1
-    stream.close()
-    eventually(lambda: not api._watchers)
+    eventually(lambda: not server._requests._watchers)
 
 
 def test_other_custom_resources_can_be_served(tmp_path: Path) -> None:

@@ -55,16 +55,13 @@ def test_the_operator_can_read_what_is_rendered_and_a_container_that_could_not_b
     assert rendered["state"]["terminated"]["startedAt"] == "2026-01-01T12:00:00Z"
 
 
-def test_a_condition_keeps_the_time_at_which_it_changed() -> None:
+def test_a_condition_keeps_the_time_at_which_it_changed_and_init_containers_have_to_succeed() -> None:
     reports, record = Reports(), ContainerRecord(Container(name="c"))
     for _ in range(2):
         assert reports.conditions("Pending", [], [record])["Ready"] == ("False", "2026-01-01T12:00:00Z")
         reports.clock.advance(30)
     record.state = ContainerStateRunning(reports.clock.now())
     assert reports.conditions("Running", [], [record])["Ready"] == ("True", "2026-01-01T12:01:00Z")
-
-
-def test_a_pod_is_initialised_when_every_init_container_has_succeeded() -> None:
     reports, main = Reports(), ContainerRecord(Container(name="c"))
     init = ContainerRecord(Container(name="i"), state=ended(1, "Error", START))
     assert reports.conditions("Pending", [init], [main])["Initialized"][0] == "False"

@@ -90,7 +90,9 @@ def test_what_others_have_written_does_no_harm_to_a_terminal(queues: Queues) -> 
     assert "room" in queues.tell("describe", "mnist").out
 
 
-def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named(queues: Queues) -> None:
+def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_way_back_where_there_is_one(
+    queues: Queues,
+) -> None:
     queues.admits(queues.queue(), QUOTA, ADMITTED)
     said = queues.tell("suspend", "mnist", code=1)
     assert said.out == ""
@@ -101,9 +103,6 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named(queues: 
         *("kubectl", "patch", "workloads.kueue.x-k8s.io", "tfjob-mnist", "-n", queues.namespace),
         *change,
     ]
-
-
-def test_resuming_names_the_way_back_only_where_there_is_one(queues: Queues) -> None:
     queues.admits(queues.queue("waits"), no_quota())
     assert "Kueue runs it when there is room" in queues.tell("resume", "waits", code=1).err
     queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})

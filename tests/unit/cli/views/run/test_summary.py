@@ -64,16 +64,10 @@ def test_exit_codes_are_explained_and_what_to_do_next_depends_on_them(replica: R
     assert [word for word in words if word not in text] == []
 
 
-def test_a_run_that_was_ended_says_by_what() -> None:
+def test_a_run_without_a_job_or_that_was_ended_says_so_and_curves_can_be_seen_again() -> None:
     assert "--timeout" in result(RunOutcome.TIMED_OUT)
     assert "interrupted" in result(RunOutcome.INTERRUPTED)
-
-
-def test_a_run_without_a_job_says_so() -> None:
     assert "no job was created: Interrupted" in "\n".join(summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", ())))
-
-
-def test_the_curves_of_a_tensorboard_can_be_seen_again() -> None:
     job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
     text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,))))
     assert "tensorboard --logdir 'runs/my x/logs'" in text

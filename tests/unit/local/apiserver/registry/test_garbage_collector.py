@@ -19,7 +19,9 @@ def delete(world: World, name: str, policy: str = "") -> None:
     world.settle()
 
 
-def test_foreground_goes_from_the_leaves_to_the_root(world: World) -> None:
+def test_foreground_goes_from_the_leaves_to_the_root_and_does_not_wait_for_dependents_that_do_not_block(
+    world: World,
+) -> None:
     root = make(world, "root")
     branch = make(world, "branch", root, block=True)
     leaf = make(world, "leaf", branch, block=True)
@@ -30,9 +32,6 @@ def test_foreground_goes_from_the_leaves_to_the_root(world: World) -> None:
     world.update(CONFIG_MAPS, "leaf", metadata={"name": "leaf", "ownerReferences": owners})
     world.settle()
     assert world.names(CONFIG_MAPS) == []
-
-
-def test_foreground_does_not_wait_for_dependents_that_do_not_block(world: World) -> None:
     root = make(world, "root")
     make(world, "leaf", root)
     delete(world, "root", "Foreground")

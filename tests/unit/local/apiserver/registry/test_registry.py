@@ -42,15 +42,12 @@ def test_a_generated_name_that_is_taken_is_tried_again_and_then_refused(world: W
     assert {len(name) for name in names} == {63}
 
 
-def test_a_bound_pod_loses_its_grace_when_it_has_ended(world: World) -> None:
+def test_a_bound_pod_has_grace_until_it_has_ended_and_goes_when_its_finalizers_have_gone_too(world: World) -> None:
     world.create(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=7))
     first = world.registry.delete(PODS, "ns", "a", DeleteOptions())
     assert (first.removed, first.stored.metadata["deletionTimestamp"]) == (False, "2026-01-01T00:00:07Z")
     world.update(PODS, "a", subresource="status", status={"phase": "Succeeded"})
     assert world.registry.delete(PODS, "ns", "a", DeleteOptions()).removed
-
-
-def test_a_finalizer_and_a_grace_period_both_have_to_run_out(world: World) -> None:
     world.create(PODS, pod("a", nodeName="n") | {"metadata": {"name": "a", "finalizers": ["example.com/x"]}})
     world.registry.delete(PODS, "ns", "a", DeleteOptions())
     assert not world.update(PODS, "a", metadata={"name": "a", "finalizers": []}).removed
