@@ -9,16 +9,10 @@ def config_map(name: str, **meta: str) -> dict[str, object]:
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, **meta}}
 
 
-def test_objects_go_where_they_say_or_to_the_default_and_namespaces_are_made() -> None:
+def test_objects_go_where_they_say_or_to_the_default_and_namespaces_are_made_if_they_are_not_there() -> None:
     api = FakeApi()
-    apply(api, [config_map("a"), config_map("b", namespace="other"), {"kind": "Unknown"}], "mine")
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
+    apply(api, [config_map("a"), config_map("b", namespace="other"), {"kind": "Unknown"}, namespace], "mine")
     assert api.names(CONFIG_MAPS, "mine") == ["a"]
     assert api.names(CONFIG_MAPS, "other") == ["b"]
     assert api.names(NAMESPACES) == ["mine", "other"]
-
-
-def test_a_namespace_in_the_manifest_may_be_there_already() -> None:
-    api = FakeApi()
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "other"}}
-    apply(api, [config_map("b", namespace="other"), namespace], "default")
-    assert api.names(NAMESPACES) == ["other"]

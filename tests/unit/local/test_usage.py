@@ -115,9 +115,11 @@ def measured(cpu: float, memory: int = 1, *, name: ContainerName = NAME, attempt
 
 
 def test_what_is_used_per_second() -> None:
-    usage = usage_between(reading(10, measured(4.0), busy=100), reading(14, measured(6.0, 7), busy=106, memory=9))
-    [one] = usage.containers
-    assert (one.cpu, one.memory, one.pod_uid, one.gpu) == (0.5, 7, "uid", None)
+    other, use = ContainerName("ns", "q", "c"), GpuUse(2, 1.5, 100)
+    later = reading(14, measured(6.0, 7), measured(1.0, name=other), busy=106, memory=9, q=use)
+    usage = usage_between(reading(10, measured(4.0), busy=100), later)
+    one, with_gpu = usage.containers
+    assert (one.cpu, one.memory, one.pod_uid, one.gpu, with_gpu.gpu) == (0.5, 7, "uid", None, use)
     assert (usage.window, usage.machine_cpu, usage.machine_memory) == (4.0, 1.5, 9)
     assert usage.taken == START + timedelta(seconds=14)
 
@@ -133,10 +135,3 @@ def test_use_is_never_less_than_nothing_and_one_that_has_ended_is_gone() -> None
     assert (usage.containers[0].cpu, usage.machine_cpu) == (0.0, 0.0)
     assert usage.window > 0
     assert usage_between(reading(0, measured(5.0)), reading(1)).containers == ()
-
-
-def test_gpus_are_those_of_the_container() -> None:
-    other = ContainerName("ns", "q", "c")
-    use = GpuUse(2, 1.5, 100)
-    usage = usage_between(reading(0), reading(1, measured(1.0), measured(1.0, name=other), q=use))
-    assert [one.gpu for one in usage.containers] == [None, use]

@@ -57,6 +57,8 @@ def test_every_problem_of_every_file_is_reported_with_its_place() -> None:
     assert "one.yaml:1: spec.tfReplicaSpecs[Worker].replicas: " in error.value.message
     assert "two.yaml:1: spec.tfReplicaSpecs[Boss]" in error.value.message
     assert error.value.exit_code == 2
+    with pytest.raises(CliError, match="no TFJob"):
+        command._load([write('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}')])
 
 
 def test_warnings_and_unknown_kinds_are_told_and_do_not_stop_the_run(capsys: pytest.CaptureFixture[str]) -> None:
@@ -67,11 +69,6 @@ def test_warnings_and_unknown_kinds_are_told_and_do_not_stop_the_run(capsys: pyt
     said = capsys.readouterr().err
     assert "job.yaml:1: warning: CronJob (batch/v1) is left out" in said
     assert "job.yaml:3: warning: cleanPodPolicy" in said
-
-
-def test_a_manifest_without_a_job_is_refused() -> None:
-    with pytest.raises(CliError, match="no TFJob"):
-        command._load([write('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "s"}}')])
 
 
 def test_every_run_gets_a_directory_and_latest_points_to_the_last_unless_there_is_one_of_ones_own(
@@ -167,9 +164,11 @@ def test_it_is_said_where_processes_start_of_files_that_lie_elsewhere_and_not_of
 @pytest.mark.parametrize(
     ("kept", "hint"), [(True, "The result is in run/result.json."), (False, "What there is of it is in run.")]
 )
-def test_a_result_that_finds_no_room_is_told_and_where_it_is(
-    folder: Path, monkeypatch: pytest.MonkeyPatch, kept: bool, hint: str
+def test_a_result_is_printed_or_if_it_finds_no_room_it_is_told_where_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], kept: bool, hint: str
 ) -> None:
+    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
+    assert json.loads(capsys.readouterr().out)["exitCode"] == 124
     (folder / "run").mkdir()
     if kept:
         (folder / "run" / "result.json").touch()
@@ -178,8 +177,3 @@ def test_a_result_that_finds_no_room_is_told_and_where_it_is(
         error = command._print_json(RunResult(RunOutcome.SUCCEEDED, 1.0, "run", ()), Path("run"))
     assert error.message.endswith("(No space left on device): the run ended as Succeeded")
     assert (error.hint, error.exit_code) == (hint, 1)
-
-
-def test_a_result_is_printed_where_there_is_room(capsys: pytest.CaptureFixture[str]) -> None:
-    assert command._print_json(RunResult(RunOutcome.TIMED_OUT, 1.0, "run", ()), Path("run")) is None
-    assert json.loads(capsys.readouterr().out)["exitCode"] == 124

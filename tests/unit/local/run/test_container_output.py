@@ -68,9 +68,23 @@ def read(folder: Path, written: bytes, lines: int | None = None) -> list[LogChun
     return chunks
 
 
-def test_of_a_progress_bar_that_has_ended_the_last_state_is_a_line(tmp_path: Path) -> None:
-    chunks = read(tmp_path, b"10%\r50%\r100%\nwindows\r\n\xff\n")
-    assert texts(chunks) == ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]
+@pytest.mark.parametrize(
+    ("written", "lines"),
+    [
+        (b"10%\r50%\r100%\nwindows\r\n\xff\n", ["100%", "windows", "\N{REPLACEMENT CHARACTER}"]),
+        (
+            b"".join(b"\r%d/200000 and some words" % number for number in range(200_000)),
+            ["199999/200000 and some words"],
+        ),
+        (b"".join(b"%d\n" % number for number in range(900)), [str(number) for number in range(900)]),
+    ],
+    ids=["progress bars that have ended", "one of a whole night", "a burst that can be shown soon"],
+)
+@pytest.mark.parametrize("at_once", [None, 100, 1000])
+def test_what_is_shown_whole(tmp_path: Path, written: bytes, lines: list[str], at_once: int | None) -> None:
+    chunks = read(tmp_path, written, at_once)
+    assert texts(chunks) == lines
+    assert at_once is None or max(len(chunk.lines) for chunk in chunks) <= at_once
 
 
 def test_a_log_that_its_program_has_emptied_is_read_from_its_beginning(store: LogStore, reader: OutputReader) -> None:
@@ -100,12 +114,6 @@ def test_an_unfinished_progress_bar_is_its_last_state(store: LogStore, reader: O
     assert reader.read(100) == [], "what has not changed is not told again"
 
 
-def test_a_progress_bar_of_a_whole_night_stays_one_line(tmp_path: Path) -> None:
-    bar = b"".join(b"\r%d/200000 and some words" % number for number in range(200_000))
-    for folder, lines in (("pipe", None), ("terminal", 1000)):
-        assert texts(read(tmp_path / folder, bar + b"\n", lines)) == ["199999/200000 and some words"]
-
-
 def test_a_line_that_never_ends_is_handed_on_in_pieces(tmp_path: Path) -> None:
     pieces = texts(read(tmp_path, b"x" * 1_000_000))
     assert "".join(pieces) == "x" * 1_000_000
@@ -120,12 +128,6 @@ def test_who_is_far_behind_passes_over_lines_and_shows_the_newest(tmp_path: Path
     assert len(shown) + skipped == many
     assert len(shown) < 2000
     assert chunks[0].path == str(tmp_path / "ns/a/c/0.log")
-
-
-def test_a_burst_that_can_be_shown_soon_is_shown_whole(tmp_path: Path) -> None:
-    chunks = read(tmp_path, b"".join(b"%d\n" % number for number in range(900)), lines=100)
-    assert texts(chunks) == [str(number) for number in range(900)]
-    assert max(len(chunk.lines) for chunk in chunks) == 100
 
 
 @pytest.mark.parametrize("lines", [100, None])

@@ -41,17 +41,15 @@ def test_it_tells_everything_that_helps_to_understand_a_job(tell: Tell, world: S
     assert [(event["reason"], event["kind"], event["count"]) for event in report["events"]] == [("Failed", "Pod", 1)]
 
 
-def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen(tell: Tell, world: ServedWorld) -> None:
+def test_a_large_job_that_nobody_has_taken_notice_of_does_not_fill_the_screen_and_has_a_tensorboards_address(
+    tell: Tell, world: ServedWorld
+) -> None:
     world.submit(Worker=500)
     out = tell("describe", "mnist").out
     assert "none: is the operator running?" in out
     assert "State:        Pending" in out
     assert "worker: 480 more" in out
     assert len(out.splitlines()) < 50
-
-
-def test_the_address_of_a_tensorboard(tell: Tell, world: ServedWorld) -> None:
-    world.submit()
     for ready, said in ((False, "http://board (not ready)"), (True, "http://board")):
         world.status({"tensorBoard": {"url": "http://board", "ready": ready}})
         assert f"TensorBoard:  {said}\n" in tell("describe", "mnist").out

@@ -78,11 +78,12 @@ def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
     assert "ConfigMap settings is there already and stays as it is" in tell("submit", str(path)).err
 
 
-def test_an_older_version_is_submitted_as_v1(tell: Tell, world: ServedWorld, tmp_path: Path) -> None:
+def test_an_older_version_is_submitted_as_v1_also_from_standard_input(
+    tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
     old = tfjob("mnist", Worker=3) | {"apiVersion": "kubeflow.org/v1alpha2"}
-    path = tmp_path / "old.yaml"
-    path.write_text(yaml.safe_dump(old))
-    said = tell("submit", str(path), code=0)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(yaml.safe_dump(old).encode())))
+    said = tell("submit", "-", code=0)
     assert "v1alpha2 is taken as kubeflow.org/v1" in said.err
     assert world.job()["apiVersion"] == "kubeflow.org/v1"
 
@@ -114,12 +115,6 @@ def test_what_contradicts_itself_or_has_no_meaning_is_refused(
         said = tell(*command, "--timeout", "5s", code=2)
         assert "--timeout: is for --wait" in " ".join(said.err.split())
     assert world.sdk.list_jobs() == []
-
-
-def test_standard_input_is_a_file_too(tell: Tell, world: ServedWorld, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(submitted_manifest().encode())))
-    assert tell("submit", "-").code == 0
-    assert world.job()
 
 
 @pytest.fixture

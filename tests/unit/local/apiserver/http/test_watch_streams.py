@@ -39,17 +39,16 @@ def test_a_version_from_another_servers_future_has_expired_and_its_initial_event
         watcher(world.store, resourceVersion=future, sendInitialEvents="true")
 
 
-def test_without_initial_events_and_version_a_watch_begins_now(world: World) -> None:
+def test_the_end_of_initial_events_is_told_only_to_those_who_take_bookmarks_and_without_them_a_watch_begins_now(
+    world: World,
+) -> None:
+    (end,) = events(watcher(world.store, sendInitialEvents="true", allowWatchBookmarks="true"))
+    assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    assert events(watcher(world.store, sendInitialEvents="true")) == []
     secret(world, "before")
     one = watcher(world.store, sendInitialEvents="false", resourceVersionMatch="NotOlderThan")
     secret(world, "after")
     assert [event["object"]["metadata"]["name"] for event in events(one)] == ["after"]
-
-
-def test_the_end_of_initial_events_is_told_only_to_those_who_take_bookmarks(world: World) -> None:
-    (end,) = events(watcher(world.store, sendInitialEvents="true", allowWatchBookmarks="true"))
-    assert end["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
-    assert events(watcher(world.store, sendInitialEvents="true")) == []
 
 
 def test_a_client_that_does_not_read_is_cut_off_and_a_closed_watch_observes_nothing_more(world: World) -> None:
