@@ -39,9 +39,7 @@ def test_neighbours_are_left_together_for_whoever_comes_next_and_else_the_first_
     assert choose(2, "abcde", links) == ("a", "b")
     assert choose(2, "bcde", links) == ("c", "d")
     assert choose(2, "abc", {}) == ("a", "b")
-
-
-def test_a_large_machine_takes_no_time() -> None:
+    # A large machine takes no time.
     devices = [f"gpu-{number}" for number in range(64)]
     links = {frozenset(pair): 1 for pair in combinations(devices[40:48], 2)}
     assert choose(8, devices, links) == tuple(devices[40:48])
@@ -56,16 +54,13 @@ def test_whole_devices_are_asked_for(number: Any, asked: int) -> None:
     assert asked_for(view(manifest("p", wants("c", number))).spec.containers[0]) == asked
 
 
-def test_a_request_alone_counts_as_a_limit_and_a_hungry_init_container_decides() -> None:
-    assert needed(view(manifest("p", wants("c", 3, "requests")))) == 3
-    assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4
-
-
 def test_containers_have_devices_of_their_own_and_init_containers_those_of_later_ones() -> None:
     pod = view(manifest("p", wants("a", 1), container("b"), wants("c", 2), initContainers=[wants("i", 2)]))
     assert needed(pod) == 3
     shares = {one.name: share(pod, one, "xyz") for one in (*pod.spec.containers, *(pod.spec.init_containers or ()))}
     assert shares == {"a": ("x",), "b": (), "c": ("y", "z"), "i": ("x", "y")}
+    assert needed(view(manifest("p", wants("a", 1), initContainers=[wants("i", 4)]))) == 4, "a hungry one decides"
+    assert needed(view(manifest("p", wants("c", 3, "requests")))) == 3, "a request alone counts as a limit"
 
 
 A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enumerate(("aaaa", "abbb", "cccc")))

@@ -80,7 +80,12 @@ def test_pods_are_selected_as_pods_are(world: World) -> None:
     assert world.names("/pods?labelSelector=app%3Dx") == ["c"], "a successor doesn't inherit the use"
 
 
-def test_a_node_uses_what_the_machine_uses(world: World) -> None:
+def test_a_node_uses_what_the_machine_uses_but_a_stranger_is_told_nothing(world: World) -> None:
+    assert world.http("GET", METRICS + "/pods", token="wrong").code == 401
+    assert world.measured.asked == 0
+    world.measured.known = False
+    assert world.get("/pods").code == 503, "before anything was measured"
+    world.measured.known = True
     world.http("POST", "/api/v1/nodes", {"metadata": {"name": "n", "labels": {"disk": "fast"}}})
     node = world.get("/nodes/n").body
     assert (node["kind"], node["usage"]) == ("NodeMetrics", {"cpu": "1500000000n", "memory": "3145728Ki"})
@@ -105,13 +110,6 @@ def test_a_node_uses_what_the_machine_uses(world: World) -> None:
 def test_what_there_is_not(world: World, method: str, path: str, code: int) -> None:
     answer = world.http(method, METRICS + path, {} if method == "POST" else None)
     assert (answer.code, answer.body["kind"]) == (code, "Status")
-
-
-def test_a_stranger_is_told_nothing_nor_is_anybody_before_anything_was_measured(world: World) -> None:
-    assert world.http("GET", METRICS + "/pods", token="wrong").code == 401
-    assert world.measured.asked == 0
-    world.measured.known = False
-    assert world.get("/pods").code == 503
 
 
 def test_discovery_knows_it_only_where_somebody_measures(world: World, tmp_path: Path) -> None:

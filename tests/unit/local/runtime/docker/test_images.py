@@ -157,8 +157,5 @@ def test_an_image_that_is_there_is_not_pulled_and_one_that_may_not_be_is_waited_
     images.ensure(of("a", "Never"))
     images.ensure(of("a:1"))
     assert registry.pulls == []
-
-
-def test_no_image_is_no_container(images: Images) -> None:
     with pytest.raises(LaunchError, match="'tensorflow' has no image"):
         images.ensure(of(""))

@@ -103,16 +103,15 @@ def test_standard_output_and_error_go_to_the_log_in_order_and_python_is_the_inte
     assert said.strip() == str(Path(sys.executable).parent / "python")
 
 
-def test_a_container_starts_in_its_working_directory_if_there_is_one(bench: Bench) -> None:
+def test_a_container_starts_in_its_working_directory_if_there_is_one_and_there_a_relative_program_is_looked_up(
+    bench: Bench,
+) -> None:
     (bench.work_dir / "sub").mkdir()
     assert bench.run(["pwd"]).strip() == str(bench.work_dir)
     assert bench.run(["pwd"], workingDir="sub").strip() == str(bench.work_dir / "sub")
     assert not bench.warnings
     assert bench.run(["pwd"], workingDir="/no/such/dir").strip() == str(bench.work_dir)
     assert bench.warnings == ["WorkingDirMissing"]
-
-
-def test_a_relative_program_is_looked_up_where_the_container_starts(bench: Bench) -> None:
     script = bench.work_dir / "hello"
     script.write_text("#!/bin/sh\necho hello\n")
     with pytest.raises(LaunchError, match="not executable") as error:
@@ -147,9 +146,13 @@ def test_what_a_container_started_ends_with_it_also_in_a_session_of_its_own(benc
     assert identify(pid) is None  # before anybody hears of the container's end
 
 
-def test_what_gives_up_the_containers_mark_is_left_alone(bench: Bench) -> None:
+def test_stop_kills_what_runs_and_reports_it_but_leaves_what_gives_up_the_containers_mark(bench: Bench) -> None:
     pid = int(bench.run(python(_DAEMON.format(", env={}"))))
+    process = bench.launch(python("import time; time.sleep(60)"))
     bench.runtime.stop()
+    assert bench.codes.get(timeout=60) == 137
+    assert identify(process.pid) is None
+    assert not bench.records.exists()
     assert identify(pid) is not None
     os.kill(pid, signal.SIGKILL)
 
@@ -222,14 +225,6 @@ def test_a_mount_never_replaces_what_is_there_and_the_checkpoint_variable_names_
     assert bench.run(["sh", "-c", "echo $TFOPERATOR_CHECKPOINT_DIR"], env, mounts=(mount,)) == f"{volume}\n"
     assert bench.warnings == ["MountUnavailable"]
     assert (at / "precious").exists()
-
-
-def test_stop_kills_what_runs_and_reports_it(bench: Bench) -> None:
-    process = bench.launch(python("import time; time.sleep(60)"))
-    bench.runtime.stop()
-    assert bench.codes.get(timeout=60) == 137
-    assert identify(process.pid) is None
-    assert not bench.records.exists()
 
 
 def test_groups_left_by_a_crash_are_killed_by_their_record(bench: Bench, tmp_path: Path) -> None:
