@@ -40,11 +40,10 @@ def run_failing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[s
     return run
 
 
-def test_the_version_is_told(run: Run) -> None:
+def test_the_version_and_the_commands_are_told_and_help_uses_the_width_of_the_terminal(
+    monkeypatch: pytest.MonkeyPatch, run: Run
+) -> None:
     assert run("--version", code=0).out == f"tfoperator {tfoperator.__version__}\n"
-
-
-def test_help_lists_the_commands_and_uses_the_width_of_the_terminal(monkeypatch: pytest.MonkeyPatch, run: Run) -> None:
     text = run("-h", code=0).out
     assert all(command in text for command in ("run", "local", "validate", "crd", "operator"))
     monkeypatch.setenv("COLUMNS", "300")
@@ -59,14 +58,11 @@ def test_wrong_usage_is_exit_code_2(arguments: list[str], run: Run) -> None:
     assert "Usage" in said.err + said.out
 
 
-def test_a_users_mistake_is_told_with_what_to_do_next(run_failing: Callable[..., tuple[int, str]]) -> None:
-    said = run_failing(CliError("no job named x", "Try: tfoperator get"))
-    assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
-
-
-def test_a_bug_is_one_line_and_a_file_with_the_traceback(
+def test_a_users_mistake_is_told_with_what_to_do_next_and_a_bug_is_one_line_and_a_file_with_the_traceback(
     run_failing: Callable[..., tuple[int, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    said = run_failing(CliError("no job named x", "Try: tfoperator get"))
+    assert said == (2, "tfoperator: no job named x\nTry: tfoperator get\n")
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     code, text = run_failing(KeyError("replicas"))
     (log,) = tmp_path.iterdir()
@@ -127,22 +123,22 @@ def test_the_module_runs_as_a_program_and_a_closed_pipe_is_no_news() -> None:
     assert (done.stdout, done.stderr) == ("apiVersion: apiextensions.k8s.io/v1\n", "")
 
 
-def test_the_operator_starts_without_the_command_lines_libraries() -> None:
+@pytest.mark.parametrize(
+    ("option", "first"),
+    [("--version", f"tfoperator {tfoperator.__version__}\n"), ("--help", "usage: tfoperator operator")],
+)
+def test_the_operator_has_its_own_help_and_starts_without_the_command_lines_libraries(option: str, first: str) -> None:
     code = (
         "import sys; from tfoperator.cli.__main__ import main\n"
-        "try: main(['operator', '--version'])\n"
+        f"try: main(['operator', '{option}'])\n"
         "except SystemExit: pass\n"
         "unwanted = {'typer', 'rich', 'aiohttp', 'kubernetes', 'tfoperator.local', 'tfoperator.cli.app'}\n"
         "print(sorted(unwanted & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.splitlines() == [f"tfoperator {tfoperator.__version__}", "[]"]
-
-
-def test_operator_help_is_the_operators_own() -> None:
-    command = [sys.executable, "-m", "tfoperator", "operator", "--help"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert "--leader-elect" in done.stdout
+    assert done.stdout.startswith(first)
+    assert done.stdout.endswith("\n[]\n")
+    assert ("--leader-elect" in done.stdout) is (option == "--help")
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])

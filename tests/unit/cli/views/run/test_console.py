@@ -218,13 +218,10 @@ def drawn(*pods: Pod, used: Usage | None = None, **options: Any) -> str:
     return stream.getvalue()
 
 
-def test_the_table_shows_every_replica_and_what_is_wrong_with_it() -> None:
+def test_the_table_shows_every_replica_and_what_is_wrong_with_it_and_leaves_room_for_the_echo_of_ctrl_c() -> None:
     bad = pod("worker-1", phase="Running", containerStatuses=[container(WAITING, restartCount=2)])
     text = drawn(running({"running": {}}, ready=True), bad, width=80)
     assert all(word in text for word in ("worker-0", "CrashLoopBackOff", "1/2"))
-
-
-def test_the_table_leaves_room_for_what_the_terminal_echoes_at_ctrl_c() -> None:
     waiting = container({"waiting": {"reason": "ImagePullBackOff", "message": "no such image " * 9}})
     text = drawn(pod(phase="Pending", containerStatuses=[waiting]), width=40)
     lines = [re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", one) for one in re.split("[\r\n]+", text)]
@@ -302,13 +299,13 @@ def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
 
 
 def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
-    def waiting(message: str, status: str = "False", reason: str = "TFJobPending") -> TFJob:
-        condition = JobCondition("Running", status, reason, message)
-        return replace(job(), status=TFJobStatus(conditions=(condition,)))
-
     view, stream = plain()
-    for seen in (waiting("no image"), waiting("no image"), waiting("no node"), waiting("over", reason="TFJobFailed")):
-        view.job_changed(seen)
+    for reason, text in (
+        *(("TFJobPending", f"no {what}") for what in ("image", "image", "node")),
+        ("TFJobFailed", "over"),
+    ):
+        condition = JobCondition("Running", "False", reason, text)
+        view.job_changed(replace(job(), status=TFJobStatus(conditions=(condition,))))
     assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
 
 
@@ -359,12 +356,16 @@ def test_lines_that_are_not_shown_are_counted_and_the_file_is_named() -> None:
 KERAS = "\x1b[1m 12/100\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━━━━━━━\x1b[0m \x1b[1m3s\x1b[0m 40ms/step - loss: 0.5"
 
 
-def test_a_progress_bar_lives_in_the_table_until_its_line_has_ended() -> None:
+HOSTILE = "\x1b]0;title\x07\x1b[2J\x1b[31mstep 1\x9b2J"
+
+
+def test_a_progress_bar_lives_in_the_table_until_its_line_has_ended_and_controls_nothing() -> None:
     view, stream = live(pod(phase="Running"))
     before = len(stream.getvalue())
-    view.logged([bar(KERAS)])
-    assert stream.getvalue()[before:] == ""
-    assert "12/100 3s 40ms/step - loss: 0.5" in table_text(view)
+    for printed, text in ((HOSTILE, "step 1\ufffd2J"), (KERAS, "12/100 3s 40ms/step - loss: 0.5")):
+        view.logged([bar(printed)])
+        assert stream.getvalue()[before:] == ""
+        assert text in table_text(view)
     view.logged([line("100/100 done")])
     assert "12/100" not in table_text(view)
     view.close()
@@ -379,12 +380,12 @@ def table_text(view: LiveView) -> str:
 def test_in_a_pipe_a_progress_bar_is_a_line_now_and_then() -> None:
     view, stream = plain(pod())
     for second in range(100):
-        view.logged([bar(f"{second}% done")])
+        view.logged([bar(f"{HOSTILE} {second}% done")])
         view.show_bars(float(second))
     view.logged([line("100% done")])
     view.show_bars(200.0)
-    told = stream.getvalue().splitlines()
-    assert told == ["[worker-0] 30% done", "[worker-0] 60% done", "[worker-0] 90% done", "[worker-0] 100% done"]
+    bars = [f"\x1b[31mstep 1\ufffd2J {percentage}% done" for percentage in (30, 60, 90)]
+    assert stream.getvalue().splitlines() == [f"[worker-0] {said}" for said in (*bars, "100% done")]
 
 
 def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
@@ -399,16 +400,3 @@ def test_who_does_not_end_is_shown_with_the_time_until_it_is_killed() -> None:
     view.pod_gone(stopping)
     view.show_countdown(200.0)
     assert stream.getvalue().count("\n") == 1
-
-
-def test_a_progress_bar_controls_nothing() -> None:
-    hostile = "\x1b]0;title\x07\x1b[2J\x1b[31mstep 1\x9b2J"
-    view, _ = live(pod(phase="Running"))
-    view.logged([bar(hostile)])
-    assert "step 1\ufffd2J" in table_text(view)
-    view.close()
-    piped, stream = plain(pod(phase="Running"))
-    piped.logged([bar(hostile)])
-    for second in (0.0, 31.0):
-        piped.show_bars(second)
-    assert stream.getvalue() == "[worker-0] \x1b[31mstep 1\ufffd2J\n"
