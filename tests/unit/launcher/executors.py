@@ -39,11 +39,7 @@ class Raises:
     """Raises what it is told to."""
 
     def do(self, input_dict: Artifacts, output_dict: Artifacts, exec_properties: Mapping[str, Any]) -> None:
-        known: dict[str, type[BaseException]] = {
-            "permanent": PermanentFailure,
-            "retryable": RetryableFailure,
-            "cancelled": asyncio.CancelledError,
-        }
+        known = {one.__name__: one for one in (PermanentFailure, RetryableFailure, asyncio.CancelledError)}
         raise known.get(exec_properties["what"], ValueError)("as told")
 
 

@@ -42,9 +42,8 @@ def load(tmp_path: Path, text: str) -> ComponentFile:
 def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
     file = load(tmp_path, FULL)
     docker, pod, job = file.configs
-    component = file.component(
-        {"text": ["/a", "/b"]}, {"counts": ["/c"]}, {"lines": "3", "must": "007", "flag": "false"}
-    )
+    given = {"lines": "3", "must": "007", "flag": "false"}
+    component = file.component({"text": ["/a", "/b"]}, {"counts": ["/c"]}, given)
     assert component.executor_spec == ExecutorContainerSpec("busybox:1.36", ("wc",), ("{{ inputs.text.uri }}",))
     assert component.inputs == {"text": (Artifact("/a"), Artifact("/b")), "extra": (Artifact("/default"),)}
     assert component.exec_properties == {"lines": 3, "ratio": 0.5, "label": "none", "flag": False, "must": "007"}

@@ -100,9 +100,8 @@ def test_a_loop_that_ends_first_lets_the_program_go_on(tmp_path: Path) -> None:
             os.kill(os.getpid(), signal.SIGTERM)
         print("the model is written")
     """
-    done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False
-    )
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, "the model is written\n")
 
 

@@ -407,10 +407,8 @@ def compared(world: World, ago: float, *, quiet: float, **status: Any) -> None:
     world.clock.advance(ago + quiet)
     moment = world.clock.now() - timedelta(seconds=ago)
     changed = timestamp(moment - timedelta(seconds=quiet))
-    conditions = [
-        {**condition, "lastUpdateTime": changed, "lastTransitionTime": changed}
-        for condition in world.status()["conditions"]
-    ]
+    times = {"lastUpdateTime": changed, "lastTransitionTime": changed}
+    conditions = [condition | times for condition in world.status()["conditions"]]
     recorded = {"lastReconcileTime": timestamp(moment), "startTime": changed, "conditions": conditions}
     world.api.edit(TFJOBS, "ns", "job", {"metadata": {"creationTimestamp": changed}, "status": recorded | status})
     world.settle()

@@ -45,6 +45,11 @@ def failed(name: str, *runs: RunFacts, **more: object) -> ReplicaFacts:
     return replica(name, FinalState.FAILED, *runs, **more)
 
 
+def raised(name: str, when: float, exception: str, line: int = 7) -> ReplicaFacts:
+    """A replica that has ended with this exception."""
+    return failed(name, run(1, when, *traceback(exception, line)))
+
+
 def report(*replicas: ReplicaFacts, **more: object) -> Report:
     facts = JobFacts(namespace="ns", name="job", outcome="Failed", replicas=replicas)
     return make_report(msgspec.structs.replace(facts, **more))
@@ -55,34 +60,29 @@ def text(of: Report) -> str:
 
 
 def test_the_first_to_end_is_the_culprit() -> None:
-    made = report(
-        failed("worker-0", run(1, 9, *traceback("ValueError: later"))),
-        failed("worker-1", run(1, 3, *traceback("ValueError: first"))),
-    )
+    made = report(raised("worker-0", 9, "ValueError: later"), raised("worker-1", 3, "ValueError: first"))
     assert [failure.replica for failure in made.failures] == ["worker-1", "worker-0"]
 
 
 @pytest.mark.parametrize(("later", "culprit"), [(1, "worker-1"), (60, "worker-0")])
 def test_of_two_that_end_at_once_who_complains_of_the_other_is_not_the_culprit(later: float, culprit: str) -> None:
     made = report(
-        failed("worker-0", run(1, 0, *traceback("UnavailableError: Connection reset by peer"))),
-        failed("worker-1", run(1, later, *traceback("ZeroDivisionError: division by zero"))),
+        raised("worker-0", 0, "UnavailableError: Connection reset by peer"),
+        raised("worker-1", later, "ZeroDivisionError: division by zero"),
     )
     assert made.culprit.replica == culprit
 
 
 def test_identical_failures_are_told_once() -> None:
-    bad = [failed(f"worker-{n}", run(1, n / 10, *traceback(f"ValueError: shard {n}"))) for n in range(5)]
-    made = report(*bad, failed("worker-5", run(1, 1, *traceback("ValueError: shard 5", line=8))))
-    assert [(one.replica, one.same) for one in made.failures] == [
-        ("worker-0", ("worker-1", "worker-2", "worker-3", "worker-4")),
-        ("worker-5", ()),
-    ]
+    bad = [raised(f"worker-{n}", n / 10, f"ValueError: shard {n}") for n in range(5)]
+    made = report(*bad, raised("worker-5", 1, "ValueError: shard 5", line=8))
+    alike = ("worker-1", "worker-2", "worker-3", "worker-4")
+    assert [(one.replica, one.same) for one in made.failures] == [("worker-0", alike), ("worker-5", ())]
     assert "worker-1..4: the same." in text(made)
 
 
 def test_user_frames_are_shown_and_libraries_folded() -> None:
-    shown = text(report(failed("worker-0", run(1, 0, *traceback("ValueError: x")))))
+    shown = text(report(raised("worker-0", 0, "ValueError: x")))
     assert 'File "train.py", line 7, in main' in shown
     assert "(1 call in keras)" in shown
     assert "site-packages" not in shown
@@ -142,10 +142,8 @@ def test_what_a_replica_has_got_over_is_a_restart_and_no_failure() -> None:
 
 
 def test_restarts_are_told_in_order_of_time_and_counted() -> None:
-    made = report(
-        failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1),
-        failed("worker-1", *(run(1, n, "c") for n in range(30)), restarts=40),
-    )
+    often = failed("worker-1", *(run(1, n, "c") for n in range(30)), restarts=40)
+    made = report(failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1), often)
     assert made.restarts_in_all == 41
     assert len(made.restarts) == 20
     assert made.restarts == tuple(sorted(made.restarts, key=lambda one: one.when or BEGIN))
@@ -223,7 +221,7 @@ def test_the_job_itself_says_that_its_deadline_is_over() -> None:
 def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
     [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
     assert advice.startswith("The disk of /run is full: make room")
-    [advice] = report(failed("worker-0", run(1, 0, *traceback("OSError: [Errno 28] No space left on device")))).advice
+    [advice] = report(raised("worker-0", 0, "OSError: [Errno 28] No space left on device")).advice
     assert advice.startswith("A disk was full")
 
 
@@ -238,7 +236,7 @@ def test_names_are_written_short() -> None:
 
 
 def test_a_report_is_json() -> None:
-    made = report(failed("worker-0", run(1, 0, *traceback("ValueError: x"))))
+    made = report(raised("worker-0", 0, "ValueError: x"))
     assert msgspec.json.decode(msgspec.json.encode(made))["failures"][0]["traceback"]["exception"] == "ValueError: x"
 
 
@@ -283,9 +281,9 @@ def test_not_everything_that_is_not_found_is_a_file(line: str) -> None:
     ],
 )
 def test_common_mistakes_have_an_example_without_them(error: str, said: str) -> None:
-    told = report(failed("worker-0", run(1, 0, *traceback(error))))
-    assert said in report_lines(told)[-1]
-    assert re.match("Next: (run|train|schedule) ", report_lines(told)[-1]), "a name keeps its capital letter"
+    [advice] = report_lines(report(raised("worker-0", 0, error)))[-1:]
+    assert said in advice
+    assert re.match("Next: (run|train|schedule) ", advice), "a name keeps its capital letter"
 
 
 @pytest.mark.parametrize(

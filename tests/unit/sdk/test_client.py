@@ -134,9 +134,8 @@ def test_a_job_that_has_ended_is_not_changed_any_more(world: ServedWorld) -> Non
 
 def test_an_update_leaves_alone_what_it_does_not_mention(world: ServedWorld) -> None:
     world.submit(labels={"a": "1"})
-    world.sdk.update_job(
-        {"metadata": {"name": "mnist", "labels": {"b": "2"}}, "spec": {"runPolicy": {"backoffLimit": 3}}}
-    )
+    meta = {"name": "mnist", "labels": {"b": "2"}}
+    world.sdk.update_job({"metadata": meta, "spec": {"runPolicy": {"backoffLimit": 3}}})
     world.sdk.patch_job("mnist", {"metadata": {"labels": {"a": None}}})
     job = world.job()
     assert job["metadata"]["labels"] == {"b": "2"}

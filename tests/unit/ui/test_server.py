@@ -58,10 +58,8 @@ def test_every_answer_has_the_headers_that_bind_a_browser(world: World) -> None:
         assert "unsafe" not in policy
         assert "require-trusted-types-for 'script'" in policy
         assert "frame-ancestors 'none'" in policy
-        assert (answer.headers["Referrer-Policy"], answer.headers["X-Content-Type-Options"]) == (
-            "no-referrer",
-            "nosniff",
-        )
+        assert answer.headers["Referrer-Policy"] == "no-referrer"
+        assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
 def test_a_page_frames_something_only_where_its_cluster_is_this_machine(world: World) -> None:
@@ -114,11 +112,8 @@ def test_nothing_can_be_changed(world: World, method: str) -> None:
 
 
 def test_a_foreign_name_and_another_page_are_refused(world: World) -> None:
-    foreign = {
-        "Host": f"evil.example:{world.server.port}",
-        "Origin": "http://127.0.0.1:1",
-        "Sec_Fetch_Site": "same-site",
-    }
+    host = f"evil.example:{world.server.port}"
+    foreign = {"Host": host, "Origin": "http://127.0.0.1:1", "Sec_Fetch_Site": "same-site"}
     assert [world.visitor.ask("/api/about", **{name: value}).status for name, value in foreign.items()] == [403] * 3
     assert world.visitor.ask("/api/about").status == 200
 

@@ -74,10 +74,8 @@ def follower(connect: Callable[[str], Source], told: list[str], keep: Callable[[
 
 def test_a_cut_connection_loses_and_doubles_nothing() -> None:
     said = [f"{stamp(1)} one\n".encode(), f"{stamp(1, 1)} two\n{stamp(1, 2)} thr".encode()]
-    answers = [
-        Source([*said, LogCut("reset")]),
-        Source([f"{stamp(1)} one\n{stamp(1, 1)} two\n{stamp(1, 2)} three\n".encode()], blocks=True),
-    ]
+    whole = f"{stamp(1)} one\n{stamp(1, 1)} two\n{stamp(1, 2)} three\n".encode()
+    answers = [Source([*said, LogCut("reset")]), Source([whole], blocks=True)]
     asked: list[str] = []
     told: list[str] = []
     kept: list[str] = []

@@ -118,10 +118,10 @@ def test_a_permanent_failure_is_neither_tried_again_nor_launched_again(tmp_path:
 @pytest.mark.parametrize(
     ("what", "error", "words"),
     [
-        ("permanent", PermanentFailure, "as told"),
-        ("retryable", RetryableFailure, "as told"),
-        ("bug", PermanentFailure, "as told"),
-        ("cancelled", PermanentFailure, "CancelledError: as told"),
+        ("PermanentFailure", PermanentFailure, "as told"),
+        ("RetryableFailure", RetryableFailure, "as told"),
+        ("a bug", PermanentFailure, "as told"),
+        ("CancelledError", PermanentFailure, "CancelledError: as told"),
     ],
 )
 def test_an_exception_may_say_what_failure_it_is(tmp_path: Path, what: str, error: type[Exception], words: str) -> None:

@@ -61,9 +61,8 @@ def test_what_is_no_quantity_and_no_pod_spec_is_refused(memory: Any) -> None:
 
 def test_a_tfjobs_replicas_and_spec_merge_beside_its_pods() -> None:
     default = TFJobPlatformConfig({"Worker": 2}, spec={"runPolicy": {"backoffLimit": 3}}, pod_spec={"priority": 1})
-    merged = default.merge(
-        TFJobPlatformConfig({"PS": 1, "Worker": 4}, spec={"runPolicy": {"cleanPodPolicy": "All"}}, labels={"a": "b"})
-    )
+    policy = {"runPolicy": {"cleanPodPolicy": "All"}}
+    merged = default.merge(TFJobPlatformConfig({"PS": 1, "Worker": 4}, spec=policy, labels={"a": "b"}))
     assert merged.replicas == {"Worker": 4, "PS": 1}
     assert merged.spec == {"runPolicy": {"backoffLimit": 3, "cleanPodPolicy": "All"}}
     assert [layer.patch for layer in merged.layers] == [{"spec": {"priority": 1}}, {"metadata": {"labels": {"a": "b"}}}]

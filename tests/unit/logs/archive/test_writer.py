@@ -174,9 +174,8 @@ def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
     eventually(lambda: world.calls == ["x"])
     (record,) = world.found()
     assert record.containers[0].problem == "cut off after 30 s"
-    assert world.reports == [
-        "vision/mnist: The log of pod mnist-worker-0 was not archived: tensorflow: cut off after 30 s"
-    ]
+    told = "The log of pod mnist-worker-0 was not archived: tensorflow: cut off after 30 s"
+    assert world.reports == [f"vision/mnist: {told}"]
 
 
 def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -> None:

@@ -30,10 +30,8 @@ class World:
     def scrape(self, after: int) -> dict[tuple[str, str], float]:
         self.now = NOON + timedelta(seconds=after)
         samples = [sample for family in self.registry.collect() for sample in family.samples]
-        names = ("phase", "resource", "job_name")
-        return {
-            (one.name, next(one.labels[name] for name in names if name in one.labels)): one.value for one in samples
-        }
+        keys = ("phase", "resource", "job_name")
+        return {(one.name, next(one.labels[key] for key in keys if key in one.labels)): one.value for one in samples}
 
 
 def training(**seconds: int) -> JobUsage:

@@ -101,9 +101,8 @@ def test_whatever_the_file_holds_it_is_read_or_refused(value: Any) -> None:
 
 
 def test_the_rules_are_read() -> None:
-    rules = parse_scheduling(
-        {"priorityClasses": {"default": ["*", "system-node-critical"], "namespaces": {"research": ["high"], "lab": []}}}
-    )
+    allowed = {"default": ["*", "system-node-critical"], "namespaces": {"research": ["high"], "lab": []}}
+    rules = parse_scheduling({"priorityClasses": allowed})
     classes = AllowedNames(("*", "system-node-critical"), {"research": ("high",), "lab": ()})
     assert rules == SchedulingRules(priority_classes=classes)
     assert [classes.of(name) for name in ("research", "lab", "other")] == [("high",), (), classes.default]

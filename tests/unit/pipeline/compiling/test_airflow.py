@@ -21,12 +21,8 @@ def literal(text: str, name: str) -> object:
 def test_the_file_is_python_whatever_the_values_are() -> None:
     evil = "'''\"\"\"\\ {0} {name} %s\n__import__('os') {{ params }}"
     text = airflow_file(plan(note=evil, on=True, some=[1], nothing=None))
-    assert literal(text, "PARAMETERS") == {
-        "note": (evil, "string"),
-        "on": (True, "boolean"),
-        "some": ([1], "array"),
-        "nothing": (None, ["null", "string"]),
-    }
+    typed = {"note": (evil, "string"), "on": (True, "boolean"), "some": ([1], "array")}
+    assert literal(text, "PARAMETERS") == {**typed, "nothing": (None, ["null", "string"])}
     assert literal(text, "STEPS") == {"A": [], "B.x": ["A"]}
     arguments = literal(text, "STEP_ARGUMENTS")
     assert isinstance(arguments, list)

@@ -30,10 +30,8 @@ def test_the_order_follows_from_the_channels() -> None:
     third = add("m", left=second.outputs.total, right=Channel("Number", uri="/n"))
     made = graph(third, second, first)
     assert [step.name for step in made.steps] == ["z", "a", "m"]
-    assert made.step("m").inputs == {
-        "left": Value(OUTPUT, ("a", "total")),
-        "right": FromOutside("Number", (Artifact("/n"),)),
-    }
+    left, right = Value(OUTPUT, ("a", "total")), FromOutside("Number", (Artifact("/n"),))
+    assert made.step("m").inputs == {"left": left, "right": right}
     after = {step.name: step.after for step in made.steps}
     assert [step.name for step in ready(made.steps, after, [])] == ["z"]
     assert [step.name for step in ready(made.steps, after, ["z"])] == ["a"]

@@ -54,10 +54,8 @@ def first_release(path: Path, runs: int) -> None:
             for at, step in enumerate("ab"):
                 one = 2 * n + at
                 facts = {"message": "m\0", "image_id": "sha256:1", "exec_properties": {"x": 10**12, "y": at or "text"}}
-                db.execute(
-                    "INSERT INTO Execution VALUES (?, 3, ?, 'COMPLETE', ?, ?, ?, ?)",
-                    (one, step, f"k{n}", json.dumps(facts), AT, AT),
-                )
+                row = (one, step, f"k{n}", json.dumps(facts), AT, AT)
+                db.execute("INSERT INTO Execution VALUES (?, 3, ?, 'COMPLETE', ?, ?, ?, ?)", row)
                 row = (one, f"/{step}{n}", json.dumps({"rows": n, "more": [1]}), AT)
                 db.execute("INSERT INTO Artifact VALUES (?, 4, ?, 'LIVE', ?, 1, ?)", row)
                 db.execute("INSERT INTO Event VALUES (NULL, ?, ?, 'OUTPUT', 'o', 0)", (one, one))
@@ -75,10 +73,8 @@ def test_what_the_first_release_has_recorded_is_read_and_used_as_before(tmp_path
         MetadataStore(path, read_only=True)
     for _ in range(2):
         with MetadataStore(path) as store:
-            assert [(run.id, run.lease.term, run.steps) for run in store.runs()] == [
-                ("r2", 3, {"a": (), "b": ("a",)}),
-                ("r1", 3, {"a": (), "b": ("a",)}),
-            ]
+            runs = [(run.id, run.lease.term, run.steps) for run in store.runs()]
+            assert runs == [(name, 3, {"a": (), "b": ("a",)}) for name in ("r2", "r1")]
             (found,) = store.usable("p", "b", "k2")
             assert (found.run_id, found.message, found.image_id) == ("r2", "m\0", "sha256:1")
             assert found.exec_properties == {"x": 10**12, "y": 1}

@@ -16,10 +16,8 @@ from tfoperator.report.report import make_report
 from tfoperator.sdk.reports.culprit import MAX_SUSPECTS, find_culprit
 from tfoperator.sdk.reports.job_report import job_facts
 
-JOB = TFJob(
-    spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}),
-    status=TFJobStatus(replica_statuses={"Worker": ReplicaStatus()}),
-)
+STATUS = TFJobStatus(replica_statuses={"Worker": ReplicaStatus()})
+JOB = TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}), status=STATUS)
 CAUSE = ("step 7", "Traceback (most recent call last):", '  File "t.py", line 1, in f', "ValueError: no")
 CONSEQUENCE = ("step 7", "UnavailableError: Connection reset by peer")
 

@@ -19,10 +19,8 @@ from tfoperator.report.facts import FinalState, ReplicaFacts
 from tfoperator.sdk.reports.job_report import job_facts
 
 ASKED = datetime(2026, 1, 1, 12, tzinfo=UTC)
-JOB = TFJob(
-    spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}),
-    status=TFJobStatus(replica_statuses={"Worker": ReplicaStatus()}),
-)
+STATUS = TFJobStatus(replica_statuses={"Worker": ReplicaStatus()})
+JOB = TFJob(spec=TFJobSpec(tf_replica_specs={"Worker": ReplicaSpec()}), status=STATUS)
 
 
 def archived(code: int | None, after: float, *, deleted: bool = True, reason: str = "") -> ReplicaFacts:

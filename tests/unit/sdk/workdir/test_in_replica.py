@@ -45,11 +45,8 @@ class Replica:
         script: str = SCRIPT,
         python: Sequence[str] = (sys.executable,),
     ) -> subprocess.Popen[str]:
-        variables = {
-            **os.environ,
-            "TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR_SOURCE": str(self.source),
-            "TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR": str(self.place),
-        }
+        place = "TFOPERATOR_MOUNT_TFOPERATOR_WORKDIR"
+        variables = {**os.environ, f"{place}_SOURCE": str(self.source), place: str(self.place)}
         words = [digest or hashlib.sha256(content).hexdigest(), str(len(content)), requirements, *command]
         streams: Any = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         return subprocess.Popen([*python, "-c", script, *words], env=variables, text=True, **streams)

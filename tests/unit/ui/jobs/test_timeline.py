@@ -109,13 +109,13 @@ LOOKS = st.tuples(st.integers(0, 5), STATES, st.integers(0, 100), st.integers(0,
 def test_spans_are_in_order_and_never_end_before_they_begin(seen: list[tuple[int, str, int, int, bool]]) -> None:
     pods = []
     for restarts, state, since, length, has_last in seen:
+        until = since + length
         states = {
-            "": {},
             "running": running(since),
-            "terminated": ended(since, since + length, 1),
+            "terminated": ended(since, until, 1),
             "waiting": waiting("CrashLoopBackOff"),
         }
-        pods.append(pod(restarts, states[state], ended(since, since + length, 2) if has_last else None))
+        pods.append(pod(restarts, states.get(state), ended(since, until, 2) if has_last else None))
     found = list(spans([life(*pods)]))
     assert [span.start for span in found] == sorted(span.start for span in found)
     assert all(span.end is None or span.end >= span.start for span in found)

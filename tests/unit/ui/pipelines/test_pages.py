@@ -239,9 +239,8 @@ def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -
 
 def test_large_values_are_cut(tmp_path: Path) -> None:
     steps = {f"s{n:04}": () for n in range(1000)}
-    run = RunRecord(
-        "big", "p", "failed", "/r", "f", NOW, NOW, "x" * 100_000, steps=steps, parameters={"p": "y" * 100_000}
-    )
+    large = "x" * 100_000
+    run = RunRecord("big", "p", "failed", "/r", "f", NOW, NOW, large, steps=steps, parameters={"p": large})
     with Home(tmp_path / "home").store() as store:
         store.put_run(run)
     with shown(tmp_path) as world, world.visitor.stream("/api/run?id=big") as stream:

@@ -28,9 +28,8 @@ def pod(
     **status: Any,
 ) -> PodView:
     main = [{"name": "main", "imageID": "i@sha256:1", "state": state}] if state is not None else []
-    return view_of(
-        {"restartPolicy": policy, "nodeName": node}, {"phase": phase, "containerStatuses": main, **status}, **meta or {}
-    )
+    status = {"phase": phase, "containerStatuses": main, **status}
+    return view_of({"restartPolicy": policy, "nodeName": node}, status, **meta or {})
 
 
 def view_of(spec: Json, status: Json, **meta: str) -> PodView:
