@@ -103,9 +103,7 @@ def test_the_pods_meet_the_restricted_standard(base: Objects, container: dict[st
     assert container["securityContext"] == bare
 
 
-def test_two_replicas_elect_a_leader_whose_rights_are_no_wildcard_and_leave_secrets_unread(
-    base: Objects, container: dict[str, Any]
-) -> None:
+def test_two_replicas_elect_a_leader_without_rights_to_all_or_secrets(base: Objects, container: dict[str, Any]) -> None:
     assert base["Deployment", "tfoperator"]["spec"]["replicas"] == 2
     assert "--leader-elect" in container["args"]
     create, rest = base["Role", "tfoperator-leader-election"]["rules"]

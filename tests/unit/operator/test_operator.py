@@ -17,9 +17,8 @@ from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
 from tfoperator.servers.http import Address
 
-ELECT = Options(
-    leader_elect=True, leader_elect_lease_duration=1.5, leader_elect_renew_deadline=1.0, leader_elect_retry_period=0.1
-)
+TIMES = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.1}
+ELECT = Options(leader_elect=True, **{f"leader_elect_{what}": seconds for what, seconds in TIMES.items()})
 
 
 Start = Callable[..., Operator]

@@ -77,9 +77,7 @@ def test_a_users_mistake_is_one_clear_line_and_exit_code_2(
     assert "Traceback" not in told
 
 
-def test_an_unreachable_server_is_waited_for_with_one_line_until_an_interrupt(
-    unreachable: Path, tmp_path: Path
-) -> None:
+def test_an_unreachable_server_is_waited_for_until_an_interrupt(unreachable: Path, tmp_path: Path) -> None:
     port = free_port()
     flags = ("--log-format=json", f"--webhook-bind-address=127.0.0.1:{port}")
     with OperatorProcess(unreachable, tmp_path, "json", *flags) as one:
@@ -135,9 +133,7 @@ def silent(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("signals", "code"), [(1, 0), (2, 128 + signal.SIGTERM)])
-def test_it_stops_beside_a_silent_server_at_once_by_two_signals(
-    silent: Path, tmp_path: Path, signals: int, code: int
-) -> None:
+def test_it_stops_beside_a_silent_server_or_is_ended(silent: Path, tmp_path: Path, signals: int, code: int) -> None:
     with OperatorProcess(silent, tmp_path) as one:
         eventually(lambda: one._get(one.health_port, "/healthz"), what="it is up")
         one.process.send_signal(signal.SIGTERM)

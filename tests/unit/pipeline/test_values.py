@@ -109,9 +109,7 @@ def test_a_value_is_a_parameter_of_the_next_step_whether_it_was_written_or_told(
         (List, "[" * 99_999, "is no JsonValue"),
     ],
 )
-def test_a_file_that_is_no_value_is_a_failure(
-    tmp_path: Path, component: type[BaseComponent], text: str, problem: str
-) -> None:
+def test_a_file_that_is_no_value_is_a_failure(tmp_path: Path, component: Any, text: str, problem: str) -> None:
     class Wrong:
         def do(self, inputs: Any, outputs: Any, properties: Any) -> None:
             (output,) = outputs.values()

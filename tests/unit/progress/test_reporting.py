@@ -135,9 +135,7 @@ def test_what_may_pass_is_sent_again_and_else_told_once(server: Server, caplog: 
     assert [status["progressPercentage"] for status in server.reports] == [7]
 
 
-def test_a_server_that_is_away_costs_a_warning(
-    server: Server, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_server_that_is_away_costs_a_warning(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     server.close()
     assert report(step=1)
     assert not flush()

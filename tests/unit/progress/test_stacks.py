@@ -159,10 +159,10 @@ def test_the_command_prints_the_stacks_of_its_container(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("later", "asked"), [(-60.0, True), (0.9, True), (60.0, False), (None, True)])
-def test_where_open_files_cant_be_seen_a_process_that_is_younger_than_the_file_is_left_alone(
+def test_a_process_that_is_younger_than_its_file_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, later: float | None, asked: bool
 ) -> None:
-    """As on macOS: the number may be another process's by now, which the signal would end."""
+    """Where open files can't be seen, as on macOS: the number may be another's by now, whom the signal would end."""
     one = Numbered(tmp_path, monkeypatch, 4711)
     made = one.file.stat().st_mtime
 

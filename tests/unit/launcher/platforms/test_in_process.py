@@ -272,9 +272,7 @@ class Away(LocalOutputStore):
         (1, False, PlatformUnavailable),
     ],
 )
-def test_a_store_of_objects_that_is_away_ends_a_launch_in_words_and_runs_no_class_twice(
-    tmp_path: Path, clears: int, passing: bool, failure: type[Exception]
-) -> None:
+def test_a_store_that_is_away_ends_a_launch_in_words(tmp_path: Path, clears: int, passing: bool, failure: Any) -> None:
     """What has ended well is none the less not for good, whatever is wrong with the store."""
     store = Away(clears, passing=passing)
     with pytest.raises(failure, match=r"component copies: .* it is away") as caught:

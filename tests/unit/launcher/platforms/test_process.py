@@ -92,7 +92,7 @@ launcher(Path(sys.argv[1]), sys.argv[2], []).launch()
 
 
 @pytest.mark.parametrize("how", ["resumed", "stopped", "spoilt", "lost"])
-def test_a_killed_launcher_leaves_a_process_to_the_next(
+def test_a_process_outlives_its_launcher_for_the_next(
     tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     script = f"echo begun >>{tmp_path}/begun; echo one; while ! test -e {tmp_path}/go; do sleep 0.05; done; echo two"

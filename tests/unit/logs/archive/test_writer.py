@@ -190,9 +190,7 @@ def test_what_the_api_server_refuses_is_told_and_holds_nobody_up(world: World) -
 
 
 @pytest.mark.parametrize(("details", "failures"), [(None, 0), (StatusDetails(name="node-7", kind="pods"), 1)])
-def test_a_gone_node_loses_a_log_and_a_gone_pod_does_not(
-    world: World, details: StatusDetails | None, failures: int
-) -> None:
+def test_a_gone_node_loses_a_log_and_a_gone_pod_does_not(world: World, details: Any, failures: int) -> None:
     error = api_error(404, "NotFound")
     assert isinstance(error, NotFoundError)
     error.status = msgspec.structs.replace(error.status, details=details)

@@ -83,9 +83,7 @@ def test_changed_rules_of_scheduling_are_passed_on_and_so_is_that_they_are_gone(
     assert (bench.told, bench.queues) == (["1", "1"], AllowedNames(("*",)))
 
 
-def test_a_file_that_is_wrong_or_gone_is_told_and_changes_nothing(
-    bench: Bench, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_file_that_is_wrong_or_gone_is_told_of_and_not_used(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     bench.look()
     for content, complaint in (("accelerators: {gpu: {}}", "no name of an extended resource"), (None, "No such file")):
         caplog.clear()

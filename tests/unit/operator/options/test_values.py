@@ -8,6 +8,11 @@ import pytest
 from tfoperator.operator.options import values as parse
 from tfoperator.servers.http import Address
 
+
+def from_1_to_5(written: object) -> object:
+    return parse.integer(1, 5)(written)
+
+
 HTTPS = ("", "https://127.0.0.1:9443/convert", "https://[::1]/x", "https://host")
 GOOD: dict[Callable[[Any], object], dict[Any, object]] = {
     parse.duration: {
@@ -19,7 +24,7 @@ GOOD: dict[Callable[[Any], object], dict[Any, object]] = {
         "0": None, 0: None,
     },
     parse.boolean: {"true": True, "False": False, True: True, "0": False},
-    parse.integer(1, 5): {"3": 3},
+    from_1_to_5: {"3": 3},
     parse.size: {
         "10Gi": 10 << 30, "500M": 500_000_000, "64Mi": 64 << 20, "1Ti": 1 << 40, "4096": 4096, 7: 7
     },
@@ -29,7 +34,7 @@ GOOD: dict[Callable[[Any], object], dict[Any, object]] = {
 BAD: list[tuple[Callable[[Any], object], str, tuple[Any, ...]]] = [
     (parse.duration, "must be", ("", "abc", "5 minutes", "-1s", "15sx", "nan", "inf", True, "0", "0s")),
     (parse.address, "must", ("8080", "host", "host:", "host:x", "host:70000", "::1:80", "host:-1")),
-    (parse.integer(1, 5), "must be", ("0", "6", "x", "2.5", True)),
+    (from_1_to_5, "must be", ("0", "6", "x", "2.5", True)),
     (parse.number, "must be a number", ("many",)),
     (parse.size, "must be a size", ("", "0", "-1", "1.5Gi", "1gi", "Gi", "1GB", True, "9" * 30)),
     (parse.https_url, "must be", ("host", "http://host/x", "https://", "https:///x", "https://h:x", "https://u@h")),

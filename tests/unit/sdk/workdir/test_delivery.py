@@ -7,6 +7,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -75,8 +76,8 @@ def test_a_job_without_its_folder_is_deleted(world: ServedWorld, work: Path, mon
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    with monkeypatch.context() as patch:
-        patch.setattr(Folder, "_carry", interrupt)
+    with monkeypatch.context() as patched:
+        patched.setattr(Folder, "_carry", interrupt)
         with pytest.raises(KeyboardInterrupt):
             world.sdk.create_job(job("a"), workdir=work)
     assert world.sdk.list_jobs() == []
@@ -115,17 +116,13 @@ def link(world: ServedWorld, folder: Folder) -> str:
     return base64.b64decode(secret["data"]["link"]).decode()
 
 
-def test_a_store_has_it_once_for_all_jobs_until_the_last_is_deleted(
-    world: ServedWorld, store: Objects, large: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_has_it_once_until_the_last_job_is_deleted(world: ServedWorld, store: Objects, large: Path) -> None:
     folder = Folder(large)
-    written: list[str] = []
-    put = Objects.put
-    monkeypatch.setattr(Objects, "put", lambda self, key, content: (written.append(key), put(self, key, content)))
-    for name in ("a", "b", "c"):
-        world.sdk.create_job(job(name), workdir=large)
+    with patch.object(Objects, "put", autospec=True, side_effect=Objects.put) as put:
+        for name in ("a", "b", "c"):
+            world.sdk.create_job(job(name), workdir=large)
     assert owners(world, SECRETS) == [["a", "b", "c"]]
-    assert len(written) == 1
+    assert put.call_count == 1
     assert [one.size for one in store.all()] == [len(folder.package.content)]
     with urllib.request.urlopen(link(world, folder)) as answer:
         assert answer.read() == folder.package.content

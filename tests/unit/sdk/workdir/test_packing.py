@@ -156,11 +156,9 @@ def rewrite_with_its_old_time(folder: Path) -> None:
         lambda folder: ((folder / "b.py").unlink(), os.symlink("a.py", folder / "b.py")),
     ],
 )
-def test_a_folder_that_changes_is_packed_as_it_is_afterwards(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, act: Any
-) -> None:
+def test_a_folder_that_changes_is_packed_as_it_is_afterwards(folder: Path, tmp_path: Path, act: Any) -> None:
     fill(folder, "a.py", "b.py")
-    with monkeypatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch:
         Meddling(patch, lambda: act(folder), 1)
         found = pack(folder)
     assert found == pack(folder)

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -40,9 +41,7 @@ def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
 
 
 @given(st.lists(st.text("ab\u00e9 \r", max_size=5), max_size=30), st.integers(1, 40), st.booleans())
-def test_the_last_lines_come_first(
-    tmp_path_factory: pytest.TempPathFactory, all_: list[str], number: int, end: bool
-) -> None:
+def test_the_last_lines_come_first(tmp_path_factory: Any, all_: list[str], number: int, end: bool) -> None:
     path = tmp_path_factory.mktemp("log") / "log"
     text = "\n".join(all_) + ("\n" if end else "")
     path.write_bytes(text.encode())
