@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,12 +16,11 @@ from tests.unit.controller.builders import (
     plan_for,
     planned,
     services_of,
-    started,
     waiting,
     with_status,
 )
-from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
-from tfoperator.api.v1.types import ConditionType, TFJob
+from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.types import TFJob
 from tfoperator.controller import Comparison, PlanOptions
 from tfoperator.controller.plan.actions import Plan
 from tfoperator.controller.plan.draft import Draft
@@ -48,20 +46,6 @@ def decided(*, age: float = 0.0, options: PlanOptions = OPTIONS, **observed: Any
     """The plan for a job of which one more worker runs than its status says."""
     seen = Observed(RUNNING, tuple(pods(2).values()), services_of(RUNNING), status_age=age, **observed)
     return plan_for(seen, options=options)
-
-
-def test_counts_wait_for_the_end_of_the_period_since_the_last_write() -> None:
-    plan = decided(age=0.25)
-    assert not plan.write_status
-    assert plan.requeue_after == 0.75
-    assert plan.status.ready == "3/5"
-
-
-@pytest.mark.parametrize("age", [1.0, 60.0, math.inf])
-def test_they_are_written_if_the_last_write_was_long_ago(age: float) -> None:
-    plan = decided(age=age)
-    assert plan.write_status
-    assert plan.requeue_after is None
 
 
 def finished(*changes: Callable[[Draft], object], comparison: Comparison | None = None) -> Plan:
@@ -149,38 +133,3 @@ def test_everything_else_is_more_than_that(why: str, new: TFJobStatus) -> None:
 def test_no_other_field_may_differ(change: dict[str, Any]) -> None:
     new = msgspec.structs.replace(status(2), **change)
     assert not only_counts(status(1), new)
-
-
-# A job's progress rides on the statuses that are written anyway, and asks for none of its own.
-
-EARLIER, LATER = TrainingProgress(percentage=40, completion="40%"), TrainingProgress(percentage=99, completion="99%")
-
-
-def observed(job: TFJob, phase: str, progress: TrainingProgress | None) -> Observed:
-    return Observed(job, (make_pod("Worker-0", phase),), services_of(job), progress=progress)
-
-
-def test_the_last_report_is_in_the_status_that_says_how_the_job_ended() -> None:
-    job = started(make_job({"Worker": 1}), progress=EARLIER)
-    result = plan_for(observed(job, "Succeeded", LATER))
-    assert result.is_true(ConditionType.SUCCEEDED)
-    assert result.write_status
-    assert result.status.progress == LATER
-
-
-def test_a_report_alone_is_no_reason_for_the_controller_to_write() -> None:
-    job = started(make_job({"Worker": 1}), progress=EARLIER)
-    running = plan_for(observed(job, "Running", EARLIER))
-    settled = msgspec.structs.replace(job, status=running.status)
-    result = plan_for(observed(settled, "Running", LATER))
-    assert not result.write_status
-    assert result.status.progress == LATER  # for whatever else is to be written
-
-
-def test_an_ended_job_has_no_time_left() -> None:
-    left = TrainingProgress(percentage=25, completion="25%", eta="9s", estimated_remaining_seconds=9)
-    job = started(make_job({"Worker": 1}), progress=left)
-    for known in (left, None):
-        for phase in ("Failed", "Succeeded"):
-            told = plan_for(observed(job, phase, known)).status.progress
-            assert told == TrainingProgress(percentage=25, completion="25%")

@@ -3,7 +3,6 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.controller.builders import NOW, after
-from tfoperator.api.v1.status import JobCondition
 from tfoperator.api.v1.types import ConditionType
 from tfoperator.controller.plan.conditions import Conditions
 
@@ -38,11 +37,3 @@ def test_a_new_message_moves_the_update_time_only() -> None:
     (running,) = later.result()
     assert (running.last_update_time, running.last_transition_time) == (after(60), NOW)
     assert later.became_true() == frozenset()
-
-
-def test_unknown_conditions_of_others_are_kept() -> None:
-    odd = JobCondition("Queued", "True")
-    conditions = Conditions((odd,), NOW)
-    conditions.set(C.CREATED, "True", "R", "m")
-    assert odd in conditions.result()
-    assert conditions.became_true() == {C.CREATED}

@@ -220,24 +220,7 @@ def test_the_smallest_gang_is_the_first_pods_by_priority_and_role_in_whatever_or
     assert spec.get("minResources", {}) == ({"cpu": str(wanted)} if wanted else {})
 
 
-def test_a_request_that_is_no_quantity_makes_the_job_invalid() -> None:
-    result = decide(make_job({"Worker": replicas(1, "much")}))
-    assert result.is_true(ConditionType.FAILED)
-    assert "resources.requests[cpu]: must be a quantity" in result.status.conditions[-1].message
-    assert of_group(result, Create) is None
-
-
 # When pods may be made.
-
-
-@pytest.mark.parametrize("phase", ["", "Pending"])
-def test_volcano_pods_wait_until_their_group_is_let_in(phase: str) -> None:
-    job = make_job({"Worker": replicas(2)})
-    assert decide(job).created_pods == []
-    result = decide(job, group=pod_group(job, phase))
-    assert result.created_pods == []
-    assert result.creations("services") == []
-    assert "the gang of 2 pods (cpu 2) waits" in message(result)
 
 
 @pytest.mark.parametrize("phase", ["Inqueue", "Running", "Unknown", "Completed"])
@@ -296,14 +279,6 @@ def test_another_scheduler_is_kept_with_one_warning() -> None:
     result = decide(job, group=pod_group(job))
     assert {pod.body["spec"]["schedulerName"] for pod in result.creations("pods")} == {"theirs"}
     assert result.reasons.count("SetPodTemplateSchedulerName") == 1
-
-
-def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
-    job = started(make_job({"Worker": replicas(2)}))
-    result = decide(job, make_pod("Worker-0"))
-    assert of_group(result, Create) is None
-    assert result.created_pods == ["Worker-1"]
-    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
 
 
 @pytest.mark.parametrize("annotated", [True, False])
@@ -507,30 +482,6 @@ def test_a_job_that_asks_for_what_it_may_not_have_gets_no_pod_group(
     assert [(event.type, event.reason) for event in result.events] == [("Warning", "TFJobInvalid")]
 
 
-@pytest.mark.parametrize(
-    ("rules", "policy"),
-    [
-        (SchedulingRules(), {"priorityClass": "high", "queue": "system-tools"}),
-        (RULES, {"priorityClass": "high", "queue": "slow"}),
-        (RULES, {"priorityClass": "", "queue": ""}),
-        (RULES, {}),
-        (SchedulingRules(priority_classes=AllowedNames(("system-x",))), {"priorityClass": "system-x"}),
-    ],
-)
-def test_what_is_allowed_is_asked_for(rules: SchedulingRules, policy: dict[str, Any]) -> None:
-    spec = made(gang_job({"Worker": 1}, **policy), rules=rules)
-    assert (spec.get("priorityClassName"), spec.get("queue")) == (
-        policy.get("priorityClass") or None,
-        policy.get("queue") or None,
-    )
-
-
-def test_a_group_of_kubernetes_may_have_the_class_of_its_pods_and_others_that_are_allowed() -> None:
-    assert made(gang_job({"Worker": URGENT}, queue="any"), KUBERNETES, rules=RULES)["priorityClassName"] == "urgent"
-    refused = decide(gang_job({"Worker": URGENT}, priorityClass="low"), gang=KUBERNETES, rules=RULES)
-    assert "allowed: high" in refused.condition(ConditionType.FAILED).message
-
-
 def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:
     result = decide(gang_job({"Worker": 1}, priorityClass="system-x"), gang=COSCHEDULING, rules=RULES)
     assert "priorityClassName" not in body_of_group(result)["spec"]
@@ -548,16 +499,3 @@ def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:
     result = decide(running, *pods, rules=RULES)
     assert list(result.actions) == []
     assert result.condition(ConditionType.RUNNING).reason == "TFJobInvalid"
-
-
-def test_a_job_that_is_resumed_in_the_grace_period_of_its_old_pods_gets_a_gang() -> None:
-    """They were made without one, before an administrator chose a gang scheduler."""
-    running = started(make_job({"Worker": 2}))
-    pods = make_pod("Worker-0"), make_pod("Worker-1")
-    asleep = make_job({"Worker": 2}, status=planned(running, *pods).status, runPolicy={"suspend": True})
-    awake = make_job({"Worker": 2}, status=decide(asleep, *pods, gang=COSCHEDULING).status)
-    waits = decide(awake, make_pod("Worker-1", deleted=NOW), gang=COSCHEDULING)
-    assert not list(waits.actions)
-    result = decide(with_status(awake, waits.status), gang=COSCHEDULING)
-    assert of_group(result, Create) is not None
-    assert {one.body["spec"]["schedulerName"] for one in result.creations("pods")} == {"mine"}

@@ -73,28 +73,12 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
 
 
 @POLICIES
-def test_kubelets_restart_no_container_by_themselves(policy: str) -> None:
-    job = make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}, runPolicy={"restartScope": "Job"})
-    assert {one.body["spec"]["restartPolicy"] for one in planned(job).creations("pods")} == {"Never"}
-
-
-@POLICIES
 @pytest.mark.parametrize("gone", [(make_pod("Worker-1", deleted=NOW),), ()])
 def test_a_pod_that_was_taken_is_not_waited_for(policy: str, gone: tuple[Pod, ...]) -> None:
     seen = planned(running(policy), make_pod("Worker-0"), *gone)
     assert counted(seen) == (1, 1, {})
     assert seen.deleted_pods == ["Worker-0"]
     assert seen.absent == (() if gone else ("mnist-worker-1",)), "unless the cache is merely stale"
-
-
-def test_what_old_pods_do_counts_for_nothing() -> None:
-    job = running("ExitCode")
-    job = next_one(job, planned(job, make_pod("Worker-0"), evicted("Worker-1")))
-    for old in (make_pod("Worker-0", "Failed", exit_code=1), make_pod("Worker-0", "Succeeded"), make_pod("Worker-0")):
-        result = planned(job, old, now=after(600))
-        assert counted(result) == (1, 1, {})
-        assert result.deleted_pods == ["Worker-0"]
-        assert not result.creations("pods")
 
 
 @POLICIES
@@ -133,20 +117,6 @@ def test_a_status_that_is_behind_the_pods_neither_counts_nor_restarts() -> None:
     assert result.created_pods == ["Worker-1"]
     assert not result.deletions("pods")
     assert not result.absent
-
-
-def test_the_scope_may_change_while_the_job_runs() -> None:
-    job = running()
-    seen = planned(job, make_pod("Worker-0"), evicted("Worker-1"))
-    alone = with_status(make_job({"Worker": {"replicas": 2, "restartPolicy": "OnFailure"}}), seen.status)
-    assert planned(alone, evicted("Worker-1"), now=after(1)).deleted_pods == ["Worker-1"], "what has begun is finished"
-    pods = [make_pod(name, job_restarts=1) for name in WORKERS]
-    job = next_one(alone, planned(alone, *pods, now=after(2)))
-    lost = planned(job, pods[0], evicted("Worker-1", job_restarts=1), now=after(60))
-    assert counted(lost) == (2, 1, {"1": 1})
-    [made] = planned(next_one(job, lost), pods[0], now=after(61)).creations("pods")
-    both = {"training.kubeflow.org/restarts": "1", "training.kubeflow.org/job-restarts": "1"}
-    assert made.body["metadata"]["annotations"] == both
 
 
 def test_where_counting_ends_a_replica_restarts_alone() -> None:

@@ -29,12 +29,6 @@ from tfoperator.kube.objects import Pod
 C = ConditionType
 
 
-def test_a_deleted_job_is_the_garbage_collectors() -> None:
-    result = planned(make_job({"Worker": 2}, deleted=True), make_pod("Worker-0"), services=())
-    assert not result.acts
-    assert result.requeue_after is None
-
-
 @pytest.mark.parametrize(
     ("managed_by", "ours"),
     [("kueue.x-k8s.io/multikueue", False), ("someone", False), ("kubeflow.org/training-operator", True), ("", True)],
@@ -85,21 +79,6 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     repaired = planned(job, *pods, now=after(9))
     assert (repaired.is_true(C.RUNNING), repaired.is_true(C.READY)) == (True, True)
     assert repaired.status.phase == "Running"
-
-
-def test_a_frozen_job_can_be_suspended_and_stays_frozen_when_it_is_resumed() -> None:
-    problems = ("spec.successPolicy: bad",)
-    running = planned(started(make_job({"Worker": 1})), make_pod("Worker-0"))
-    asleep = with_status(make_job({"Worker": 1}, runPolicy={"suspend": True}), running.status)
-    suspended = planned(asleep, make_pod("Worker-0"), problems=problems)
-    assert suspended.deleted_pods == ["Worker-0"]
-    assert suspended.is_true(C.SUSPENDED)
-    awake = with_status(make_job({"Worker": 1}), suspended.status)
-    resumed = planned(awake, services=(), problems=problems)
-    assert not resumed.creations("pods")
-    assert not resumed.has_condition(C.FAILED)
-    new = make_job({"Worker": 1}, runPolicy={"suspend": True})
-    assert planned(new, services=(), problems=problems).is_true(C.FAILED), "it has nothing to give back"
 
 
 def test_a_job_that_cannot_be_decoded_is_told_what_is_wrong() -> None:
@@ -241,13 +220,6 @@ def test_a_suspended_jobs_pods_count_as_active_while_they_have_to_stay() -> None
     assert leaving.status.replica_statuses["Worker"].active == 0
 
 
-def test_a_job_that_had_ended_when_it_was_suspended_has_ended() -> None:
-    done = planned(suspended(), make_pod("Worker-0", "Succeeded"), make_pod("Worker-1"), make_pod("PS-0"))
-    assert done.is_true(C.SUCCEEDED)
-    failed = planned(suspended(), make_pod("Worker-0", "Failed", exit_code=1), make_pod("Worker-1"), make_pod("PS-0"))
-    assert failed.is_true(C.FAILED)
-
-
 # Deadline and end.
 
 
@@ -312,15 +284,6 @@ def test_what_is_left_of_a_finished_job(kind: str, policy: str, phase: str, rema
     assert not result.stops
     assert not result.write_status
     assert result.requeue_after is None
-
-
-def test_the_sync_that_ends_a_job_also_cleans_it_up() -> None:
-    job = started(make_job({"Worker": 1, "PS": 1}, runPolicy={"cleanPodPolicy": "Running"}))
-    result = planned(job, make_pod("Worker-0", "Succeeded"), make_pod("PS-0"))
-    assert result.is_true(C.SUCCEEDED)
-    assert result.deleted_pods == ["PS-0"]
-    assert [s.name for s in result.deletions("services")] == ["mnist-ps-0"]
-    assert result.write_status_first
 
 
 @pytest.mark.parametrize(("kind", "completion"), [("Succeeded", NOW), ("Failed", NOW), ("Failed", None)])

@@ -18,7 +18,6 @@ from tests.unit.controller.builders import (
     terminated,
     with_status,
 )
-from tfoperator.api.names import ANNOTATION_STOPPED, STOPPED_WITH_REPLICA
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
 
@@ -75,22 +74,6 @@ def test_a_failure_for_good_beside_a_sidecar_fails_the_job(policy: str) -> None:
     assert sorted(result.stopped_pods) == ["Worker-0", "Worker-1"]
 
 
-def test_what_is_left_of_a_pod_is_stopped_once_and_its_end_changes_nothing() -> None:
-    job = job_of("ExitCode")
-    first = beside(job, pod("Worker-0", "ExitCode", PROXY, terminated(0)))
-    [stop] = first.stops
-    assert stop.body["metadata"]["annotations"] == {ANNOTATION_STOPPED: STOPPED_WITH_REPLICA}
-    job = with_status(job, first.status)
-    ends = pod("Worker-0", "ExitCode", PROXY, terminated(0), deadline=1, stopped=STOPPED_WITH_REPLICA)
-    killed = (terminated(137, container="proxy"), terminated(0))
-    gone = {"phase": "Failed", "reason": "DeadlineExceeded", "deadline": 1, "stopped": STOPPED_WITH_REPLICA}
-    for one in (ends, pod("Worker-0", "ExitCode", *killed, **gone)):
-        assert not beside(job, one).acts
-    # Even if the status was lost.
-    lost = beside(job_of("ExitCode"), pod("Worker-0", "ExitCode", *killed, **gone))
-    assert lost.status.replica_statuses["Worker"].completed_indexes == "0"
-
-
 def test_a_program_that_its_kubelet_may_start_again_by_rules_of_its_own_has_not_ended() -> None:
     [main] = TEMPLATE["spec"]["containers"]
     rules = [{"action": "Restart", "exitCodes": {"operator": "In", "values": [42]}}]
@@ -98,24 +81,6 @@ def test_a_program_that_its_kubelet_may_start_again_by_rules_of_its_own_has_not_
     result = beside(job_of("ExitCode", worker={"template": own}), pod("Worker-0", "ExitCode", PROXY, terminated(42)))
     assert result.status.replica_statuses["Worker"].active == 2
     assert not result.stopped_pods
-
-
-@pytest.mark.parametrize(
-    ("fields", "counts"),
-    [
-        ({"phase": "Running"}, (2, 0, 0)),
-        ({"phase": "Failed"}, (1, 1, 0)),
-        # A program may answer SIGTERM with 0.
-        ({"phase": "Failed", "reason": "Evicted"}, (1, 0, 1)),
-        ({"phase": "Failed", "reason": "DeadlineExceeded"}, (1, 0, 1)),
-    ],
-)
-def test_a_sidecar_that_fails_is_no_failure_of_training(fields: dict[str, Any], counts: tuple[int, int, int]) -> None:
-    program = TRAINS if fields["phase"] == "Running" else terminated(0)
-    containers = (terminated(2, container="proxy"), program)
-    result = beside(job_of("OnFailure"), pod("Worker-0", "OnFailure", *containers, **fields))
-    worker = result.status.replica_statuses["Worker"]
-    assert (worker.active, worker.succeeded, worker.failed) == counts
 
 
 def test_restarts_of_a_sidecar_are_none_of_the_training() -> None:

@@ -6,16 +6,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import NOW, after, make_job, make_pod, terminated, waiting
+from tests.unit.controller.builders import NOW, after, make_pod, terminated, waiting
 from tfoperator.api.names import ANNOTATION_RESTARTS, MAX_RESTARTS
-from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import RestartPolicy
 from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,
     is_permanent,
-    job_restarts_so_far,
     overdue_seconds,
     restart_delay,
     restart_wait,
@@ -182,16 +180,6 @@ def test_the_annotation_is_read_tolerantly(annotation: str, count: int) -> None:
     meta = msgspec.structs.replace(pod.metadata, annotations={ANNOTATION_RESTARTS: annotation})
     assert restarts_before(Pod(metadata=meta)) == count
     assert restarts_in_place(make_pod("Worker-0", in_place=2**31 - 1)) == MAX_RESTARTS
-
-
-@pytest.mark.parametrize(
-    ("status", "pods", "number"),
-    [(0, [], 0), (2, [0, 1], 2), (1, [0, 3, 2], 3), (-4, [0], 0), (2**31 - 1, [1], MAX_RESTARTS)],
-)
-def test_the_number_of_restarts_of_all_is_the_largest_that_is_told(status: int, pods: list[int], number: int) -> None:
-    job = make_job({"Worker": 3}, status=TFJobStatus(job_restarts=status))
-    told = [make_pod(f"Worker-{index}", job_restarts=count) for index, count in enumerate(pods)]
-    assert job_restarts_so_far(job, told) == number
 
 
 @pytest.mark.parametrize(

@@ -8,17 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import (
-    NOW,
-    after,
-    make_job,
-    make_pod,
-    make_service,
-    planned,
-    started,
-    terminated,
-    with_status,
-)
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, started, terminated, with_status
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan.actions import Create, Delete, DeleteReason
@@ -110,20 +100,6 @@ def test_a_failed_pod_whose_name_may_not_get_free_at_once_has_no_successor_yet(p
     assert not result.created_pods
 
 
-def test_a_service_that_is_missing_comes_before_the_successor() -> None:
-    services = (make_service("Worker-0"),)
-    result = planned(job_of("OnFailure"), make_pod("Worker-0"), FAILED, services=services, now=LATER)
-    assert result.deleted_pods == ["Worker-1"]
-    assert [one.name for one in result.creations("services")] == ["mnist-worker-1"]
-    assert not result.created_pods
-
-
-def test_a_count_never_goes_back() -> None:
-    result = planned(job_of("OnFailure", counts={"0": 7, "9": 2}), make_pod("Worker-0"), make_pod("Worker-1"))
-    assert counts(result) == {"0": 7, "9": 2}
-    assert result.status.restarts == 9
-
-
 @EVERY_POLICY
 @pytest.mark.parametrize(
     "lost",
@@ -183,32 +159,6 @@ def test_a_vanished_pod_is_made_again_and_counted_once_its_successor_is_seen(pol
     assert counts(seen) == {"1": 5}
 
 
-def test_a_pod_that_was_never_seen_has_not_vanished() -> None:
-    result = planned(job_of("Never", knows="0"), make_pod("Worker-0"))
-    assert result.created_pods == ["Worker-1"]
-    assert not result.absent
-    assert not result.is_true(C.FAILED)
-
-
-def test_a_completed_replica_is_never_run_again() -> None:
-    job = started(make_job({"Worker": {"replicas": 3, "restartPolicy": "OnFailure"}}, successPolicy="AllWorkers"))
-    first = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2"))
-    worker = first.status.replica_statuses["Worker"]
-    assert (worker.completed_indexes, worker.succeeded) == ("1", 1)
-    job = with_status(job, first.status)
-    deleted = planned(job, make_pod("Worker-0"), make_pod("Worker-2"))
-    assert not deleted.acts
-    last = planned(job, make_pod("Worker-0", "Succeeded"), make_pod("Worker-2", "Succeeded"))
-    assert last.is_true(C.SUCCEEDED)
-
-
-def test_the_limit_is_of_all_replicas_together() -> None:
-    job = started(make_job({"Worker": {"replicas": 4, "restartPolicy": "OnFailure"}}, runPolicy={"backoffLimit": 3}))
-    three = [make_pod(f"Worker-{i}", in_place=1) for i in range(3)]
-    assert not planned(job, *three, make_pod("Worker-3")).is_true(C.FAILED)
-    assert planned(job, *three, make_pod("Worker-3", in_place=1)).is_true(C.FAILED)
-
-
 @EVERY_POLICY
 def test_a_vanished_pod_counts_against_the_limit(policy: str) -> None:
     job = job_of(policy, counts={"0": 1})
@@ -237,29 +187,6 @@ def test_a_pod_on_a_lost_node_is_deleted_by_force(pod: Pod, now: datetime, force
     assert result.requeue_after == requeue
 
 
-def test_restarting_stays_until_running_takes_its_place() -> None:
-    job = job_of("OnFailure", replicas=1, knows="0")
-    failed = planned(job, make_pod("Worker-0", "Failed", exit_code=1))
-    gone = planned(with_status(job, failed.status))
-    pending = planned(with_status(job, gone.status), make_pod("Worker-0", "Pending", restarts_before=1))
-    assert pending.is_true(C.RESTARTING)
-    assert pending.status.phase == "Pending"
-    running = planned(with_status(job, pending.status), make_pod("Worker-0", restarts_before=1))
-    assert [c.type for c in running.status.conditions if c.status == "True"] == [C.CREATED, C.READY, C.RUNNING]
-
-
-def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
-    job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
-    jester = msgspec.structs.replace(terminated(1), restart_count=10**12)
-    failed = make_pod("Worker-0", "Failed", containers=(jester,))
-    first = planned(job, failed)
-    assert "TFJobRestarting" in first.reasons
-    assert first.status.restarts == 1_000_000
-    second = planned(with_status(job, first.status), failed)
-    assert not second.write_status
-    assert not second.events
-
-
 @RETRYING
 def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_scaled_away(policy: str) -> None:
     # Worker-1 vanished and was made again, but the watch lost that; then the job was scaled down.
@@ -282,13 +209,3 @@ def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_agai
     assert not again.deletions("pods")
     assert again.is_true(C.RUNNING)
     assert counts(again) == {"1": 1}
-
-
-def test_an_eviction_that_hides_restarts_in_place_counts_and_rests_on_the_pod() -> None:
-    """Some kubelets tell of no container once they have evicted: then the pod says less than the status knows."""
-    evicted = make_pod("Worker-0", "Failed", reason="Evicted", restarts_before=1)
-    seen = planned(job_of("OnFailure", replicas=1, knows="0", counts={"0": 3}), evicted)
-    assert (counts(seen), seen.absent) == ({"0": 4}, (evicted.metadata.name,))
-    assert "0" not in seen.status.replica_statuses["Worker"].started_indexes
-    again = planned(job_of("OnFailure", replicas=1, knows="", counts={"0": 4}), evicted)
-    assert (counts(again), again.absent) == ({"0": 4}, ())

@@ -7,17 +7,7 @@ from datetime import datetime
 import msgspec
 import pytest
 
-from tests.unit.controller.builders import (
-    NOW,
-    after,
-    make_job,
-    make_pod,
-    make_service,
-    planned,
-    services_of,
-    started,
-    with_status,
-)
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, make_service, planned, services_of, started
 from tfoperator.api import names
 from tfoperator.api.v1.status import ReplicaStatus
 from tfoperator.api.v1.types import ConditionType, ReplicaType
@@ -25,13 +15,6 @@ from tfoperator.controller.plan.actions import DeleteReason
 from tfoperator.kube.objects import Pod
 
 C = ConditionType
-
-
-def test_missing_services_are_made_except_for_finished_replicas() -> None:
-    job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
-    pods = (make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2"))
-    result = planned(job, *pods, services=(make_service("Worker-0"),))
-    assert [s.name for s in result.creations("services")] == ["mnist-worker-2"]
 
 
 def test_scaling_down_deletes_from_the_highest_index_and_is_no_failure() -> None:
@@ -45,41 +28,6 @@ def test_scaling_down_deletes_from_the_highest_index_and_is_no_failure() -> None
     assert result.is_true(C.RUNNING)
     assert result.write_status_first, "their going must not look like a loss later"
     assert result.status.replica_statuses["Worker"].started_indexes == "0-2"
-
-
-@pytest.mark.parametrize("policy", ["Never", "OnFailure", "ExitCode"])
-def test_scaling_down_and_up_again_is_neither_a_failure_nor_a_restart(policy: str) -> None:
-    job = started(
-        make_job({"Worker": {"replicas": 2, "restartPolicy": policy}}),
-        replica_statuses={"Worker": ReplicaStatus(started_indexes="0", active=1, ready=1)},
-    )
-    leaving = make_pod("Worker-1", "Failed", exit_code=1, finished=after(-60), deleted=NOW)
-    for pods in ((make_pod("Worker-1", deleted=NOW),), (leaving,)):
-        waiting = planned(job, make_pod("Worker-0"), *pods)
-        assert not waiting.creations("pods")
-        assert waiting.status.restarts == 0
-        assert not waiting.has_condition(C.FAILED)
-        assert not waiting.has_condition(C.RESTARTING)
-    assert planned(job, make_pod("Worker-0")).created_pods == ["Worker-1"]
-
-
-def test_a_type_that_leaves_the_spec_and_comes_back_keeps_its_counts_and_what_it_has_completed() -> None:
-    evaluator = {"replicas": 2, "restartPolicy": "OnFailure"}
-    both, alone = {"Worker": 1, "Evaluator": evaluator}, {"Worker": 1}
-    worker, restarted = make_pod("Worker-0"), make_pod("Evaluator-1", restarts_before=3)
-    running = planned(started(make_job(both)), worker, make_pod("Evaluator-0", "Succeeded"), restarted)
-    assert running.status.restarts == 3
-    left = planned(make_job(alone, status=running.status), worker, restarted)
-    assert left.deleted_pods == ["Evaluator-1"]
-    gone = planned(make_job(alone, status=left.status, runPolicy={"backoffLimit": 2}), worker)
-    assert gone.is_true(C.FAILED), "the restarts count"
-    gone = planned(make_job(alone, status=left.status), worker)
-    assert (gone.status.restarts, gone.status.ready) == (3, "1/1")
-    assert gone.status.replica_statuses["Evaluator"].active == 0
-    assert not planned(make_job(alone, status=gone.status), worker).acts
-    back = planned(make_job(both, status=gone.status), worker)
-    assert back.created_pods == ["Evaluator-1"]
-    assert back.status.restarts == 3
 
 
 @pytest.mark.parametrize("leader", ["Worker", "Chief"])
@@ -140,26 +88,6 @@ def test_a_service_that_somebody_else_has_made_with_a_pods_labels_is_left_alone(
     suspended = started(make_job({"Worker": 2}, runPolicy={"suspend": True}))
     let_go = planned(suspended, *pods, services=(exposed, *services_of(job)))
     assert {one.name for one in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
-
-
-def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:
-    job = started(make_job({"Worker": 1}))
-    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "-1"}
-    stray = make_pod("Worker-7", labels=labels)
-    service = make_service("Worker-7")
-    odd = msgspec.structs.replace(service, metadata=msgspec.structs.replace(service.metadata, labels={}))
-    result = planned(job, make_pod("Worker-0"), stray, services=(*services_of(job), odd))
-    assert not [*result.deletions("pods"), *result.deletions("services")]
-    assert result.status.ready == "1/1"
-
-
-def test_templates_are_not_read_when_nothing_has_to_be_made() -> None:
-    job = make_job({"Worker": 1})
-    spec = job.spec.tf_replica_specs["Worker"]
-    broken = msgspec.structs.replace(spec, template=msgspec.Raw(b"not json"))
-    ill = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs={"Worker": broken}))
-    result = planned(started(job), make_pod("Worker-0"))
-    assert planned(with_status(ill, result.status), make_pod("Worker-0")).status == result.status
 
 
 def test_the_cluster_is_rendered_once_however_many_replicas(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.controller.builders import (
-    NOW,
     ReadablePlan,
     after,
     make_job,
@@ -67,11 +66,6 @@ def taken_of(plan: ReadablePlan) -> list[str]:
 
 
 # By reports.
-
-
-def test_a_job_without_a_deadline_is_never_looked_at() -> None:
-    plan = seen(job(None), 10**6, log_lines=LogLines())
-    assert (plan.acts, plan.requeue_after) == (False, None)
 
 
 def test_a_report_moves_the_deadline() -> None:
@@ -247,13 +241,6 @@ def test_restart_starts_those_that_are_behind_again_and_counts() -> None:
     assert plan.is_true(C.RESTARTING)
 
 
-def test_a_restart_that_was_written_down_is_carried_out_by_the_next_leader_and_counted_once() -> None:
-    of = told(reporting(job(onStall="Restart"), 50, *BEHIND, step=8), 110)
-    again = seen(with_status(of, seen(of, 110).status), 111)
-    assert again.deleted_pods == ["Worker-1"]
-    assert again.status.restarts == 1
-
-
 def test_after_a_restart_the_clock_starts_anew() -> None:
     of = told(reporting(job(onStall="Restart"), 50, ReplicaProgress("worker-1", 7, after(20)), step=8), 110)
     of = with_status(of, seen(of, 110).status)
@@ -265,13 +252,6 @@ def test_after_a_restart_the_clock_starts_anew() -> None:
     assert running.status.conditions[-1].last_transition_time >= after(120)
     assert not seen(running, 179, *pods).deleted_pods
     assert seen(told(running, 181, *pods), 181, *pods).deleted_pods == ["Worker-1"]
-
-
-def test_who_reports_after_it_was_told_goes_on() -> None:
-    of = told(reporting(job(onStall="Fail"), 50), 110)
-    plan = seen(of, 111, progress=TrainingProgress(last_updated_time=after(111)))
-    assert plan.condition(C.STALLED).status == "False"
-    assert not plan.has_condition(C.FAILED)
 
 
 def test_without_anybody_behind_all_that_train_start_again() -> None:
@@ -304,15 +284,6 @@ def test_stacks_are_taken_before_a_stall_is_ended_but_not_waited_for_for_ever(on
     assert seen(of, 140, stacks_taken=NEVER).changes_objects
 
 
-def test_a_stall_that_is_only_told_has_its_stacks_taken_once() -> None:
-    of = reporting(job(), 50)
-    first = seen(of, 110, stacks_taken=NEVER)
-    assert first.looks.stacks
-    of = with_status(of, first.status)
-    assert not taken_of(seen(of, 111, stacks_taken=NEVER))
-    assert not taken_of(seen(of, 500, stacks_taken=after(111)))
-
-
 def test_a_job_whose_time_is_over_ends_when_its_stacks_are_taken() -> None:
     of = job(None, activeDeadlineSeconds=100)
     assert taken_of(seen(of, 99, stacks_taken=NEVER)) == []
@@ -333,10 +304,3 @@ def test_nobody_waits_for_stacks_of_a_job_that_does_not_run() -> None:
     plan = seen(job(None, activeDeadlineSeconds=100), 101, *waiting, stacks_taken=NEVER)
     assert plan.is_true(C.FAILED)
     assert taken_of(plan) == []
-
-
-def test_times_without_a_zone_do_no_harm() -> None:
-    naive = TrainingProgress(last_updated_time=NOW.replace(tzinfo=None))
-    of = job()
-    plan = seen(with_status(of, msgspec.structs.replace(of.status, progress=naive)), 61)
-    assert plan.is_true(C.STALLED)

@@ -110,19 +110,6 @@ def test_running_says_how_many_are_ready_and_what_the_rest_wait_for() -> None:
     assert running.message == "TFJob ns/mnist is running. 1/3 replicas ready, 1 completed."
 
 
-def test_ready_is_true_when_every_replica_does_its_work() -> None:
-    job = started(make_job({"Worker": 2}, successPolicy="AllWorkers"))
-    assert not planned(job, make_pod("Worker-0"), make_pod("Worker-1", ready=False)).has_condition(C.READY)
-    both = planned(job, make_pod("Worker-0"), make_pod("Worker-1"))
-    assert both.is_true(C.READY)
-    assert state(both) == C.RUNNING
-    assert both.transitions == {C.RUNNING, C.READY}
-    again = started(job, conditions=both.status.conditions)
-    lost = planned(again, make_pod("Worker-0"), make_pod("Worker-1", ready=False))
-    assert not lost.is_true(C.READY)
-    assert planned(again, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded")).is_true(C.READY)
-
-
 def test_at_most_a_few_causes_and_exits_are_told() -> None:
     job = started(make_job({"Worker": 9}))
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))

@@ -232,15 +232,6 @@ def test_while_the_job_runs_and_after_its_end_it_can_be_changed_and_removed() ->
         assert result.status.tensor_board is None
 
 
-def test_what_terminates_keeps_its_name_until_it_is_gone() -> None:
-    objects = there()
-    objects.terminate()
-    result = objects.plan(job(BOARD | {"image": "boards:2"}))
-    assert result.tensorboard_actions == ()
-    assert result.status.tensor_board is None
-    assert objects.plan(job(None)).tensorboard_actions == ()
-
-
 def test_what_somebody_else_has_made_with_its_labels_is_left_alone() -> None:
     """`kubectl expose deployment mnist-tensorboard --name=tb` gives the new service the deployment's labels."""
     objects = there()

@@ -6,17 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import (
-    NOW,
-    ReadablePlan,
-    make_job,
-    make_pod,
-    planned,
-    pods_by_letter,
-    started,
-    with_status,
-)
-from tfoperator.api.v1.status import ReplicaStatus
+from tests.unit.controller.builders import ReadablePlan, make_job, planned, pods_by_letter, started, with_status
 from tfoperator.api.v1.types import ConditionType, TFJob
 
 C = ConditionType
@@ -114,40 +104,6 @@ def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() 
     assert not planned(with_status(job, first.status), *pods_by_letter("RFR")).acts
 
 
-@pytest.mark.parametrize("policy", ["Never", "ExitCode"])
-@pytest.mark.parametrize("spec", [{"enableDynamicWorker": True}, {"maxFailedWorkers": 1}])
-def test_a_worker_that_failed_for_good_is_not_run_again_when_its_pod_goes(policy: str, spec: dict[str, Any]) -> None:
-    job = job_with("RFR", policy, **spec)
-    failed = planned(job, *pods_by_letter("RFR"))
-    for pods in (
-        pods_by_letter("R-R"),
-        [*pods_by_letter("R-R"), make_pod("Worker-1", "Failed", exit_code=1, deleted=NOW)],
-    ):
-        later = planned(with_status(job, failed.status), *pods)
-        assert not later.acts
-        assert not later.absent, "nobody has to look for a pod that is not missed"
-        assert (remembered(later), later.status.replica_statuses["Worker"].failed) == ("1", 1)
-        assert later.status.restarts == 0
-    another = planned(with_status(job, failed.status), *pods_by_letter("R-F"))
-    assert verdict(another) == ("" if "enableDynamicWorker" in spec else "Failed")
-    assert remembered(another) == "1-2"
-
-
-def test_scaling_a_failed_worker_away_and_back_gives_it_another_try() -> None:
-    def scaled(result: ReadablePlan, replicas: int) -> TFJob:
-        return with_status(job_with("R" * replicas, enableDynamicWorker=True), result.status)
-
-    failed = planned(job_with("RRF", enableDynamicWorker=True), *pods_by_letter("RRF"))
-    down = planned(scaled(failed, 2), *pods_by_letter("RRF"))
-    assert (down.deleted_pods, remembered(down)) == (["Worker-2"], "")
-    assert down.write_status_first
-    leaving = make_pod("Worker-2", "Failed", exit_code=1, deleted=NOW)
-    waiting = planned(scaled(down, 3), *pods_by_letter("RR"), leaving)
-    assert not waiting.creations("pods")
-    assert remembered(waiting) == ""
-    assert planned(scaled(waiting, 3), *pods_by_letter("RR")).created_pods == ["Worker-2"]
-
-
 def test_failures_outlive_a_suspension() -> None:
     job, asleep = (job_with("RFR", maxFailedWorkers=1, runPolicy={"suspend": one}) for one in (False, True))
     failed = planned(job, *pods_by_letter("RFR"))
@@ -164,10 +120,3 @@ def test_what_failed_is_named_in_the_end_what_is_new_first() -> None:
     assert "because 5 Worker replica(s) failed. Worker-5: exited with code 1; Worker-1" in failed.message
     assert end.reasons == ["ExitedWithCode", "TFJobFailed"]
     assert remembered(end) == "1-5"
-
-
-def test_nonsense_in_the_status_is_survived() -> None:
-    job = make_job({"Worker": 3}, enableDynamicWorker=True)
-    status = ReplicaStatus(failed_indexes="1,,x,7,-", completed_indexes="1")
-    odd = started(job, replica_statuses={"Worker": status})
-    assert planned(odd).created_pods == ["Worker-0", "Worker-2"], "what is both has succeeded"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.controller.builders import NOW, OPTIONS, after, make_job, make_pod, with_status
+from tests.unit.controller.builders import OPTIONS, after, make_job, make_pod, with_status
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
@@ -92,25 +92,6 @@ eyes = pytest.mark.parametrize("forgets", [False, True], ids=["one process", "a 
 
 
 @eyes
-def test_without_reports_the_lives_of_pods_tell(forgets: bool) -> None:
-    life = Life(forgets=forgets)
-    life.sync(2)
-    life.sync(4, *both(bound=None))
-    life.sync(21, *both(bound=12))
-    life.sync(40, worker(0, bound=12, began=30), worker(1, bound=12))
-    life.sync(60, worker(0, bound=12, began=30), worker(1, bound=12, began=42))
-    assert life.seconds(100) == {"queued": 2, "scheduling": 10, "starting": 30, "training": 58} or forgets
-    life.sync(130, worker(0, bound=12, began=30), worker(1, bound=12, began=42, ended=122))
-    assert life.job.status.usage == life.usage
-    life.sync(140, worker(0, bound=12, began=30), worker(1, bound=135, began=138, restarts_before=1))
-    life.sync(238, worker(0, bound=12, began=30, ended=238, code=0), worker(1, bound=135, began=138, restarts_before=1))
-    seconds = {"queued": 2, "scheduling": 10, "starting": 30, "training": 180, "lost": 16}
-    assert life.seconds(9999) == seconds
-    assert life.job.status.usage.source == "Pods"
-    assert life.job.status.usage.goodput == f"{100 * 180 // 238}%"
-
-
-@eyes
 def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) -> None:
     life = Life(forgets=forgets)
     life.sync(0)
@@ -137,18 +118,6 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     life.report(210, step=60)
     life.sync(211, *again)
     assert life.seconds(220)["lost"] == 52 + 60
-
-
-def test_percent_tell_where_no_steps_do() -> None:
-    life = Life(forgets=False)
-    life.report(20, percentage=10)
-    life.sync(20, *both(bound=5, began=8))
-    life.sync(50, worker(0, bound=5, began=8), worker(1, bound=40, began=45, restarts_before=1))
-    life.report(70, percentage=10)
-    life.sync(70, *both(bound=5, began=8))
-    life.report(80, percentage=11)
-    life.sync(80, *both(bound=5, began=8))
-    assert life.seconds(80)["lost"] == 30
 
 
 @eyes
@@ -292,13 +261,3 @@ def test_the_sums_are_all_of_the_time(changes: list[tuple[int, list[Pod], Traini
         assert all(now[name] >= amount for name, amount in sums.items())
         assert all(one.trained_seconds <= one.requested_seconds + 1 for one in life.usage.resources.values())
         sums = now
-
-
-def test_a_clock_that_goes_back_takes_nothing_back() -> None:
-    life = Life(forgets=False)
-    life.sync(0)
-    life.sync(100, *both(bound=5, began=8))
-    life.sync(-7200, *both(bound=5, began=8))
-    life.sync(150, *both(bound=5, began=8))
-    assert life.seconds(150) == {"scheduling": 5, "starting": 3, "training": 142}
-    assert NOW - timedelta(hours=2) < NOW

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting, with_status
+from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting
 from tfoperator.controller.plan.replica_states import observe_replicas
 from tfoperator.controller.plan.waiting import unschedulable_reasons, waiting_summary
 from tfoperator.kube.objects import Pod, PodCondition
@@ -60,24 +60,6 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
 )
 def test_why_a_replica_waits(pod: Pod, text: str) -> None:
     assert summary(pod) == text
-
-
-@pytest.mark.parametrize(
-    "faces",
-    [
-        (pending("ErrImagePull", "rpc error: x"), pending("ImagePullBackOff", 'Back-off pulling image "y"')),
-        (pending("CrashLoopBackOff", "back-off 10s"), pending("CrashLoopBackOff", "back-off 20s")),
-        (
-            unschedulable("0/3 nodes are available: 3 Insufficient cpu."),
-            unschedulable("0/4 nodes are available: 4 Insufficient cpu. preemption: none."),
-        ),
-    ],
-)
-def test_what_flaps_at_every_attempt_costs_no_status_write(faces: tuple[Pod, Pod]) -> None:
-    job = started(make_job({"Worker": 1}))
-    first = planned(job, faces[0])
-    assert first.write_status
-    assert not planned(with_status(job, first.status), faces[1]).acts
 
 
 def test_equal_reasons_are_told_together_and_long_lists_cut() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
 import pytest
 
 from tests.unit.controller.builders import NOW, TEMPLATE, job_service, make_job, make_pod, make_service, with_status
@@ -15,7 +14,6 @@ from tfoperator.kube.objects import Pod, Service
 
 PER_REPLICA, PER_JOB = Network.PER_REPLICA, Network.PER_JOB
 STARTED = TFJobStatus(start_time=NOW)
-RECORDED = TFJobStatus(start_time=NOW, network="PerJob")
 
 
 def network(
@@ -34,13 +32,6 @@ def job_with(status: TFJobStatus | None = None, *, template: dict[str, Any] | No
 def test_a_new_job_has_what_it_says_and_else_what_is_preferred(said: str | None, preferred: Network) -> None:
     expected = Network(said) if said in set(Network) else preferred
     assert network(job_with(network=said), preferred=preferred) is expected
-
-
-@pytest.mark.parametrize("preferred", Network)
-def test_what_is_recorded_holds_whatever_is_seen(preferred: Network) -> None:
-    assert network(job_with(RECORDED), preferred=preferred) is PER_JOB
-    seen = network(job_with(RECORDED), make_pod("Worker-0"), services=(make_service("Worker-0"),), preferred=preferred)
-    assert seen is PER_JOB
 
 
 @pytest.mark.parametrize("preferred", Network)
@@ -77,22 +68,6 @@ def test_a_subdomain_of_the_template_is_no_sign() -> None:
     job, pod = job_with(template={"subdomain": "mnist"}), make_pod("Worker-0", subdomain="mnist")
     assert network(job, pod) is PER_REPLICA
     assert network(with_status(job, STARTED), pod, preferred=PER_JOB) is PER_REPLICA
-
-
-def test_no_template_makes_it_raise() -> None:
-    for template in (
-        b"",
-        b"null",
-        b'"hostname"',
-        b'{"spec": "hostname"}',
-        b'{"hostname"',
-        b'{"spec": {"hostname": {}}}',
-    ):
-        job = job_with()
-        worker = msgspec.structs.replace(job.spec.tf_replica_specs["Worker"], template=msgspec.Raw(template))
-        specs = {"Worker": worker, "PS": None, "odd": worker}
-        odd = msgspec.structs.replace(job, spec=msgspec.structs.replace(job.spec, tf_replica_specs=specs))
-        assert network(odd, make_pod("Worker-0", subdomain="mnist"), preferred=PER_JOB) is PER_JOB
 
 
 def test_the_service_of_the_job_shows_the_naming_where_nothing_else_does() -> None:
