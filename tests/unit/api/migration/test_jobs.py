@@ -33,10 +33,6 @@ def test_the_examples_are_told_what_their_defaults_mean_here() -> None:
     assert set(found(example("multi-worker.yaml"))) == {"spec.tfReplicaSpecs[Worker].restartPolicy"}
 
 
-def test_nothing_is_found_where_nothing_changes() -> None:
-    assert found(job()) == {}
-
-
 NEW: tuple[str, dict[str, float]] = ("", {})
 RUNS: tuple[str, dict[str, float]] = ("Running", {"seconds": 0})
 
@@ -73,8 +69,9 @@ def test_a_field_that_means_something_else_here(
         standing(job(policy={"cleanPodPolicy": None}), "Succeeded", hours=1),
         standing(job(policy={"ttlSecondsAfterFinished": 7200}), "Failed", hours=1),
         job(policy={"ttlSecondsAfterFinished": 60}),
+        job(),
     ],
-    ids=["ended", "ended without pods that run", "time to live not over", "not ended"],
+    ids=["ended", "ended without pods that run", "time to live not over", "not ended", "nothing changes"],
 )
 def test_what_has_no_effect_is_not_told(obj: dict[str, Any]) -> None:
     assert found(obj, pod("a", "Succeeded", 5)) == {}
@@ -99,14 +96,11 @@ def test_what_still_runs_of_an_ended_job_is_stopped_as_its_end_was(ended: str, p
     assert all(told in one.message and one.effort is Effort.ACTION for one in findings.values())
 
 
-def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop() -> None:
-    message = found(standing(job(policy=UNSET), "Running"))["spec.runPolicy.cleanPodPolicy"].message
-    assert "if it fails" in message
-    assert "parameter servers" in message
-
-
-def test_a_job_that_runs_is_told_to_be_left_alone_meanwhile() -> None:
-    assert found(standing(job(), "Running"))["status"].effort is Effort.NOTE
+def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop_and_to_leave_it_alone_meanwhile() -> None:
+    findings = found(standing(job(policy=UNSET), "Running"))
+    assert findings["status"].effort is Effort.NOTE
+    assert "if it fails" in findings["spec.runPolicy.cleanPodPolicy"].message
+    assert "parameter servers" in findings["spec.runPolicy.cleanPodPolicy"].message
 
 
 def test_a_job_in_a_queue_is_told_how_the_operator_itself_can_ask_for_quota() -> None:

@@ -45,10 +45,14 @@ def world() -> World:
     return World()
 
 
-def test_a_new_pod_queues_its_job_and_meets_an_expectation(world: World) -> None:
+def test_a_new_pod_queues_its_job_and_meets_an_expectation_and_one_made_anew_across_a_gap_two(world: World) -> None:
     world.expectations.expect_creations(KEY, 1)
     world.handler.on_add(pod())
     assert world.keys == ["ns/job"]
+    assert not world.expectations.outstanding(KEY.owner_uid)
+    world.expectations.expect_deletions(KEY, ["pod-uid"])
+    world.expectations.expect_creations(KEY, 1)
+    world.handler.on_update(pod(), pod(uid="another", version="9"))
     assert not world.expectations.outstanding(KEY.owner_uid)
 
 
@@ -93,13 +97,6 @@ RUNS = PodStatus(phase="Running")
 def test_a_change_queues_the_job_if_somebody_reads_it(world: World, new: Pod, keys: list[str]) -> None:
     world.handler.on_update(pod(), new)
     assert world.keys == keys
-
-
-def test_a_pod_made_anew_across_a_gap_is_a_deletion_and_an_arrival(world: World) -> None:
-    world.expectations.expect_deletions(KEY, ["pod-uid"])
-    world.expectations.expect_creations(KEY, 1)
-    world.handler.on_update(pod(), pod(uid="another", version="9"))
-    assert not world.expectations.outstanding(KEY.owner_uid)
 
 
 @pytest.mark.parametrize(

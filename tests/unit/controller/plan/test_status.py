@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import make_job, make_pod, planned, pods_by_letter, started
+from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, pods_by_letter, started
 from tfoperator.api.v1.types import ConditionType
+from tfoperator.controller.plan.conditions import Conditions
 
 C = ConditionType
 
@@ -115,3 +116,36 @@ def test_at_most_a_few_causes_and_exits_are_told() -> None:
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
     assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")
     assert result.reasons == ["ExitedWithCode"] * 6 + ["TFJobFailed"]
+
+
+# Their order and their times.
+
+
+def build(*steps: tuple[ConditionType, str]) -> Conditions:
+    conditions = Conditions((), NOW)
+    for kind, status in steps:
+        conditions.set(kind, status, "R", "m")
+    return conditions
+
+
+@pytest.mark.parametrize(
+    ("steps", "last"),
+    [
+        ([(C.CREATED, "True"), (C.RUNNING, "False")], "Created"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.READY, "True")], "Running"),
+        ([(C.CREATED, "True"), (C.SUSPENDED, "True"), (C.SUSPENDED, "False")], "Created"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.RUNNING, "False"), (C.SUCCEEDED, "True")], "Succeeded"),
+        ([(C.CREATED, "True"), (C.RUNNING, "True"), (C.READY, "True"), (C.RUNNING, "False")], "Created"),
+        ([(C.READY, "False")], "Ready"),
+    ],
+)
+def test_the_last_one_is_true_and_known_to_the_go_operator(steps: list[tuple[C, str]], last: str) -> None:
+    assert build(*steps).result()[-1].type == last
+
+
+def test_a_new_message_moves_the_update_time_only() -> None:
+    later = Conditions(build((C.RUNNING, "True")).result(), after(60))
+    assert later.set(C.RUNNING, "True", "R", "other")
+    (running,) = later.result()
+    assert (running.last_update_time, running.last_transition_time) == (after(60), NOW)
+    assert later.became_true() == frozenset()
