@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import threading
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, api_error
-from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
+from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptions, PlanOptions
 from tfoperator.kube.resources import PODS, SERVICES
 
@@ -55,22 +56,12 @@ def test_a_job_deleted_while_it_is_synced_leaves_nothing_behind_either(harness: 
     assert harness.api.count("create", "pods") > 0
     assert len(harness.expectations._cache) == 0
     # And one whose deletion comes between the look into the cache and everything else.
-    cached = decode_tfjob(json.dumps(job).encode())
-    harness.controller._jobs = OneLook(cached)  # type: ignore[assignment]
+    looks = [decode_tfjob(json.dumps(job).encode())]
+    harness.controller._jobs = SimpleNamespace(find=lambda key: looks.pop() if looks else None)
     harness.controller.sync_tfjob("ns/job")
     assert len(harness.controller._ledger.memory._entries) == 0
     assert not harness.expectations.outstanding(uid)
     assert len(harness.expectations._cache) == 0
-
-
-class OneLook:
-    """A lister whose object is gone when it is looked for again."""
-
-    def __init__(self, job: TFJob) -> None:
-        self._jobs = [job]
-
-    def find(self, key: str) -> TFJob | None:
-        return self._jobs.pop() if self._jobs else None
 
 
 def test_who_edits_the_template_of_running_pods_is_told_once_that_they_keep_the_old_one(harness: Harness) -> None:

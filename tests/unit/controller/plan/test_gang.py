@@ -32,13 +32,9 @@ from tfoperator.kube.objects import ObjectMeta, Pod, PodCondition, PodSpec, deco
 VOLCANO, COSCHEDULING, KUBERNETES = map(gang_scheduler, ("volcano", "mine", "Kubernetes"))
 
 
-def template(cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    resources = {"requests": {"cpu": cpu}}
-    return {"spec": {"containers": [{"name": "tensorflow", "image": "x", "resources": resources}], **spec}}
-
-
 def replicas(count: int, cpu: str = "1", **spec: Any) -> dict[str, Any]:
-    return {"replicas": count, "template": template(cpu, **spec)}
+    container = {"name": "tensorflow", "image": "x", "resources": {"requests": {"cpu": cpu}}}
+    return {"replicas": count, "template": {"spec": {"containers": [container], **spec}}}
 
 
 def gang_job(replicas_: dict[str, Any], **policy: Any) -> TFJob:

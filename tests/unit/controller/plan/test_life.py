@@ -90,9 +90,7 @@ def test_a_job_that_cannot_be_decoded_is_told_what_is_wrong() -> None:
     held = planned(job, make_pod("Worker-0"), services=())
     assert not held.has_condition(C.FAILED), "its pods say that it has started"
     assert not held.deletions("pods")
-
-
-def test_the_report_about_a_job_whose_status_cannot_be_read_is_always_the_same() -> None:
+    # Where its status cannot be read either, the report is always the same.
     job = TFJob(metadata=make_job({}).metadata, decode_error="spec: bad")
     first, second = (planned(job, services=(), now=now).status for now in (after(60), after(120)))
     assert first == second
@@ -120,10 +118,6 @@ def test_what_cannot_be_acted_on_is_noticed_without_validation(replica: Any, fie
 # Suspended.
 
 
-def suspended(**status: Any) -> TFJob:
-    return started(make_job({"Worker": 2, "PS": 1}, runPolicy={"suspend": True}), **status)
-
-
 def test_a_job_created_suspended_makes_nothing_and_has_no_start() -> None:
     result = planned(make_job({"Worker": 2}, runPolicy={"suspend": True}), services=())
     assert not [*result.creations("pods"), *result.creations("services")]
@@ -139,8 +133,7 @@ def test_a_job_created_suspended_makes_nothing_and_has_no_start() -> None:
 def test_suspending_lets_go_of_everything_durably_first() -> None:
     pods = (make_pod("Worker-0"), make_pod("Worker-1"), make_pod("PS-0"))
     running = planned(started(make_job({"Worker": 2, "PS": 1})), *pods)
-    job = with_status(suspended(), running.status)
-    result = planned(job, *pods)
+    result = planned(make_job({"Worker": 2, "PS": 1}, status=running.status, runPolicy={"suspend": True}), *pods)
     assert sorted(result.deleted_pods) == ["PS-0", "Worker-0", "Worker-1"]
     assert len(result.deletions("services")) == 3
     assert {d.reason for d in (*result.deletions("pods"), *result.deletions("services"))} == {DeleteReason.SUSPEND}

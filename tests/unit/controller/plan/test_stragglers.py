@@ -50,10 +50,6 @@ def seen(of: TFJob, seconds: float, *pods: Pod) -> ReadablePlan:
     return plan_for(Observed(of, pods or WORKERS, services_of(of)), after(seconds))
 
 
-def told(of: TFJob, seconds: float) -> TFJob:
-    return with_status(of, seen(of, seconds).status)
-
-
 def replaced(*pods: Pod) -> tuple[Pod, ...]:
     """The workers, with these in the place of their own."""
     indexes = {one.metadata.labels["training.kubeflow.org/replica-index"]: one for one in pods}
@@ -94,7 +90,8 @@ def test_who_is_slow_is_told_once_with_its_factor(policy: str) -> None:
 
 
 def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() -> None:
-    of = told(reporting(job(), 60, worker_1="2.1"), 60)
+    of = reporting(job(), 60, worker_1="2.1")
+    of = with_status(of, seen(of, 60).status)
     restart = seen(of, 62)
     assert restart.deleted_pods == ["Worker-1"]
     assert "NodeAvoided" in restart.reasons

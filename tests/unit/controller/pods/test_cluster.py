@@ -176,15 +176,11 @@ def test_what_differs_has_a_name_of_its_own_that_nobody_else_has(taken: Collecti
     assert list(abbreviations.variables) == names
 
 
-def pods(**spec: Any) -> dict[str, Any]:
-    job = make_job({"PS": 1, "Worker": 200}, network="PerJob", clusterArguments=True, **spec)
-    made = planned(job, services=()).creations("pods")
-    return {label(create.replica): create.body["spec"]["containers"][0] for create in made}
-
-
 @pytest.mark.parametrize("dynamic", [True, False])
 def test_arguments_are_said_in_short_as_well(dynamic: bool) -> None:
-    worker = pods(enableDynamicWorker=dynamic)["Worker-7"]
+    said = {"network": "PerJob", "clusterArguments": True, "enableDynamicWorker": dynamic}
+    made = planned(make_job({"PS": 1, "Worker": 200}, **said), services=()).creations("pods")
+    [worker] = [one.body["spec"]["containers"][0] for one in made if label(one.replica) == "Worker-7"]
     env = variables(worker)
     assert list(env) == (["_", "TF_CONFIG"] if dynamic else ["_", "__", "TF_CONFIG"])
     assert max(map(len, worker["args"])) < 1700
