@@ -277,6 +277,14 @@ def test_another_scheduler_is_kept_with_one_warning() -> None:
     assert result.reasons.count("SetPodTemplateSchedulerName") == 1
 
 
+def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
+    job = started(make_job({"Worker": replicas(2)}))
+    result = decide(job, make_pod("Worker-0"))
+    assert of_group(result, Create) is None
+    assert result.created_pods == ["Worker-1"]
+    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
+
+
 @pytest.mark.parametrize("annotated", [True, False])
 def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> None:
     job = make_job({"Worker": 1})

@@ -209,3 +209,13 @@ def test_a_restarted_replica_whose_annotation_was_stripped_is_not_restarted_agai
     assert not again.deletions("pods")
     assert again.is_true(C.RUNNING)
     assert counts(again) == {"1": 1}
+
+
+def test_an_eviction_that_hides_restarts_in_place_counts_and_rests_on_the_pod() -> None:
+    """Some kubelets tell of no container once they have evicted: then the pod says less than the status knows."""
+    evicted = make_pod("Worker-0", "Failed", reason="Evicted", restarts_before=1)
+    seen = planned(job_of("OnFailure", replicas=1, knows="0", counts={"0": 3}), evicted)
+    assert (counts(seen), seen.absent) == ({"0": 4}, (evicted.metadata.name,))
+    assert "0" not in seen.status.replica_statuses["Worker"].started_indexes
+    again = planned(job_of("OnFailure", replicas=1, knows="", counts={"0": 4}), evicted)
+    assert (counts(again), again.absent) == ({"0": 4}, ())

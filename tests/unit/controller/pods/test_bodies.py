@@ -18,6 +18,11 @@ def plan_new(replicas: dict[str, Any], **spec: Any) -> ReadablePlan:
     return planned(make_job(replicas, **spec), services=())
 
 
+def worker(template: dict[str, Any], **replica: Any) -> dict[str, Any]:
+    result = plan_new({"Worker": {"replicas": 1, "template": template, **replica}})
+    return result.creations("pods")[0].body
+
+
 def test_a_pod_carries_the_go_operators_labels_and_owner() -> None:
     result = plan_new({"Worker": 2, "PS": 1})
     bodies = {c.name: c.body for c in result.creations("pods")}
@@ -63,6 +68,17 @@ def test_a_restart_policy_in_the_template_is_overruled_with_a_warning(own: str, 
     assert all(event.type == "Warning" for event in result.events)
 
 
+def test_a_users_tf_config_is_replaced_in_a_distributed_job_and_kept_in_a_local_one() -> None:
+    env = [{"name": "A", "value": "1"}, {"name": "TF_CONFIG", "value": "mine"}]
+    template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": env}]}}
+    local = worker(template)["spec"]["containers"][0]["env"]
+    assert local == env
+    result = plan_new({"Worker": {"replicas": 2, "template": template}})
+    made = result.creations("pods")[0].body["spec"]["containers"][0]["env"]
+    assert [e["name"] for e in made] == ["A", "TF_CONFIG"]
+    assert made[1]["value"].startswith('{"cluster":')
+
+
 @pytest.mark.parametrize("network", ["PerReplica", "PerJob"])
 @pytest.mark.parametrize("name", [["x"], {"x": 1}, None, 1])
 def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, network: str) -> None:
@@ -70,6 +86,19 @@ def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, netw
     job = make_job({"Worker": {"replicas": 2, "template": template}}, network=network)
     made = planned(job, services=()).creations("pods")[0].body["spec"]["containers"][0]["env"]
     assert made[0] == {"name": name, "value": "1"}
+
+
+def test_a_service_is_headless_and_selects_its_pod() -> None:
+    result = plan_new({"Worker": 1, "Chief": 1})
+    for service, pod in zip(result.creations("services"), result.creations("pods"), strict=True):
+        assert service.name == pod.name
+        assert service.body["spec"]["clusterIP"] == "None"
+        assert service.body["spec"]["ports"] == [{"name": "tfjob-port", "port": 2222}]
+        selector = service.body["spec"]["selector"]
+        assert selector.items() <= pod.body["metadata"]["labels"].items()
+        assert service.body["metadata"]["labels"] == selector
+        assert "training.kubeflow.org/job-role" not in selector
+        assert service.body["metadata"]["ownerReferences"] == pod.body["metadata"]["ownerReferences"]
 
 
 def test_a_service_has_every_port_once_and_named() -> None:
