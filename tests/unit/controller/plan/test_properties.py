@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from hack import fuzz
 from hack.random_jobs import random_case
-from tests.unit.controller.builders import ReadablePlan, make_job, make_pod, planned, services_of, started
+from tests.unit.controller.builders import ReadablePlan, make_job
 from tests.unit.controller.world import View, World
 from tfoperator.api.names import replica_of
 from tfoperator.api.replica_pods import outlives_training
@@ -509,24 +509,6 @@ def test_a_job_whose_pods_all_succeed_succeeds(world: World, lags: list[int]) ->
     if replicas and (any(decisive) or not decisive):
         assert world.holds(ConditionType.SUCCEEDED), world.job.status
         assert not world.holds(ConditionType.FAILED)
-
-
-@settings(max_examples=300, deadline=None)
-@given(
-    phases=st.lists(st.sampled_from(["Succeeded", "Succeeded", "Failed", "Running"]), min_size=1, max_size=7),
-    chief=st.sampled_from(["", "Running", "Failed"]),
-    thresholds=THRESHOLDS,
-    dynamic=st.booleans(),
-)
-def test_a_glance_at_the_workers_is_enough_for_the_thresholds(
-    phases: list[str], chief: str, thresholds: dict[str, Any], dynamic: bool
-) -> None:
-    replicas = {"Worker": len(phases), "Chief": 1} if chief else {"Worker": len(phases)}
-    job = started(make_job(replicas, enableDynamicWorker=dynamic, **thresholds))
-    pods = [make_pod(f"Worker-{i}", phase, exit_code=int(phase == "Failed")) for i, phase in enumerate(phases)]
-    pods += [make_pod("Chief-0", chief, exit_code=1)] if chief else []
-    view = View(job, tuple(pods), services_of(job))
-    check_plan(planned(job, *pods), view)
 
 
 @settings(max_examples=400)
