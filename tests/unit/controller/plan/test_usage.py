@@ -92,6 +92,25 @@ eyes = pytest.mark.parametrize("forgets", [False, True], ids=["one process", "a 
 
 
 @eyes
+def test_without_reports_the_lives_of_pods_tell(forgets: bool) -> None:
+    life = Life(forgets=forgets)
+    life.sync(2)
+    life.sync(4, *both(bound=None))
+    life.sync(21, *both(bound=12))
+    life.sync(40, worker(0, bound=12, began=30), worker(1, bound=12))
+    life.sync(60, worker(0, bound=12, began=30), worker(1, bound=12, began=42))
+    assert life.seconds(100) == {"queued": 2, "scheduling": 10, "starting": 30, "training": 58} or forgets
+    life.sync(130, worker(0, bound=12, began=30), worker(1, bound=12, began=42, ended=122))
+    assert life.job.status.usage == life.usage
+    life.sync(140, worker(0, bound=12, began=30), worker(1, bound=135, began=138, restarts_before=1))
+    life.sync(238, worker(0, bound=12, began=30, ended=238, code=0), worker(1, bound=135, began=138, restarts_before=1))
+    seconds = {"queued": 2, "scheduling": 10, "starting": 30, "training": 180, "lost": 16}
+    assert life.seconds(9999) == seconds
+    assert life.job.status.usage.source == "Pods"
+    assert life.job.status.usage.goodput == f"{100 * 180 // 238}%"
+
+
+@eyes
 def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) -> None:
     life = Life(forgets=forgets)
     life.sync(0)
