@@ -1,12 +1,130 @@
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.unit.api.samples import tfjob
-from tests.unit.api.validation.complaints import CONTAINERS, WORKER, warnings, with_template
+from hack import builtin_schemas
+from tests.unit.api.samples import TEMPLATE, tfjob
+from tests.unit.api.validation.complaints import CONTAINERS, WORKER, complaints, warnings, with_template
 from tfoperator.api import errors, validate_manifest
+from tfoperator.api.validation.pod_fields import POD_FIELDS, POD_SPEC_FIELDS, shape_problems
+from tfoperator.local.apiserver.display.openapi import BUILTIN_SCHEMAS
+
+
+def test_both_tables_of_built_in_fields_are_what_the_tool_writes_from_one_release() -> None:
+    schemas = json.loads(BUILTIN_SCHEMAS.read_text())
+    assert BUILTIN_SCHEMAS.read_text() == builtin_schemas.kinds(schemas)
+    assert POD_FIELDS.read_text() == builtin_schemas.pod_fields(schemas)
+    assert POD_SPEC_FIELDS & {"schedulingGroup", "workloadRef"} == {"schedulingGroup"}
+
+
+@pytest.mark.parametrize(
+    ("change", "found"),
+    [
+        ({"spec.containers": None}, f"{CONTAINERS}: must have at least one container"),
+        ({"spec.containers": []}, f"{CONTAINERS}: must have at least one container"),
+        ({"spec.containers.0.image": None}, f"{CONTAINERS}[0].image: is required"),
+        ({"spec.containers.0.image": " "}, f"{CONTAINERS}[0].image: is required"),
+        ({"spec.containers.0.name": "t"}, f'{CONTAINERS}: one must be named "tensorflow", but there is only "t"'),
+        ({"spec.containers.0.image": 3}, f"{CONTAINERS}[0].image: must be a string, but is the number 3"),
+        ({"spec.containers": {}}, f"{CONTAINERS}: must be a list, but is an object"),
+        ({"spec": []}, f"{WORKER}.template.spec: must be an object, but is a list"),
+        (
+            {"spec.initContainers": [{"name": "tensorflow", "image": "x"}]},
+            f'{CONTAINERS}[0].name: "tensorflow" is the name of another container, too',
+        ),
+        (
+            {"spec.initContainers": [{"name": "a b"}]},
+            f"{WORKER}.template.spec.initContainers[0].name: must consist of at most 63 lower-case letters, digits "
+            "and '-' and neither start nor end with '-', but is \"a b\"\n"
+            f"{WORKER}.template.spec.initContainers[0].image: is required",
+        ),
+        (
+            {"spec.containers.0.ports": [{"containerPort": 0}]},
+            f"{CONTAINERS}[0].ports[0].containerPort: must be 1 or more, but is 0",
+        ),
+    ],
+)
+def test_a_bad_template_is_refused(change: dict[str, Any], found: str) -> None:
+    assert "\n".join(complaints(with_template(change))) == found
+
+
+@pytest.mark.parametrize(
+    ("change", "complaint"),
+    [
+        ({"command": "python train.py"}, 'command: must be a list, but is the string "python train.py"'),
+        ({"args": ["--steps", 5]}, "args[1]: must be a string, but is the number 5"),
+        ({"env": {"STEPS": "5"}}, "env: must be a list, but is an object"),
+        ({"env": [{"name": "STEPS", "value": 5}]}, "env[0].value: must be a string, but is the number 5"),
+        ({"env": [{"name": "DEBUG", "value": True}]}, "env[0].value: must be a string, but is true"),
+        ({"volumeMounts": {"name": "data"}}, "volumeMounts: must be a list, but is an object"),
+        (
+            {"resources": {"limits": {"cpu": 0.5, "memory": "8 GB"}}},
+            'resources.limits[memory]: must be a quantity such as 4, 500m or 8Gi, but is "8 GB"',
+        ),
+        ({"ports": [{"containerPort": "8"}]}, 'ports[0].containerPort: must be a whole number, but is the string "8"'),
+    ],
+)
+def test_a_pod_that_no_server_could_read_is_refused_before_one_is_asked(change: dict[str, Any], complaint: str) -> None:
+    manifest = with_template({f"spec.containers.0.{name}": value for name, value in change.items()})
+    assert [str(problem) for problem in validate_manifest(manifest)] == [f"{CONTAINERS}[0].{complaint}"]
+
+
+def test_what_people_write_into_a_container_is_good() -> None:
+    container = {
+        "command": ["python", "train.py"],
+        "env": [{"name": "A", "value": "1"}, {"name": "B", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+        "resources": {"limits": {"cpu": 0.5, "memory": "8Gi", "nvidia.com/gpu": 1}, "requests": {"cpu": 1e-3}},
+        "volumeMounts": [{"name": "data", "mountPath": "/data", "readOnly": True}],
+    }
+    manifest = with_template(
+        {
+            "spec.volumes": [{"name": "data", "emptyDir": {}}],
+            **{f"spec.containers.0.{name}": value for name, value in container.items()},
+        }
+    )
+    assert validate_manifest(manifest) == ()
+
+
+@pytest.mark.parametrize("template", [None, {}])
+def test_a_template_must_be_there(template: object) -> None:
+    job = tfjob({"Worker": {"template": template}})
+    (found,) = complaints(job)
+    assert found in (f"{WORKER}.template: is required", f"{CONTAINERS}: must have at least one container")
+
+
+def test_nulls_in_a_template_count_as_absent() -> None:
+    template = {
+        "metadata": {"creationTimestamp": None, "labels": None},
+        "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": None}], "initContainers": None},
+    }
+    assert validate_manifest(tfjob({"Worker": {"template": template}})) == ()
+
+
+def test_the_pods_own_restart_policy_has_no_effect() -> None:
+    (found,) = warnings(with_template({"spec.restartPolicy": "Always"}))
+    assert found.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
+
+
+@pytest.mark.parametrize(
+    ("image", "warned"),
+    [
+        ("tensorflow/tensorflow", True),
+        ("docker.io/tensorflow/tensorflow:2.19.0", True),
+        ("tensorflow/tensorflow:2.19.0-gpu", False),
+        ("tensorflow/tensorflow:latest-gpu-jupyter", False),
+        ("example.com/tensorflow/tensorflow:2.19.0", False),
+    ],
+)
+def test_gpus_beside_an_image_of_tensorflow_without_cuda(image: str, warned: bool) -> None:
+    for amount in ({"limits": {"nvidia.com/gpu": 1}}, {"limits": {"cpu": 1}}):
+        container = {"name": "tensorflow", "image": image, "resources": amount}
+        found = shape_problems({"spec": {"containers": [container]}}, "t")
+        assert [problem.field for problem in found] == (
+            ["t.spec.containers[0].image"] if warned and "nvidia.com/gpu" in amount["limits"] else []
+        )
 
 
 def test_a_wrong_type_hides_no_other_mistake() -> None:

@@ -11,7 +11,17 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from tests.unit.controller.builders import NOW, TEMPLATE, make_job, make_pod, plan_for, services_of
+from tests.unit.controller.builders import (
+    NOW,
+    TEMPLATE,
+    ReadablePlan,
+    make_job,
+    make_pod,
+    plan_for,
+    services_of,
+    with_status,
+)
+from tests.unit.controller.plan.test_tensorboard import BOARD, NAME, Objects
 from tfoperator.api.names import replica_of
 from tfoperator.api.queues import ADOPTED, POD_SETS_ANNOTATION, QUEUE_LABEL
 from tfoperator.api.v1.status import TFJobStatus
@@ -358,3 +368,43 @@ class World(RuleBasedStateMachine):
 
 TestWorld = World.TestCase
 TestWorld.settings = settings(max_examples=20, stateful_step_count=25, deadline=None)
+
+
+# What is different for the plan of a job that is in a queue.
+
+
+def told(plan: ReadablePlan) -> list[str]:
+    return [event.message for event in plan.events if event.reason == "NotCountedByQueue"]
+
+
+def test_what_no_quota_counts_is_told_when_the_job_is_made_and_when_it_is_admitted() -> None:
+    observed = Observed(queued({"Worker": 1}, suspend=True), uncounted_types=("worker", "ps"))
+    first = plan_for(observed)
+    assert told(first) == [
+        "queue research doesn't count the pods of worker, ps, which run without quota: Kueue knows Worker, PS only."
+    ]
+    waits = with_status(queued({"Worker": 1}, suspend=True), first.status)
+    assert told(plan_for(msgspec.structs.replace(observed, job=waits))) == []
+    admitted = with_status(queued({"Worker": 1}), first.status)
+    result = plan_for(msgspec.structs.replace(observed, job=admitted))
+    assert len(told(result)) == 1
+    runs = with_status(admitted, result.status)
+    assert told(plan_for(msgspec.structs.replace(observed, job=runs))) == []
+
+
+def test_a_tensorboard_goes_when_the_job_is_preempted_and_comes_back_with_it() -> None:
+    objects = Objects()
+    runs = queued({"Worker": 1}, tensorBoard=BOARD)
+    assert objects.plan(queued({"Worker": 1}, suspend=True, tensorBoard=BOARD)).tensorboard_actions == (), (
+        "nothing is made before it is admitted"
+    )
+    objects.carry_out_all(objects.plan(runs).tensorboard_actions, available=1)
+    preempted = objects.plan(queued({"Worker": 1}, suspend=True, tensorBoard=BOARD))
+    assert [(type(one).__name__, one.kind) for one in preempted.tensorboard_actions] == [("Delete", "deployments")]
+    objects.carry_out_all(preempted.tensorboard_actions)
+    again = objects.plan(queued({"Worker": 1}, suspend=True, tensorBoard=BOARD))
+    assert again.tensorboard_actions == ()
+    assert again.status.tensor_board is not None, "its address stays"
+    assert not again.status.tensor_board.ready
+    objects.carry_out_all(objects.plan(runs).tensorboard_actions)
+    assert (set(objects.deployments), set(objects.services)) == ({NAME}, {NAME})
