@@ -8,13 +8,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 import yaml
 from docker import DockerClient
 
 from tests.support.cli import Cli
-from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine, engine, launches
 from tests.support.eventually import eventually
 from tests.support.launching import QUICK, Background, Killed, dies_at, in_background
 from tests.support.threads import no_threads_left
@@ -31,7 +30,8 @@ from tfoperator.launcher import (
     PlatformUnavailable,
     RetryableFailure,
 )
-from tfoperator.launcher.container.backend import LAUNCH_LABEL
+
+__all__ = ["engine"]
 
 Start = Callable[..., Background]
 
@@ -50,22 +50,11 @@ def docker_url(docker_engine: DockerEngine) -> str:
     return docker_engine.url
 
 
-@pytest.fixture(scope="module")
-def engine(docker_url: str) -> Iterator[DockerClient]:
-    client = docker.DockerClient(base_url=docker_url)
-    yield client
-    client.close()
-
-
 @pytest.fixture
 def containers(engine: DockerClient) -> Iterator[Callable[[], list[Any]]]:
     """The containers of launches, dead or alive."""
-
-    def found() -> list[Any]:
-        return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
-
-    yield found
-    for container in found():
+    yield lambda: launches(engine)
+    for container in launches(engine):
         container.remove(force=True)
 
 

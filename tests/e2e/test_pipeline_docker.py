@@ -10,15 +10,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import docker
 import pytest
 from docker import DockerClient
 
-from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine
+from tests.support.docker_engine import BUSYBOX_IMAGE, DockerEngine, engine, launches
 from tests.support.eventually import eventually
 from tests.support.threads import no_threads_left
 from tfoperator.launcher import DockerPlatformConfig, ExecutorContainerSpec, LaunchContext
-from tfoperator.launcher.container.backend import LAUNCH_LABEL
 from tfoperator.pipeline import (
     BaseComponent,
     ChannelParameter,
@@ -31,19 +29,14 @@ from tfoperator.pipeline import (
     stop_run,
 )
 
+__all__ = ["engine"]
+
 SCRIPT = """
     out=$1; word=$2; shift 2
     while test -e JOURNAL.wait; do sleep 0.05; done
     { echo $word; cat /dev/null "$@"; } > $out
     echo ${0##*/} >> JOURNAL
 """
-
-
-@pytest.fixture(scope="module")
-def engine(docker_engine: DockerEngine) -> Iterator[DockerClient]:
-    client = docker.DockerClient(base_url=docker_engine.url)
-    yield client
-    client.close()
 
 
 class Bench:
@@ -103,11 +96,6 @@ def bench(docker_engine: DockerEngine, tmp_path: Path) -> Iterator[Bench]:
         yield Bench(tmp_path, docker_engine.url)
 
 
-def containers(engine: DockerClient) -> list[Any]:
-    """Those that are there; one that goes away while they are asked about is not."""
-    return list(engine.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
-
-
 def test_four_steps_run_once_then_are_used_again_and_then_only_what_has_changed_runs(
     bench: Bench, engine: DockerClient
 ) -> None:
@@ -119,43 +107,31 @@ def test_four_steps_run_once_then_are_used_again_and_then_only_what_has_changed_
     assert {str(view.state) for view in again.steps.values()} == {"cached"}
     bench.run("b")
     assert bench.ended() == Counter({"Data": 1, "First": 1, "Second": 2, "Evaluate": 2})
-    assert containers(engine) == []
+    assert launches(engine) == []
 
 
 def test_a_killed_runner_is_resumed_with_the_containers_that_it_has_left(bench: Bench, engine: DockerClient) -> None:
     wait = Path(f"{bench.journal}.wait")
     wait.touch()
-    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
-    (before,) = containers(engine)
+    bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
+    (before,) = launches(engine)
     wait.unlink()
     assert bench.run(resume="last").state == "succeeded"
     assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
-    assert before.id not in [one.id for one in containers(engine)]
+    assert before.id not in [one.id for one in launches(engine)]
 
 
 def test_what_a_killed_runner_has_left_is_stopped_and_the_next_run_is_whole(bench: Bench, engine: DockerClient) -> None:
     wait = Path(f"{bench.journal}.wait")
     wait.touch()
-    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
+    bench.killed(lambda: any(one.status == "running" for one in launches(engine)))
     home = Home(bench.folder / "home")
     with home.store() as store:
         run = home.find(store, "last")
         assert run.state == "interrupted"
         assert stop_run(home, store, run, LaunchContext()).state == "cancelled"
-    assert containers(engine) == []
+    assert launches(engine) == []
     assert bench.ended() == Counter()
     wait.unlink()
     assert bench.run().state == "succeeded"
     assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
-
-
-def test_what_has_come_to_its_end_without_its_runner_is_not_run_again(bench: Bench, engine: DockerClient) -> None:
-    wait = Path(f"{bench.journal}.wait")
-    wait.touch()
-    bench.killed(lambda: any(one.status == "running" for one in containers(engine)))
-    wait.unlink()
-    eventually(lambda: [one.status for one in containers(engine)] == ["exited"], within=60)
-    result = bench.run()
-    assert str(result.steps["Data"].state) == "cached"
-    assert bench.ended() == Counter(["Data", "First", "Second", "Evaluate"])
-    assert containers(engine) == []

@@ -200,17 +200,6 @@ def test_it_stays_up_and_goes_down_in_order(cli: Cli, log: Path, engine: Any) ->
     assert traces(engine) == []
 
 
-def test_a_job_that_has_failed_lets_go_of_its_containers_and_keeps_its_pods_and_logs(
-    cli: Cli, log: Path, engine: Any
-) -> None:
-    ended = cli.stopped_by_its_end(str(cli.folder / "state/tfoperator/local/kubeconfig"), "long")
-    assert ended["reason"] == "DeadlineExceeded"
-    assert log.read_text() == "serving\nasked to stop\n"
-    eventually(
-        lambda: not [one for one in engine.containers.list() if "long-worker-0" in one.name], what="its sandbox goes"
-    )
-
-
 @pytest.mark.usefixtures("log")
 def test_after_a_crash_that_took_the_guardian_too_down_removes_what_is_left(cli: Cli, engine: Any) -> None:
     pid = int(json.loads(cli.run("local", "status", "-o", "json").stdout)["pid"])

@@ -144,14 +144,6 @@ def test_a_worker_process_that_is_killed_comes_back(cli: Cli, policy: str) -> No
         assert "[worker-0] resumed" in process.output
 
 
-def test_a_container_without_command_says_what_is_missing(cli: Cli) -> None:
-    worker = replica()
-    del worker["template"]["spec"]["containers"][0]["command"]
-    done = cli.run("run", cli.write(tfjob("image", Worker=worker)), code=1)
-    assert "has no command" in done.stdout
-    assert "worker-0 failed with exit code 127" in done.stdout
-
-
 def test_a_job_that_takes_too_long_is_stopped(cli: Cli) -> None:
     worker = replica("sh", "-c", SERVE)
     # Long enough for the busiest machine to start the worker before.
@@ -175,10 +167,8 @@ def test_an_interrupted_run_stops_its_pods_in_order(cli: Cli, number: signal.Sig
 
 
 def test_a_second_interrupt_does_not_wait(cli: Cli) -> None:
-    stubborn = replica(
-        "sh", "-c", "trap 'echo no' TERM; echo $$$$ > pid-1; echo serving; while true; do sleep 0.1; done"
-    )
-    stubborn["template"]["spec"]["terminationGracePeriodSeconds"] = 3600
+    ignore = "trap 'echo no' TERM; echo $$$$ > pid-1; echo serving; while true; do sleep 0.1; done"
+    stubborn = replica("sh", "-c", ignore, grace=3600)
     with cli.start("run", cli.write(tfjob("long", Worker=stubborn))) as process:
         process.until("[worker-0] serving")
         process.signal(signal.SIGINT)

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 import sysconfig
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -27,14 +28,30 @@ import docker
 import pytest
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine, running_engine
+from tfoperator.launcher.container.backend import LAUNCH_LABEL
 
-__all__ = ["BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "host_python_mounts", "traces", "with_this_python"]
+__all__ = [
+    "BUSYBOX_IMAGE", "DockerEngine", "docker_engine", "engine", "host_python_mounts", "launches", "traces",
+    "with_this_python",
+]  # fmt: skip
 
 
 @pytest.fixture(scope="session")
 def docker_engine() -> Iterator[DockerEngine]:
     with running_engine() as engine:
         yield engine
+
+
+@pytest.fixture(scope="module")
+def engine(docker_engine: DockerEngine) -> Iterator[docker.DockerClient]:
+    """A client of it."""
+    with closing(docker.DockerClient(base_url=docker_engine.url)) as client:
+        yield client
+
+
+def launches(client: docker.DockerClient) -> list[Any]:
+    """The containers of launches, dead or alive; one that goes away while they are asked about is not there."""
+    return list(client.containers.list(all=True, filters={"label": LAUNCH_LABEL}, ignore_removed=True))
 
 
 def traces(client: docker.DockerClient) -> list[str]:
