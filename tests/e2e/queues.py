@@ -9,6 +9,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import AUDIT_POLICY, OPERATOR_GROUPS, OPERATOR_USER
 from tests.e2e.gang import gang_job
@@ -48,7 +51,7 @@ ON: Json = {"frameworks": ["kubeflow.org/tfjob"]}
 OFF: Json = {"frameworks": ["batch/job"], "externalFrameworks": ["TFJob.v1.kubeflow.org"]}
 """Kueue's `integrations` with its own framework for TFJobs, and as the operator has it with --kueue."""
 
-_OVERLAY = Path(__file__).resolve().parents[2] / "manifests/overlays/kueue"
+_OVERLAY = MANIFESTS / "overlays/kueue"
 
 
 class Queues:
@@ -193,6 +196,13 @@ def queues_of(folder: Path, mode: str, *flags: str, **configuration: Any) -> Ite
         operator = OperatorProcess(plane.kubeconfig_for(OPERATOR_USER), folder, "operator", *options)
         queues.operator = stack.enter_context(operator).wait_ready()
         yield queues
+
+
+@pytest.fixture(scope="module", params=["theirs", "ours"])
+def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
+    """For a file: such a cluster in either of the modes."""
+    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as found:
+        yield found
 
 
 class Commands:

@@ -7,30 +7,25 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import pytest
 
-from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues_of, with_template
+from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, paper_node
-from tests.support.kueue import CLUSTER_QUEUES, PRIORITIES, TOPOLOGIES
+from tests.support.kueue import PRIORITIES, TOPOLOGIES
 from tests.support.operated import JobOnCluster
 from tfoperator.api.names import tensorboard_name
 from tfoperator.kube.errors import InvalidError, NotFoundError
 from tfoperator.kube.resources import PRIORITY_CLASSES
 from tfoperator.sdk import QueueState
 
+__all__ = ["queues"]
+
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
-
-
-@pytest.fixture(scope="module", params=["theirs", "ours"])
-def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
-    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as found:
-        yield found
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -129,8 +124,7 @@ def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> N
     hosts = ("near-a", "near-b")
     rack, hostname = "example.com/rack", "kubernetes.io/hostname"
     queues.create(
-        TOPOLOGIES,
-        {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": rack}, {"nodeLabel": hostname}]}},
+        TOPOLOGIES, {"metadata": {"name": "racks"}, "spec": {"levels": [{"nodeLabel": rack}, {"nodeLabel": hostname}]}}
     )
     with ExitStack() as stack:
         for host in hosts:
@@ -151,17 +145,6 @@ def test_workers_that_follow_each_other_are_near_each_other(queues: Queues) -> N
         assert {first, third} == set(hosts)
         assert (first, third) == (second, fourth)
         job.delete()
-
-
-def test_a_drained_queue_lets_its_jobs_go_and_takes_them_back(queues: Queues) -> None:
-    queue = queues.queue(1)
-    job = queues.submit("drained", queue, Worker=1)
-    queues.wait_running(job, "worker-0")
-    queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "HoldAndDrain"}}, decode)
-    queues.wait_held(job)
-    queues.wait_queue(job, QueueState.WAITING, "ClusterQueueStopped")
-    queues.client.patch(CLUSTER_QUEUES, "", queue, {"spec": {"stopPolicy": "None"}}, decode)
-    queues.wait_running(job, "worker-0")
 
 
 def test_an_inactive_workload_stops_its_job_and_suspending_names_that_way(queues: Queues, tell: Commands) -> None:

@@ -5,13 +5,12 @@ Each scenario is a row of the table in docs/kueue.md. There is no kubelet: a pod
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues_of, with_template
+from tests.e2e.queues import PATIENCE, Commands, Queues, node_selector, queues, with_template
 from tests.support.cluster import Json, decode
 from tests.support.eventually import eventually
 from tests.support.kueue import ADMISSION_CHECKS, PRIORITIES
@@ -22,15 +21,11 @@ from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.resources import PODS
 from tfoperator.sdk import QueueState
 
+__all__ = ["queues"]
+
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(400)]
 
 LINGERS: Json = {"spec": {"terminationGracePeriodSeconds": 600}}
-
-
-@pytest.fixture(scope="module", params=["theirs", "ours"])
-def queues(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Queues]:
-    with queues_of(tmp_path_factory.mktemp("kueue"), request.param) as found:
-        yield found
 
 
 def running(queues: Queues, name: str, queue: str, *, labels: Json | None = None, **options: Any) -> JobOnCluster:
