@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
@@ -22,10 +24,11 @@ def link_in(process: CliProcess) -> str:
     return eventually(lambda: (found := _LINK.search(process.output)) and found[0], within=60)
 
 
-def port_of(link: str) -> int:
-    port = urlsplit(link).port
-    assert port is not None
-    return port
+@contextmanager
+def visited(browser: Browser, link: str) -> Iterator[Page]:
+    """The page behind a link, as a person has it who opens it."""
+    with person(browser, urlsplit(link).port or 0) as somebody:
+        yield somebody.open(link)
 
 
 _ON_A_CLUSTER = """
@@ -52,8 +55,7 @@ def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser
     link = _LINK.findall(cli.run("local", "status").stdout)[0]
     manifest = cli.write(tfjob("talks", Worker=replica("sh", "-c", _SPEAK, replicas=2)))
     cli.run("submit", manifest, "--kubeconfig", kubeconfig, code=0)
-    with person(browser, port_of(link)) as somebody:
-        page = somebody.open(link)
+    with visited(browser, link) as page:
         page.get_by_role("link", name="talks").click()
         expect(page.get_by_role("row").filter(has_text="worker-1")).to_contain_text("Running")
         page.get_by_role("tab", name="Logs").click()
@@ -68,8 +70,8 @@ def test_local_up_serves_the_page_and_status_has_the_next_link(cli: Cli, browser
     assert again != link
     with cli.start("ui", "-A", "--kubeconfig", kubeconfig) as served:
         own = link_in(served)
-        with person(browser, port_of(own)) as somebody:
-            expect(somebody.open(own).get_by_role("heading", name="No jobs yet")).to_be_visible()
+        with visited(browser, own) as page:
+            expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
         assert served.end(signal.SIGINT) == 0
 
 
@@ -129,8 +131,7 @@ def test_run_serves_the_page_while_it_runs(cli: Cli, browser: Browser) -> None:
     cli.write(tfjob("talks", Worker=replica("sh", "-c", _SPEAK)))
     with cli.start("run", "--ui", "job.yaml") as run:
         link = link_in(run)
-        with person(browser, port_of(link)) as somebody:
-            page = somebody.open(link)
+        with visited(browser, link) as page:
             page.get_by_role("link", name="talks").click()
             page.get_by_role("tab", name="Logs").click()
             expect(page.get_by_role("log", name="Log of worker-0")).to_contain_text("hello from 1")
@@ -167,8 +168,7 @@ def test_a_pipeline_is_shown_while_it_runs_and_afterwards(cli: Cli, browser: Bro
     (cli.folder / "wait.py").write_text(_PIPELINE)
     with cli.start("pipeline", "run", "--ui", "wait.py") as run:
         link = link_in(run)
-        with person(browser, port_of(link)) as somebody:
-            page = somebody.open(link)
+        with visited(browser, link) as page:
             page.get_by_role("row").filter(has_text="Running").get_by_role("link", name="waiting").click()
             expect(page.get_by_role("region", name="Step Wait")).to_contain_text("Running")
             expect(page.get_by_role("navigation")).to_have_count(0)  # without a cluster there are no jobs to choose
@@ -176,8 +176,7 @@ def test_a_pipeline_is_shown_while_it_runs_and_afterwards(cli: Cli, browser: Bro
             assert run.wait(60) == 0
     with cli.start("pipeline", "ui") as served:
         link = link_in(served)
-        with person(browser, port_of(link)) as somebody:
-            page = somebody.open(link)
+        with visited(browser, link) as page:
             page.get_by_role("link", name="waiting").click()
             expect(page.get_by_role("region", name="Step Wait")).to_contain_text("Succeeded")
         assert served.end(signal.SIGINT) == 0

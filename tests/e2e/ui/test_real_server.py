@@ -5,14 +5,12 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from hack.controlplane import ControlPlane
-from tests.e2e.ui.test_commands import link_in
-from tests.support.browsing import person
+from tests.e2e.ui.test_commands import link_in, visited
 from tests.support.cli import Cli
 from tests.support.cluster import Cluster, tfjob
 from tests.support.operator_process import OperatorProcess
@@ -32,8 +30,7 @@ def test_the_jobs_of_a_real_api_server_are_followed_to_their_end(
     cli = Cli(tmp_path)
     with cli.start("ui", "--kubeconfig", str(plane.kubeconfig), "-n", cluster.namespace) as served:
         link = link_in(served)
-        with person(browser, urlsplit(link).port or 0) as somebody:
-            page = somebody.open(link)
+        with visited(browser, link) as page:
             expect(page.get_by_role("heading", name="No jobs yet")).to_be_visible()
             cluster.submit(tfjob("mnist", Worker=2))
             cluster.submit(tfjob("gone", Worker=1))
