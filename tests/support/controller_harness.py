@@ -66,11 +66,7 @@ class Harness:
         self.factory = SharedInformerFactory(self.api, clock=clock)
         self.informers = ControllerInformers.of(self.factory, gang, kueue=kueue)
         outside = Collaborators(
-            self.api,
-            self.recorder,
-            clock or SystemClock(),
-            metrics or ControllerMetrics(),
-            archive,
+            self.api, self.recorder, clock or SystemClock(), metrics or ControllerMetrics(), archive
         )
         self.controller = TFJobController(
             outside,

@@ -299,11 +299,7 @@ class FakeApi(ApiClient):
                 self._drop(resource, obj)
 
     def list(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Callable[[bytes], Any],
-        options: ListOptions = LIST_ALL,
+        self, resource: Resource, namespace: str, decode: Callable[[bytes], Any], options: ListOptions = LIST_ALL
     ) -> ListPage[Any]:
         self._arrive(Call("list", resource.plural, namespace))
         with self._lock:
@@ -315,11 +311,7 @@ class FakeApi(ApiClient):
             return ListPage(tuple(_decoded(obj, decode) for obj in page), str(self._version), token)
 
     def watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Callable[[bytes], Any],
-        options: WatchOptions = WATCH_FROM_NOW,
+        self, resource: Resource, namespace: str, decode: Callable[[bytes], Any], options: WatchOptions = WATCH_FROM_NOW
     ) -> FakeWatch:
         short = options.timeout_seconds <= _SHORT_WATCH
         self._arrive(Call("news" if short else "watch", resource.plural, namespace))
@@ -343,11 +335,7 @@ class FakeApi(ApiClient):
         return watch
 
     def list_watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Callable[[bytes], Any],
-        selection: Selection = EVERYTHING,
+        self, resource: Resource, namespace: str, decode: Callable[[bytes], Any], selection: Selection = EVERYTHING
     ) -> ListWatch[Any]:
         return ListWatch(self, resource, namespace, decode, selection)
 

@@ -46,11 +46,7 @@ class RestorableApi(FakeApi):
             self._objects[(resource.plural, meta["namespace"], meta["name"])] = copy.deepcopy(obj)
 
     def watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Callable[[bytes], Any],
-        options: WatchOptions = _FROM_NOW,
+        self, resource: Resource, namespace: str, decode: Callable[[bytes], Any], options: WatchOptions = _FROM_NOW
     ) -> FakeWatch:
         with self._lock:
             watch = super().watch(resource, namespace, decode, options)
