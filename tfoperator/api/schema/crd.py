@@ -23,6 +23,7 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
+    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 0, "Whether it makes no progress."),
     ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
     ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
     (
