@@ -36,12 +36,9 @@ def source() -> Source:
     return Source()
 
 
-def test_its_name_is_the_objects_with_the_time_in_hex_and_never_that_of_another(source: Source) -> None:
+def test_its_name_is_the_objects_with_the_time_in_hex_that_of_no_other_and_legal(source: Source) -> None:
     nanoseconds = int(source.clock.now().timestamp()) * 10**9
     assert source.written("one").name == f"mnist.{nanoseconds:x}" != source.written("two").name
-
-
-def test_the_name_stays_legal_for_an_object_whose_name_is_as_long_as_can_be(source: Source) -> None:
     regarding = ObjectReference("v1", "Pod", "team", ("a" * 235) + "-." + "b" * 16, "uid")
     name = source.written(regarding=regarding).name
     assert len(name) <= 253

@@ -16,13 +16,17 @@ def names(objects: Any) -> list[str]:
     return [obj.metadata.name for obj in objects]
 
 
-def test_every_page_is_of_the_version_that_the_first_one_names() -> None:
+def test_every_page_is_of_the_version_that_the_first_one_names_and_they_end_with_the_token() -> None:
     # A server may answer a token that it gave with a 410 by a newer state.
     script = Script(lists=[FIRST, page(pod("b"), version=15, token="u"), page(pod("c"), version=16)])
     pages = list(list_pages(script))
     assert [names(one.items) for one in pages] == [["a"], ["b"], ["c"]]
     assert [one.resource_version for one in pages] == ["10"] * 3
     assert [(call.continue_token, call.limit) for call in script.list_calls] == [(t, PAGE_SIZE) for t in ("", "t", "u")]
+    one_by_one = list_pages(Script(lists=[FIRST, EXPIRED]))
+    assert names(next(one_by_one).items) == ["a"]
+    with pytest.raises(GoneError):
+        next(one_by_one)
 
 
 def test_a_whole_list_has_the_version_of_its_first_page_and_asks_for_others_by_their_token_alone() -> None:
@@ -40,13 +44,6 @@ def test_a_list_whose_token_expires_is_had_in_one_piece_and_has_the_version_of_t
     assert (listing.resource_version, listing.paged) == ("20", True)
     last = script.list_calls[-1]
     assert (last.resource_version, last.limit, last.continue_token) == ("0", 0, "")
-
-
-def test_pages_taken_one_by_one_end_with_the_token() -> None:
-    pages = list_pages(Script(lists=[FIRST, EXPIRED]))
-    assert names(next(pages).items) == ["a"]
-    with pytest.raises(GoneError):
-        next(pages)
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ def test_durations_are_measured_from_add_to_get_and_from_get_to_done(metrics: Sh
     queue.get()
     assert metrics.durations("queue") == (2, pytest.approx(2 + 50e-6))
     assert metrics.durations("work") == (1, pytest.approx(3))
+    assert pytest.approx([10**n for n in range(-6, 4)]) == list(DURATION_BUCKETS)
 
 
 def test_unfinished_work_is_the_sum_and_longest_the_maximum_at_the_moment_of_reading(
@@ -85,7 +86,3 @@ def test_a_queue_without_a_name_reports_nothing(metrics: ShownMetrics) -> None:
     queue.add("foo")
     assert [sample for family in metrics.registry.collect() for sample in family.samples] == []
     assert queue.depth() == 1
-
-
-def test_buckets_are_ten_powers_of_ten_from_a_microsecond() -> None:
-    assert pytest.approx([10**n for n in range(-6, 4)]) == list(DURATION_BUCKETS)

@@ -57,9 +57,6 @@ def test_what_the_proxy_says_is_said_without_its_password(client_for: MakeClient
         client.get_raw("/")
     assert "s3cret" not in str(caught.value)
     assert [(one.method, one.target) for one in proxy.requests] == [("CONNECT", "[fd00::1]:6443")]
-
-
-def test_a_proxy_that_is_away_is_named(client_for: MakeClient) -> None:
     client = client_for("http://k8s.test", {"proxy_url": "http://127.0.0.1:1"})
     with pytest.raises(ConnectionRefused, match=r"through the proxy 127\.0\.0\.1:1"):
         client.get_raw("/")
