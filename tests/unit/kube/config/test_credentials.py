@@ -119,10 +119,14 @@ def test_what_is_refused_is_issued_anew_but_once_for_all_who_were_refused() -> N
     assert issuer.issued == 2
 
 
-def test_a_failed_renewal_leaves_what_still_holds_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_leaves_what_still_holds_or_is_an_error_and_is_tried_again(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING)
     clock, issuer, credentials = issued(timedelta(hours=1))
-    credentials.current()
+    issuer.failing = True
+    with pytest.raises(ConfigError, match="out of order"):
+        credentials.current()  # nothing holds, and the next call tries again
+    issuer.failing = False
+    assert credentials.current().authorization == "Bearer 1"
     clock.advance(3600 - 50)
     issuer.failing = True
     assert credentials.current().authorization == "Bearer 1"
@@ -131,15 +135,6 @@ def test_a_failed_renewal_leaves_what_still_holds_and_is_tried_again(caplog: pyt
     assert credentials.current().authorization == "Bearer 1", "not again at once"
     clock.advance(10)
     assert credentials.current().authorization == "Bearer 2"
-
-
-def test_without_anything_that_holds_a_failure_is_an_error_and_the_next_call_tries_again() -> None:
-    clock, issuer, credentials = issued(timedelta(hours=1))
-    issuer.failing = True
-    with pytest.raises(ConfigError, match="out of order"):
-        credentials.current()
-    issuer.failing = False
-    assert credentials.current().authorization == "Bearer 1"
     clock.advance(3601)
     issuer.failing = True
     with pytest.raises(ConfigError, match="out of order"):

@@ -73,10 +73,8 @@ def serving() -> Iterator[Serving]:
         yield one
 
 
-def ask(
-    connection: http.client.HTTPSConnection, body: bytes, path: str = "/convert", **headers: str
-) -> tuple[int, bytes]:
-    connection.request("POST", path, body, headers)
+def ask(connection: http.client.HTTPSConnection, body: bytes, path: str = "/convert") -> tuple[int, bytes]:
+    connection.request("POST", path, body)
     answer = connection.getresponse()
     return answer.status, answer.read()
 
@@ -175,19 +173,19 @@ def test_a_new_certificate_is_for_new_connections(serving: Serving) -> None:
 
 
 def test_plain_text_and_old_protocols_are_refused(serving: Serving) -> None:
-    with socket.create_connection(("127.0.0.1", serving.server.port), timeout=60) as plain:
-        plain.sendall(b"POST /convert HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
-        eventually(lambda: is_closed(plain), what="the connection is closed")
+    plain = serving.plain()
+    plain.sendall(b"POST /convert HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
+    eventually(lambda: is_closed(plain), what="the connection is closed")
     context = ssl.create_default_context(cadata=serving.keyring.bundle.decode())
     context.minimum_version = ssl.TLSVersion.MINIMUM_SUPPORTED
     with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         context.maximum_version = ssl.TLSVersion.TLSv1_1
-    with socket.create_connection(("127.0.0.1", serving.server.port), timeout=60) as plain, pytest.raises(ssl.SSLError):
-        context.wrap_socket(plain, server_hostname="127.0.0.1")
+    with pytest.raises(ssl.SSLError):
+        context.wrap_socket(serving.plain(), server_hostname="127.0.0.1")
 
 
 def test_who_is_slow_is_cut_off_but_a_connection_that_has_asked_may_rest() -> None:
-    with served(handshake_seconds=0.3, request_seconds=0.3) as serving:
+    with served(handshake_seconds=0.5, request_seconds=0.5) as serving:
         connection = serving.connect()
         converted(ask(connection, review(older())))
         with serving.plain() as mute:
