@@ -24,10 +24,12 @@ def job(**options: Any) -> ProgramJob:
     return ProgramJob(name="train", command=["python", "train.py"], **options)
 
 
-def test_the_default_is_one_worker_that_is_not_started_again() -> None:
+def test_the_default_is_one_worker_that_is_not_started_again_and_arguments_reach_it_as_they_are_typed() -> None:
     assert replicas(job()) == {"Worker": 1}
     assert job().manifest()["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "Never"
     assert container(job()) == {"name": "tensorflow", "image": "local/program", "command": ["python", "train.py"]}
+    made = container(ProgramJob(name="x", command=["python", "a$b.py"], args=["$(HOME)", "$$", "plain"]))
+    assert (made["command"][1], made["args"]) == ("a$$b.py", ["$$(HOME)", "$$$$", "plain"])
 
 
 @pytest.mark.parametrize(
@@ -49,11 +51,6 @@ def test_gpus_are_for_those_who_train_and_restarts_are_bounded() -> None:
     assert limits == {"Chief": {"limits": {GPU: 2}}, "Worker": {"limits": {GPU: 2}}, "PS": None, "Evaluator": None}
     spec = every.manifest()["spec"]
     assert (spec["runPolicy"], spec["tfReplicaSpecs"]["Worker"]["restartPolicy"]) == ({"backoffLimit": 3}, "OnFailure")
-
-
-def test_arguments_reach_the_program_as_they_are_typed() -> None:
-    made = container(ProgramJob(name="x", command=["python", "a$b.py"], args=["$(HOME)", "$$", "plain"]))
-    assert (made["command"][1], made["args"]) == ("a$$b.py", ["$$(HOME)", "$$$$", "plain"])
 
 
 @pytest.mark.parametrize(

@@ -19,13 +19,10 @@ FULL = TrainingProgress(
 )
 
 
-def test_the_loss_comes_first_and_digits_that_nobody_reads_are_left_out() -> None:
-    assert progress_text(FULL, NOW) == "43%, step 430 of 1000, 3m20s left, loss 0.2346, accuracy 0.9123, a 1"
-
-
-@pytest.mark.parametrize(("seconds", "left"), [(-5, "3m20s"), (100, "100s"), (300, "0s")])
-def test_the_time_left_goes_on_between_reports(seconds: float, left: str) -> None:
-    assert f", {left} left," in progress_text(FULL, NOW + timedelta(seconds=seconds))
+@pytest.mark.parametrize(("seconds", "left"), [(-5, "3m20s"), (0, "3m20s"), (100, "100s"), (300, "0s")])
+def test_the_loss_comes_first_and_the_time_left_goes_on_between_reports(seconds: float, left: str) -> None:
+    text = progress_text(FULL, NOW + timedelta(seconds=seconds))
+    assert text == f"43%, step 430 of 1000, {left} left, loss 0.2346, accuracy 0.9123, a 1"
 
 
 def test_a_line_has_a_bar_of_one_width_and_controls_no_terminal() -> None:

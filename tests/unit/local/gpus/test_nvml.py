@@ -14,7 +14,7 @@ from tfoperator.local.gpus.allocation import links_between
 from tfoperator.local.gpus.nvml import NoGpus, Nvml
 
 
-def test_what_there_is() -> None:
+def test_what_there_is_and_that_a_device_that_is_lost_is_left_out() -> None:
     devices = uuids(3)
     machine = FakeNvml(devices)
     machine.peers = {devices[0]: [machine.bus(devices[2])], devices[2]: [machine.bus(devices[0])]}
@@ -26,9 +26,6 @@ def test_what_there_is() -> None:
     assert links_between(found) == {frozenset((devices[0], devices[2])): 1}
     library.close()
     assert machine.open == 0
-
-
-def test_a_device_that_is_lost_is_left_out() -> None:
     devices = uuids(2)
     machine = FakeNvml(devices)
     library = Nvml(machine)

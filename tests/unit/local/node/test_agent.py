@@ -77,7 +77,7 @@ def test_a_pod_without_a_node_is_bound_and_run_and_one_of_another_node_is_left_a
     assert bench.phase("theirs") == ""
 
 
-def test_config_maps_and_secrets_reach_the_container(bench: Bench) -> None:
+def test_config_maps_secrets_and_addresses_of_services_reach_the_container(bench: Bench) -> None:
     meta = {"namespace": "ns"}
     bench.api.put(CONFIG_MAPS, {"metadata": {"name": "c", **meta}, "data": {"A": "alpha"}, "binaryData": {"B": "Yg=="}})
     bench.api.put(SECRETS, {"metadata": {"name": "s", **meta}, "data": {"TOKEN": "czNjcmV0"}})
@@ -89,9 +89,6 @@ def test_config_maps_and_secrets_reach_the_container(bench: Bench) -> None:
     bench.run("a", "Succeeded", spec, volumes=[{"name": "files", "configMap": {"name": "c"}}])
     assert bench.log("a") == "alpha s3cret\nb"
     eventually(lambda: any(call.verb == "create" and call.resource == "events" for call in bench.api.calls))
-
-
-def test_a_service_has_a_port_of_this_machine_until_it_is_gone(bench: Bench) -> None:
     bench.api.put(SERVICES, {"metadata": {"name": "server", "namespace": "ns"}, "spec": {"ports": [{"port": 80}]}})
     env = [{"name": "PEER", "value": "server.ns.svc.cluster.local:80"}]
     bench.run("client", "Succeeded", container(command=["sh", "-c", "echo $PEER"], env=env))

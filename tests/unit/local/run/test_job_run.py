@@ -155,23 +155,14 @@ def test_a_host_path_is_where_it_says_and_only_what_is_mounted_outlives_a_contai
     volume = {"name": "logs", "hostPath": {"path": str(tmp_path)}}
     board = {"volumes": [volume], "volumeMounts": [MOUNT]}
     assert tensorboard_log_dir(board_job({"logDir": "/logs", **board}), tmp_path / "run") == str(tmp_path)
+    lost = {"logDir": "/logs", "volumes": [{"name": "logs", "emptyDir": {}}], "volumeMounts": [MOUNT]}
+    for one, expected in ((None, ""), ({"logDir": "gs://bucket/logs"}, "gs://bucket/logs"), (lost, "")):
+        assert tensorboard_log_dir(board_job(one), tmp_path) == expected
     found = [
         tensorboard_log_dir(board_job({"logDir": path, **board}), tmp_path / "run", in_container=True)
         for path in ("/logs", "/tmp", "gs://bucket/x")
     ]
     assert found == [str(tmp_path), "", "gs://bucket/x"]
-
-
-@pytest.mark.parametrize(
-    ("board", "expected"),
-    [
-        (None, ""),
-        ({"logDir": "gs://bucket/logs"}, "gs://bucket/logs"),
-        ({"logDir": "/logs", "volumes": [{"name": "logs", "emptyDir": {}}], "volumeMounts": [MOUNT]}, ""),
-    ],
-)
-def test_what_needs_no_folder_or_has_none_any_more(board: dict[str, Any] | None, expected: str, tmp_path: Path) -> None:
-    assert tensorboard_log_dir(board_job(board), tmp_path) == expected
 
 
 def test_a_path_lies_in_the_innermost_mount_above_it() -> None:

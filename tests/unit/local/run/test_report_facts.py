@@ -116,18 +116,13 @@ def disk(free: int, *, for_users: int | None = None, files: int = 1000, free_fil
         (disk(10**6, files=0, free_files=0), False, ""),
     ],
 )
-def test_a_disk_is_full_without_blocks_or_files_for_this_user(
+def test_a_disk_is_full_without_blocks_or_files_for_this_user_and_what_can_not_be_asked_is_passed_over(
     monkeypatch: pytest.MonkeyPatch, here: os.statvfs_result, root: bool, found: str
 ) -> None:
-    monkeypatch.setattr(os, "statvfs", lambda _: here)
-    assert full_disk([HERE], root=root) == found
-
-
-def test_a_folder_that_can_not_be_asked_is_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     def ask(folder: Path) -> os.statvfs_result:
-        if folder == HERE:
+        if folder != HERE:
             raise FileNotFoundError(str(folder))
-        return disk(0)
+        return here
 
     monkeypatch.setattr(os, "statvfs", ask)
-    assert full_disk([HERE, THERE]) == "/there"
+    assert full_disk([THERE, HERE], root=root) == found

@@ -27,15 +27,12 @@ def failed(code: int, restarts: int = 0, *lines: str) -> ReplicaResult:
     return ReplicaResult("worker-1", "digits-worker-1", FinalState.FAILED, restarts, code, ("a.log", "b.log"), lines)
 
 
-def test_a_success_is_short_and_says_where_the_logs_are() -> None:
+def test_a_success_is_short_and_a_failure_names_the_replica_its_exit_code_and_its_last_words() -> None:
     text = result(RunOutcome.SUCCEEDED, "Succeeded", "done", CHIEF)
     assert "TFJob digits succeeded after 12.3 s" in text
     assert "chief-0" in text
     assert "runs/x" in text
     assert "Next" not in text
-
-
-def test_a_failure_names_the_replica_its_exit_code_and_its_last_words() -> None:
     text = result(RunOutcome.FAILED, "Failed", "1 Worker replica(s) failed.", CHIEF, failed(1, 0, "Traceback", "boom"))
     assert "TFJob digits FAILED after 12.3 s: 1 Worker replica(s) failed." in text
     assert "worker-1 failed with exit code 1." in text

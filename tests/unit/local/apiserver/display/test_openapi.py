@@ -44,10 +44,14 @@ def test_every_reference_leads_somewhere_and_patches_are_checked_and_have_nothin
         assert "requestBody" not in one
 
 
-def test_all_documents_are_listed() -> None:
+def test_all_documents_are_listed_and_openapi_2_as_protobuf_is_one_of_no_kind() -> None:
     listed = OPENAPI.document("/openapi/v3")
     assert sorted(listed["paths"]) == PATHS
     assert OPENAPI.document("/openapi/v3/apis/nosuch/v1") is None
+    # Field 1 is the version of the format, 2 the information with title and version, 8 the paths.
+    title, version = b"Kubernetes (tfoperator, embedded)", b"v1.37.2"
+    info = bytes((0x0A, len(title))) + title + bytes((0x12, len(version))) + version
+    assert openapi_v2_protobuf() == b"\x0a\x032.0" + bytes((0x12, len(info))) + info + b"\x42\x00"
 
 
 def test_a_document_describes_what_its_own_kinds_need_and_no_more() -> None:
@@ -60,10 +64,3 @@ def test_a_document_describes_what_its_own_kinds_need_and_no_more() -> None:
     assert "io.k8s.api.core.v1.PodSpec" not in document("apis/coordination.k8s.io/v1")["components"]["schemas"]
     assert "tfReplicaSpecs" in of_kind("apis/kubeflow.org/v1", "TFJob")["properties"]["spec"]["properties"]
     assert of_kind("apis/metrics.k8s.io/v1beta1", "NodeMetrics")["x-kubernetes-preserve-unknown-fields"] is True
-
-
-def test_openapi_2_as_protobuf_is_a_document_of_no_kind() -> None:
-    # Field 1 is the version of the format, 2 the information with title and version, 8 the paths.
-    title, version = b"Kubernetes (tfoperator, embedded)", b"v1.37.2"
-    info = bytes((0x0A, len(title))) + title + bytes((0x12, len(version))) + version
-    assert openapi_v2_protobuf() == b"\x0a\x032.0" + bytes((0x12, len(info))) + info + b"\x42\x00"

@@ -25,14 +25,11 @@ def test_unknown_fields_are_dropped_wherever_they_are() -> None:
     }
 
 
-def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed() -> None:
+def test_defaults_fill_in_what_is_absent_or_null_where_null_is_not_allowed_and_are_not_shared() -> None:
     spec = {"size": None, "maybe": None, "colour": None, "parts": [{"id": "a"}], "groups": {"g": {}}}
     obj: dict[str, Any] = {"spec": spec}
     WIDGET.default(obj)
     assert obj["spec"] == {"size": 1, "maybe": None, "parts": [{"id": "a", "weight": 5}], "groups": {"g": {"count": 1}}}
-
-
-def test_a_default_is_not_shared_between_objects() -> None:
     schema = StructuralSchema({"type": "object", "properties": {"list": {"type": "array", "default": []}}})
     first, second = dict[str, Any](), dict[str, Any]()
     schema.default(first)

@@ -44,15 +44,12 @@ def test_py_spy_is_asked_for_each_process_and_does_not_pause_one_that_is_stopped
     assert said == f"Process {group} (stopped by a signal):\nasked dump --pid {group} --nonblocking\n\n"
 
 
-def test_what_py_spy_may_not_read_is_said_with_its_words(group: int, tmp_path: Path) -> None:
+def test_a_py_spy_that_may_not_read_hangs_or_is_none_keeps_nobody_waiting_and_it_is_said_what_to_do(
+    group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     program = py_spy(tmp_path, 'echo "Error: Permission denied: try it as root" >&2; exit 1')
     said = stacks_of_group(group, tmp_path, program)
     assert said == f"No stacks: py-spy can't look at process {group}: Permission denied: try it as root.\n"
-
-
-def test_a_py_spy_that_hangs_or_is_none_keeps_nobody_waiting_and_without_one_it_is_said_what_to_do(
-    group: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(stacks, "_TIMEOUT", 0.2)
     assert "py-spy did not end within" in stacks_of_group(group, tmp_path, py_spy(tmp_path, "exec sleep 600"))
     assert "py-spy can't be started: No such file" in stacks_of_group(group, tmp_path, str(tmp_path / "nothing"))
