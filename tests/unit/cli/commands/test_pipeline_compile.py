@@ -73,14 +73,9 @@ def test_the_same_file_gives_the_same_bytes_on_standard_output_or_in_a_file(run:
 
 
 def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
-    made = yaml.safe_load(
-        run(
-            *COMPILE, "--template", "--param", "more=3", "--home", "/mnt/records",
-            "--claim", "one:/mnt", "--claim", "two:/tmp/",
-            "--service-account", "me", "--parallel", "9", "--retries", "0", "--no-cache", "--attempts", "2",
-            "--pipeline-file", "/opt/chain.py", code=0,
-        ).out
-    )  # fmt: skip
+    places = ("--home=/mnt/records", "--claim=one:/mnt", "--claim=two:/tmp/", "--pipeline-file=/opt/chain.py")
+    limits = ("--service-account=me", "--parallel=9", "--retries=0", "--no-cache", "--attempts=2")
+    made = yaml.safe_load(run(*COMPILE, "--template", "--param", "more=3", *places, *limits, code=0).out)
     assert (made["kind"], made["metadata"]["name"]) == ("WorkflowTemplate", "chain")
     spec = made["spec"]
     step = spec["templates"][1]

@@ -35,7 +35,7 @@ def test_a_tensorboard_listens_on_the_loopback_port_of_its_service_and_another_d
     assert body["spec"] == deployment().spec.template["spec"]
 
 
-def test_a_pod_is_its_deployments_and_told_from_those_of_other_templates() -> None:
+def test_a_pod_is_its_deployments_told_from_those_of_other_templates_and_has_a_name_of_its_own() -> None:
     [body] = pod_bodies(deployment(), 20001)
     [owner] = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Deployment", "u", True)
@@ -44,9 +44,6 @@ def test_a_pod_is_its_deployments_and_told_from_those_of_other_templates() -> No
     [same] = pod_bodies(deployment(), 20001)
     [other] = pod_bodies(deployment(), 20002)
     assert same["metadata"]["name"] == body["metadata"]["name"] != other["metadata"]["name"]
-
-
-def test_there_are_so_many_pods_each_with_a_name_of_its_own() -> None:
     names = [{one["metadata"]["name"] for one in pod_bodies(deployment(replicas=count), None)} for count in (0, 1, 3)]
     assert list(map(len, names)) == [0, 1, 3]
 

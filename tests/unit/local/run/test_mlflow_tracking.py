@@ -18,12 +18,11 @@ def test_a_name_becomes_one_that_mlflow_takes(name: str) -> None:
     assert not any(part in ("", ".", "..") for part in key.split("/"))
 
 
-@pytest.mark.parametrize("name", ["loss", "val/loss", "top-5 accuracy", "a.b"])
-def test_a_name_that_mlflow_takes_stays(name: str) -> None:
-    assert key_of(name) == name
-
-
-def test_without_mlflow_the_error_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_mlflow_takes_stays_and_without_mlflow_the_error_says_what_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name in ("loss", "val/loss", "top-5 accuracy", "a.b"):
+        assert key_of(name) == name
     monkeypatch.setitem(sys.modules, "mlflow", None)
     with pytest.raises(TrackingError, match=r"pip install 'tfoperator\[mlflow\]'"):
         MlflowTracking()

@@ -52,10 +52,7 @@ def test_options_that_make_no_sense_are_refused(world: World, query: dict[str, s
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", ""),
-        ("*/*", ""),
-        ("application/json", ""),
-        ("application/vnd.kubernetes.protobuf", ""),
+        *((accept, "") for accept in ("", "*/*", "application/json", "application/vnd.kubernetes.protobuf")),
         ("text/html, application/json;q=0.9", ""),
         ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", "Table"),
         ("application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1", "PartialObjectMetadataList"),

@@ -97,7 +97,9 @@ def test_without_a_policy_only_latest_is_pulled_always(image: str, policy: str, 
     assert pull_policy(of(image, policy)) == result
 
 
-def test_several_containers_wait_for_one_pull(images: Images, registry: Registry) -> None:
+def test_several_containers_wait_for_one_pull_and_later_ones_have_it_pulled_again_if_they_always_want_it(
+    images: Images, registry: Registry, clock: FakeClock
+) -> None:
     registry.arrived.clear()
     for _ in range(3):
         with pytest.raises(NotYet, match='Pulling image "host:5000/a"') as caught:
@@ -107,15 +109,9 @@ def test_several_containers_wait_for_one_pull(images: Images, registry: Registry
     eventually(lambda: had(images, of("host:5000/a")))
     images.ensure(of("host:5000/a"))
     assert registry.pulls == [("host:5000/a", "latest")]
-
-
-def test_later_containers_have_it_pulled_again_if_they_always_want_it(
-    images: Images, registry: Registry, clock: FakeClock
-) -> None:
-    eventually(lambda: had(images, of("a")))
     clock.advance(60)
-    eventually(lambda: had(images, of("a")))
-    assert len(registry.pulls) == 2
+    eventually(lambda: had(images, of("host:5000/a")))
+    assert registry.pulls == [("host:5000/a", "latest")] * 2
 
 
 @pytest.mark.parametrize("problem", ["manifest unknown", DockerException("manifest unknown")])
