@@ -118,10 +118,8 @@ class Sharing(RuleBasedStateMachine):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.there = uuids(8)
-        self.managers = [
-            GpuManager(library=lambda: Nvml(FakeNvml(self.there)), environ={}, locks=Path(self.folder.name))
-            for _ in range(2)
-        ]
+        library, locks = lambda: Nvml(FakeNvml(self.there)), Path(self.folder.name)
+        self.managers = [GpuManager(library=library, environ={}, locks=locks) for _ in range(2)]
         for one in self.managers:
             one.open()
         self.held: dict[tuple[int, str], tuple[LocalPod, tuple[str, ...]]] = {}

@@ -375,10 +375,8 @@ def test_a_pod_waits_for_a_missing_config_map(bench: Bench) -> None:
 
 
 def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> None:
-    bench.runtime.not_yet = [
-        NotYet("ContainerCreating", "pulling", 0.5),
-        NotYet("ErrImagePull", "no such image", 2.0, warn=True),
-    ]
+    failure = NotYet("ErrImagePull", "no such image", 2.0, warn=True)
+    bench.runtime.not_yet = [NotYet("ContainerCreating", "pulling", 0.5), failure]
     worker = bench.start()
     eventually(lambda: bench.waiting() == {"reason": "ContainerCreating", "message": "pulling"})
     bench.clock.advance(0.5)

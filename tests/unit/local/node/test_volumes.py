@@ -79,12 +79,9 @@ def test_config_maps_and_secrets_become_files_with_sensible_modes_and_a_host_pat
 
 
 def test_a_projected_volume_holds_all_its_sources(manager: VolumeManager) -> None:
-    fields = [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]
-    parts = [
-        {"configMap": {"name": "settings", "items": [{"key": "a.txt", "path": "a"}]}},
-        {"secret": {"name": "keys"}},
-        {"downwardAPI": {"items": fields}},
-    ]
+    fields = {"items": [{"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}}]}
+    settings = {"name": "settings", "items": [{"key": "a.txt", "path": "a"}]}
+    parts = [{"configMap": settings}, {"secret": {"name": "keys"}}, {"downwardAPI": fields}]
     path = manager.prepare(pod_with({"name": "all", "projected": {"sources": parts}}), sources)["all"]
     assert sorted(p.name for p in path.iterdir()) == ["a", "labels", "token"]
     assert 'role="worker"' in (path / "labels").read_text()
@@ -146,10 +143,8 @@ def test_only_the_owner_of_a_process_can_read_what_a_volume_says_and_any_user_of
 
 
 def test_a_mount_may_show_a_part_of_a_volume_that_there_is(manager: VolumeManager) -> None:
-    mounts = (
-        {"name": "c", "mountPath": "/etc/a.txt", "subPath": "a.txt"},
-        {"name": "e", "mountPath": "/data", "subPath": "new/dir"},
-    )
+    parts = {"c": "a.txt", "e": "new/dir"}
+    mounts = tuple({"name": name, "mountPath": f"/mnt/{name}", "subPath": part} for name, part in parts.items())
     pod = pod_with({"name": "c", "configMap": {"name": "settings"}}, {"name": "e", "emptyDir": {}}, mounts=mounts)
     file, directory = manager.mounts(pod, pod.spec.containers[0], manager.prepare(pod, sources))
     assert file.source.read_text() == "alpha"

@@ -97,12 +97,9 @@ def test_suspending_a_job_in_a_queue_is_refused_and_kueues_way_is_named_and_the_
     said = queues.tell("suspend", "mnist", code=1)
     assert said.out == ""
     assert "is in queue research: Kueue decides when it runs" in said.err
-    command = said.err.partition("Kueue's way: ")[2]
-    change = ["--type", "merge", "-p", '{"spec":{"active":false}}']
-    assert shlex.split(command) == [
-        *("kubectl", "patch", "workloads.kueue.x-k8s.io", "tfjob-mnist", "-n", queues.namespace),
-        *change,
-    ]
+    command = shlex.split(said.err.partition("Kueue's way: ")[2])
+    patch = f"kubectl patch workloads.kueue.x-k8s.io tfjob-mnist -n {queues.namespace} --type merge -p"
+    assert command == [*patch.split(), '{"spec":{"active":false}}']
     queues.admits(queues.queue("waits"), no_quota())
     assert "Kueue runs it when there is room" in queues.tell("resume", "waits", code=1).err
     queues.admits(queues.queue("stopped"), no_quota(), spec={"active": False})

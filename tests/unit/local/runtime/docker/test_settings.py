@@ -84,12 +84,8 @@ def test_mounts_and_the_namespaces_of_the_sandbox_are_shared() -> None:
 
 
 def test_rights_are_those_of_the_security_contexts() -> None:
-    context = {
-        "privileged": True,
-        "readOnlyRootFilesystem": True,
-        "allowPrivilegeEscalation": False,
-        "capabilities": {"add": ["NET_ADMIN"], "drop": ["ALL"]},
-    }
+    context = {"privileged": True, "readOnlyRootFilesystem": True, "allowPrivilegeEscalation": False}
+    context["capabilities"] = {"add": ["NET_ADMIN"], "drop": ["ALL"]}
     groups = {"fsGroup": 3, "supplementalGroups": [1, 2]}
     settings = host_settings(run(pod(securityContext=context, spec={"securityContext": groups})), "box", 2)
     assert (settings["privileged"], settings["read_only"]) == (True, True)
