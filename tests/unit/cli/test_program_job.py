@@ -64,8 +64,10 @@ def test_gpus_are_for_those_who_train_and_restarts_are_bounded() -> None:
         ("-.py", "job"),
     ],
 )
-def test_a_job_is_named_by_its_program(file: str, name: str) -> None:
+def test_a_program_is_known_by_its_name_and_a_job_named_by_it(file: str, name: str) -> None:
+    assert is_program(file)
     assert job_name(file) == name
+    assert [other for other in ("d.pyc", "b.yaml", "-", "c", "py") if is_program(other)] == ["d.pyc"]
 
 
 @given(st.text(max_size=80), st.integers(0, 3), st.integers(0, 3), st.booleans(), st.booleans(), st.integers(0, 2))
@@ -75,7 +77,3 @@ def test_whatever_is_asked_for_is_a_valid_job(
     options = {"workers": workers or None, "ps": ps, "chief": chief, "evaluator": evaluator, "gpus": gpus}
     asked = ProgramJob(name=job_name(stem.replace("/", "") + ".py"), command=["python", "x.py"], **options)
     assert [problem for problem in check(asked.manifest())[1] if problem.severity == "error"] == []
-
-
-def test_a_program_is_known_by_its_name() -> None:
-    assert [file for file in ("a.py", "b.yaml", "-", "c", "d.pyc", "py") if is_program(file)] == ["a.py", "d.pyc"]

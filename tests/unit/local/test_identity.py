@@ -12,13 +12,6 @@ from tests.unit.local.node.pods import python
 from tfoperator.local.identity import ProcessIdentity, identify, is_alive, signal_process
 
 
-def test_a_process_is_known_by_more_than_its_id() -> None:
-    mine = identify(os.getpid())
-    assert mine is not None
-    assert is_alive(mine)
-    assert not is_alive(ProcessIdentity(mine.pid, "another time"))
-
-
 def test_without_proc_a_process_stays_the_same_wherever_one_asks(monkeypatch: pytest.MonkeyPatch) -> None:
     """As on macOS."""
     monkeypatch.setattr("tfoperator.local.identity._PROC", Path("/nonexistent"))
@@ -43,12 +36,13 @@ def test_a_record_that_names_init_ends_nothing(monkeypatch: pytest.MonkeyPatch) 
     assert sent == []
 
 
-def test_only_the_very_process_is_signalled() -> None:
+def test_only_the_very_process_is_signalled_which_is_known_by_more_than_its_id() -> None:
     process = subprocess.Popen(python("import time; time.sleep(60)"), start_new_session=True)
     try:
-        identity = identify(process.pid)
+        identity, other = identify(process.pid), ProcessIdentity(process.pid, "1")
         assert identity is not None
-        assert not signal_process(ProcessIdentity(process.pid, "1"), signal.SIGKILL)
+        assert (is_alive(identity), is_alive(other)) == (True, False)
+        assert not signal_process(other, signal.SIGKILL)
         assert process.poll() is None
         assert signal_process(identity, signal.SIGKILL, group=True)
         eventually(lambda: identify(process.pid) is None, what="a zombie counts as ended")
