@@ -94,16 +94,18 @@ def test_a_sidecar_that_failed_is_no_failure_of_the_training(
         ({"prepare": 0}, FinalState.NEVER_RAN, None),
         ({"prepare": 0, "tensorflow": 0}, FinalState.SUCCEEDED, 0),
         ({"prepare": 5}, FinalState.FAILED, 5),
+        ({"tensorflow": 0, "sidecar": 2}, FinalState.FAILED, 2),
     ],
 )
-def test_init_containers_that_ended_well_are_no_success_of_the_replica(
+def test_of_several_containers_the_one_that_failed_counts_but_init_containers_are_no_success_of_the_replica(
     store: LogStore, ended: dict[str, int], state: FinalState, code: int | None
 ) -> None:
     worker = pod(ReplicaType.WORKER, 0, status=PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),)))
     for name, its_code in ended.items():
-        attempt(store, worker, its_code, container=name)
+        attempt(store, worker, its_code, f"why {name} ended", container=name)
     (replica,) = job_result(job(), [worker], store).replicas
-    assert (replica.state, replica.exit_code, len(replica.logs)) == (state, code, len(ended))
+    assert (replica.state, replica.exit_code, replica.restarts, len(replica.logs)) == (state, code, 0, len(ended))
+    assert state != FinalState.FAILED or replica.last_lines == (f"why {name} ended",)
 
 
 @pytest.mark.parametrize(("code", "asked"), [(1, 1), (0, 0)])
