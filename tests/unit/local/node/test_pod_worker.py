@@ -391,8 +391,8 @@ def test_a_container_waits_for_what_the_runtime_needs_first(bench: Bench) -> Non
 
 def test_a_container_that_can_not_start_fails_with_the_reason_in_its_log(bench: Bench) -> None:
     bench.runtime.refuse = LaunchError("no such program", 127)
-    bench.start()
-    bench.until("Failed")
+    assert bench.start().join(60)
+    assert bench.phase() == "Failed"
     assert bench.terminated().items() >= {"exitCode": 127, "reason": "StartError", "message": "no such program"}.items()
     assert b"".join(bench.logs.read(LogRequest("ns", "p", "tensorflow"))) == b"tfoperator: no such program\n"
     assert bench.start(volumes=[{"name": "v", "nfs": {"server": "s", "path": "/"}}]).join(60)
