@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.cluster import tfjob
+from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import FakeApi, api_error
 from tests.unit.logs.archive.samples import Source
@@ -36,9 +37,7 @@ class World:
 
     def job(self, name: str, workers: int, **spec: Any) -> list[str]:
         """A job whose pods are there; their names, that of worker 0, whose end is the job's, last."""
-        job = tfjob(name, Worker=workers, **spec)
-        job["metadata"]["namespace"] = "ns"
-        self.api.put(TFJOBS, job)
+        self.api.put(TFJOBS, namespaced(tfjob(name, Worker=workers, **spec)))
         names = [f"{name}-worker-{number}" for number in range(workers)]
         eventually(lambda: set(names) <= set(self.api.names(PODS)), what="pods")
         return names[::-1]

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.support.cluster import tfjob
+from tests.support.controller_harness import namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
 from tests.support.operator_process import ask, free_port
@@ -24,10 +25,8 @@ ELECT = Options(leader_elect=True, **{f"leader_elect_{what}": seconds for what, 
 Start = Callable[..., Operator]
 
 
-def submit(api: FakeApi, name: str = "job", namespace: str = "ns", **replicas: Any) -> None:
-    job = tfjob(name, **replicas)
-    job["metadata"]["namespace"] = namespace
-    api.put(TFJOBS, job)
+def submit(api: FakeApi, name: str = "job", **replicas: Any) -> None:
+    api.put(TFJOBS, namespaced(tfjob(name, **replicas)))
 
 
 @pytest.fixture

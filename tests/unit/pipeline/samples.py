@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -109,11 +108,9 @@ class Seen:
     def __init__(self) -> None:
         self.views: list[StepView] = []
         self.told: list[str] = []
-        self.changed = threading.Event()
 
     def step(self, view: StepView) -> None:
         self.views.append(view)
-        self.changed.set()
 
     def log(self, step: str, line: str) -> None: ...
 

@@ -10,12 +10,9 @@ from tfoperator.pipeline.drawing import columns, draw
 DIAMOND = {"begin": (), "left": ("begin",), "right": ("begin",), "end": ("left", "right")}
 
 
-def test_each_step_stands_right_of_what_it_reads_from() -> None:
+def test_a_picture_has_each_step_right_of_what_it_reads_from_and_a_line_for_each_channel() -> None:
     assert columns(DIAMOND) == [["begin"], ["left", "right"], ["end"]]
     assert columns({}) == []
-
-
-def test_the_picture_has_a_box_for_each_step_and_a_line_for_each_channel() -> None:
     picture = ElementTree.fromstring(draw("p & q", DIAMOND, {"begin": "succeeded"}, {"begin": "succeeded 3s"}))
     tags = [one.tag.rpartition("}")[2] for one in picture.iter()]
     texts = [one.text for one in picture.iter() if one.text]

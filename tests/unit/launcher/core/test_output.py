@@ -122,9 +122,7 @@ def test_what_is_no_regular_file_is_not_followed_nor_waited_for(tmp_path: Path) 
 def test_no_more_is_read_than_can_be_used(tmp_path: Path) -> None:
     with (tmp_path / "output.json").open("wb") as stream:
         stream.truncate(MAX_OUTPUT_BYTES * 4)
-    data = LocalOutputStore().read(str(tmp_path))
-    assert data is not None
-    assert len(data) == MAX_OUTPUT_BYTES + 1
+    assert len(LocalOutputStore().read(str(tmp_path)) or b"") == MAX_OUTPUT_BYTES + 1
 
 
 def test_of_a_program_s_outputs_only_what_lies_in_its_own_folder_would_be_copied(tmp_path: Path) -> None:

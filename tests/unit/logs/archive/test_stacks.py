@@ -86,11 +86,14 @@ def test_of_two_containers_each_has_its_own(world: World) -> None:
     assert [name for name, text in texts.items() if f"of {name}\n" in text] == ["tensorflow", "sidecar"]
 
 
-def test_where_there_is_no_room_they_are_refused(world: World) -> None:
+def test_they_are_refused_where_there_is_no_room_and_by_a_closed_archive(world: World) -> None:
     world.archive = world.make(bounds=ArchiveBounds(max_bytes=100, max_log_bytes=50, timeout=30.0))
     with pytest.raises(OSError, match="no room"):
         world.archive.keep_stacks(JOB, RUNNING, "tensorflow", "x" * 200)
     assert world.found() == list(open_place(world.root).found()) == []
+    world.archive.close()
+    with pytest.raises(OSError, match="stopping"):
+        world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
 
 
 def test_they_wait_for_a_log_that_is_being_written(world: World) -> None:
@@ -105,12 +108,6 @@ def test_they_wait_for_a_log_that_is_being_written(world: World) -> None:
     found = kept(world)
     assert TEXT in stacks(found)
     assert read_archived(found, found.containers[0]) == "mnist-worker-0 tensorflow\n"
-
-
-def test_a_closed_archive_keeps_none(world: World) -> None:
-    world.archive.close()
-    with pytest.raises(OSError, match="stopping"):
-        world.archive.keep_stacks(JOB, RUNNING, "tensorflow", TEXT)
 
 
 @in_directory
