@@ -10,10 +10,12 @@ from tfoperator.logs.stacks import PodStacks, stacks_printed, stacks_refused, st
 TEXT = "Process 7:\n  File train.py\n"
 
 
-def test_what_the_command_prints_are_the_stacks_and_a_control_plane_says_itself_that_there_are_none() -> None:
+def test_what_is_printed_are_the_stacks_and_who_has_none_says_why() -> None:
     assert stacks_printed(Executed(TEXT, "a warning", 0)) == stacks_printed(Executed(TEXT, "", None)) == PodStacks(TEXT)
     assert stacks_told(TEXT) == PodStacks(TEXT)
     assert stacks_told("No stacks: it does not run.\n") == PodStacks(problem="it does not run.")
+    assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
+    assert stacks_refused(TransportError("no route"), "you").problem == "its container can't be asked: no route"
 
 
 @pytest.mark.parametrize(
@@ -30,8 +32,3 @@ def test_why_there_are_none_is_one_sentence(ran: Executed, problem: str) -> None
     assert told.text == ""
     assert problem in told.problem
     assert "\n" not in told.problem
-
-
-def test_a_refusal_names_the_right() -> None:
-    assert stacks_refused(api_error(403), "you").problem.startswith("you may not run a command in its pod (pods/exec)")
-    assert stacks_refused(TransportError("no route"), "you").problem == "its container can't be asked: no route"

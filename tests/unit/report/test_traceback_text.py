@@ -80,12 +80,9 @@ def test_a_message_of_several_lines_is_kept_but_not_what_loggers_say_after_it() 
     assert found.more == ("second",)
 
 
-def test_a_log_that_ends_within_a_traceback_says_so() -> None:
+def test_a_log_that_ends_within_a_traceback_says_so_and_where_a_node_was_made_is_none() -> None:
     cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
     assert "does not show" in cut.exception
-
-
-def test_where_tensorflow_says_that_a_node_was_made_is_no_traceback() -> None:
     assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None
 
 

@@ -54,11 +54,14 @@ def test_while_no_cluster_has_room_those_are_named_that_were_asked() -> None:
     assert queue.message == "admission check far is Pending; offered to cluster worker-1, worker-2"
 
 
-def test_who_may_not_read_clusters_is_told_the_rest() -> None:
+def test_the_cluster_is_known_to_who_may_not_read_it_and_of_a_job_that_has_ended() -> None:
     api = kueue(*RUNS, clusterName="worker-1")
     api.fail("get", CLUSTERS[0].plural, api_error(403))
     queue = job_queues(api, [job()])["u"]
     assert (queue.cluster, queue.problem) == ("worker-1", "")
+    made = manifest() | {"status": {"conditions": [condition("Succeeded")]}}
+    assert cluster_of(api, job_of(made)) == "worker-1"
+    assert cluster_of(FakeApi(), job()) == ""
 
 
 @pytest.mark.parametrize(
@@ -76,12 +79,6 @@ def test_a_cluster_that_is_away_is_told(reached: dict[str, Any] | None, said: st
     queue = job_queues(api, [job_of(made)])["u"]
     assert str(queue) == f"far: Admitted, runs on cluster worker-1{said}"
     assert not queue.waits
-
-
-def test_the_cluster_of_a_job_that_has_ended_is_known_still() -> None:
-    made = manifest() | {"status": {"conditions": [condition("Succeeded")]}}
-    assert cluster_of(kueue(*RUNS, clusterName="worker-1"), job_of(made)) == "worker-1"
-    assert cluster_of(FakeApi(), job()) == ""
 
 
 def test_what_multikueue_does_not_tell_is_not_counted_as_none() -> None:

@@ -45,9 +45,11 @@ def test_a_list_can_be_repeated_or_joined_and_a_switch_given_with_and_without_va
         assert parse(f"--leader-elect{switch}").leader_elect is (switch != "=false")
 
 
-def test_the_go_operators_cluster_domain_variable_is_honoured() -> None:
+def test_the_go_operators_variable_is_honoured_and_a_mistake_in_one_names_it() -> None:
     assert parse(CUSTOM_CLUSTER_DOMAIN="cluster.local").cluster_domain == "cluster.local"
     assert parse("--cluster-domain=x", CUSTOM_CLUSTER_DOMAIN="cluster.local").cluster_domain == "x"
+    with pytest.raises(OptionsError, match="TFOPERATOR_LOG_LEVEL must be one of"):
+        parse(TFOPERATOR_LOG_LEVEL="loud")
 
 
 LEASE = {"lease-duration": 0.9, "renew-deadline": 0.5, "retry-period": 0.1}
@@ -85,11 +87,6 @@ def test_a_mistake_is_reported_by_the_name_of_its_option(arguments: list[str], m
     with pytest.raises(OptionsError) as caught:
         parse(*arguments)
     assert message in str(caught.value)
-
-
-def test_a_mistake_in_a_variable_names_the_variable() -> None:
-    with pytest.raises(OptionsError, match="TFOPERATOR_LOG_LEVEL must be one of"):
-        parse(TFOPERATOR_LOG_LEVEL="loud")
 
 
 @pytest.mark.parametrize(

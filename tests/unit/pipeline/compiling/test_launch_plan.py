@@ -107,7 +107,10 @@ def test_launchers_get_credentials_from_secrets_and_need_no_volume() -> None:
     assert "'envFrom': [{'secretRef': {'name': 'db'}}," in airflow_file(plan)
 
 
-def test_a_root_that_is_in_no_volume_is_an_error_and_a_parameter_needs_a_name() -> None:
+def test_outputs_outside_of_the_volumes_are_noticed_and_a_parameter_needs_a_name() -> None:
+    claims = (Claim("data", "/data"), Claim("more", "/mnt/more"))
+    roots = ("/data/root", "/database", "/mnt/more", "s3://bucket/root", "file:///data/x")
+    assert [outside_of_claims(root, claims) for root in roots] == [False, True, False, False, False]
     with pytest.raises(ComponentError, match="pipeline_root root is a relative path"):
         launch_plan(graph({"A": []}, "root"), {}, [], pods())
     with pytest.raises(ComponentError, match="parameter 'größe'"):
@@ -120,9 +123,3 @@ def test_a_dollar_is_kept_from_the_kubelet() -> None:
     assert words[:3] == ["step", "/p/$$(HOME).py", "{{step}}"]
     assert "--home=/data/$$x" in words
     assert plan.last_words("r") == ["finish", "r", "--home=/data/$$x"]
-
-
-def test_outputs_outside_of_the_volumes_are_noticed() -> None:
-    claims = (Claim("data", "/data"), Claim("more", "/mnt/more"))
-    roots = ("/data/root", "/database", "/mnt/more", "s3://bucket/root", "file:///data/x")
-    assert [outside_of_claims(root, claims) for root in roots] == [False, True, False, False, False]

@@ -46,12 +46,9 @@ def test_a_pod_whose_node_can_not_tell_its_log_has_it_archived_once(first: Archi
     assert text([pod(uid="second")], {}, [second], previous=True) == ["worker-0: None"]
 
 
-def test_before_a_pods_first_run_comes_the_last_of_the_pod_before(first: ArchivedPod, second: ArchivedPod) -> None:
+def test_the_last_runs_are_archived_before_a_pods_first_or_without_one(first: ArchivedPod, second: ArchivedPod) -> None:
     assert text([pod()], {}, [first, second], previous=True) == ["worker-0: second\n (archive)"]
     assert text([pod()], {"mnist-worker-0": "again"}, [first], previous=True) == ["worker-0: again"]
-
-
-def test_without_a_pod_the_last_two_runs_are_archived_ones(first: ArchivedPod, second: ArchivedPod) -> None:
     assert text([], {}, [first, second]) == ["worker-0: second\n (archive)"]
     assert text([], {}, [first, second], previous=True) == ["worker-0: first\n (archive)"]
     assert text([], {}, [first], previous=True) == ["worker-0: before first\n (archive)"]

@@ -40,17 +40,14 @@ def spoken(replica: str, at: int, step: int, loss: str, *, news: int = 0) -> Tra
     return replace(report(at + news, loss=loss), replica=replica, report_time=NOW + timedelta(seconds=at), step=step)
 
 
-def test_curves_of_several_replicas_don_t_mix(history: History) -> None:
+def test_curves_of_several_replicas_don_t_mix_and_news_of_another_is_no_point(history: History) -> None:
+    for news in range(5):
+        history.saw_progress("one", spoken("worker-0", 1, 10, "2.5", news=news), NOW)
+    assert len(history.metrics("one")["loss"]) == 1
     for step in range(4):
         history.saw_progress("u", spoken(f"worker-{step % 2}", step, 10 * step, str(step)), NOW)
     found = {name: [(point.step, point.value) for point in points] for name, points in history.metrics("u").items()}
     assert found == {"loss": [(0, 0), (20, 2)], "loss (worker-1)": [(10, 1), (30, 3)]}
-
-
-def test_news_of_another_replica_is_no_point_of_the_one_that_speaks(history: History) -> None:
-    for news in range(5):
-        history.saw_progress("u", spoken("worker-0", 1, 10, "2.5", news=news), NOW)
-    assert len(history.metrics("u")["loss"]) == 1
 
 
 @pytest.mark.parametrize(

@@ -147,17 +147,11 @@ def reporting(code: int, message: str, *, sidecars: int = 0) -> PodView:
     return view_of({"restartPolicy": "Never", "containers": [main, *others]}, status)
 
 
-def test_a_report_whose_head_the_kubelet_has_cut_is_no_success() -> None:
+def test_whatever_stands_in_the_file_of_the_report_is_the_report_also_without_its_head() -> None:
     whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
     end = container_end(reporting(0, whole[-4096:]))
-    assert end.output_cut
-    assert end.output == whole[-4096:].encode()
-
-
-def test_whatever_stands_in_the_file_of_the_report_is_the_report() -> None:
-    end = container_end(reporting(0, "Error on reading termination log /x: permission denied"))
-    assert end is not None
-    assert end.output is not None
+    assert (end.output, end.output_cut) == (whole[-4096:].encode(), True)
+    assert container_end(reporting(0, "Error on reading termination log /x: permission denied")).output is not None
     refused = container_end(reporting(128, "exec: no such file"))
     assert (refused.output, refused.message) == (None, "exec: no such file")
 
