@@ -43,17 +43,13 @@ def program(folder: Path, before: str = "") -> Iterator[subprocess.Popen[str]]:
             process.kill()
 
 
-def test_a_program_that_hangs_says_where(tmp_path: Path) -> None:
+def test_a_program_that_hangs_says_where_and_one_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
     with program(tmp_path) as process:
         eventually(lambda: "wait_for_ever" in next(take(tmp_path, timeout=30))[1], within=60)
         ((pid, text),) = take(tmp_path, timeout=30)
         assert pid == process.pid
         assert text.count("wait_for_ever") == 1  # what it said before is not told again
         assert process.poll() is None
-
-
-def test_a_program_that_is_stopped_is_not_waited_for_for_ever(tmp_path: Path) -> None:
-    with program(tmp_path) as process:
         os.kill(process.pid, signal.SIGSTOP)
         ((_, text),) = take(tmp_path, timeout=0.5)
         assert "stopped (SIGSTOP)" in text
@@ -104,18 +100,14 @@ def test_process_1_is_asked_if_it_registered(tmp_path: Path, monkeypatch: pytest
     assert first.signals == [signal.SIGUSR1] * registered
 
 
-def test_a_program_that_has_not_registered_gets_no_signal_by_its_number(tmp_path: Path) -> None:
-    with program(tmp_path / "there") as process:
+def test_processes_of_others_and_who_has_registered_elsewhere_are_left_alone(tmp_path: Path) -> None:
+    there = tmp_path / "there"
+    with program(there) as process:
         (tmp_path / f"{process.pid}.txt").touch()
         ((pid, text),) = take(tmp_path)
-    assert pid == process.pid
-    assert "another process" in text
-
-
-def test_processes_of_others_are_left_alone(tmp_path: Path) -> None:
-    with program(tmp_path) as process:
-        assert list(take(tmp_path, group=os.getpgid(0))) == []
-        assert [pid for pid, _ in take(tmp_path, group=process.pid, timeout=30)] == [process.pid]
+        assert (pid, "another process" in text) == (process.pid, True)
+        assert list(take(there, group=os.getpgid(0))) == []
+        assert [pid for pid, _ in take(there, group=process.pid, timeout=30)] == [process.pid]
 
 
 def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
