@@ -77,15 +77,6 @@ def test_a_cache_that_shows_what_the_server_has_lost_is_wrong_however_new_it_loo
     assert differences(live, cached, "6") == {}
 
 
-def test_what_the_cache_has_learnt_since_its_page_came_is_no_difference_nor_what_was_told_before_the_list() -> None:
-    cache = Cache({"gone": B1})
-    collation = Collation(cache.get_all)
-    collation.happened(identity("x", A2), deleted=False)
-    listed(collation, {"x": A1}, cache.state, "9")
-    cache.state = {"x": A1}
-    assert collation.differences() == {}
-
-
 def test_a_difference_concerns_the_owner_on_either_side() -> None:
     collation = Collation(Cache({"x": A1, "gone": B1}, {"x": "old", "gone": "other"}).get_all)
     collation.list_begins(["x", "gone"])
@@ -104,13 +95,6 @@ def test_what_looks_different_stays_so_until_the_cache_has_it_or_the_server_says
     cache.state = {"late": A2, "wrong": A1}
     collation.happened(identity("lost", Version("b", "10")), deleted=True)
     assert confirmed(first, collation.differences().get("", {})) == {"wrong"}
-
-
-def test_only_a_difference_that_has_not_moved_is_confirmed() -> None:
-    before = {"stuck": Difference(A2, A1), "cache moved": Difference(A2, None), "server moved": Difference(A1, None)}
-    now = {"stuck": Difference(A2, A1), "cache moved": Difference(A2, A1), "server moved": Difference(A2, None)}
-    assert confirmed(before, now) == {"stuck"}
-    assert confirmed({}, now) == set()
 
 
 EVENTS = st.lists(st.sampled_from(["create", "update", "delete"]), min_size=1, max_size=12)

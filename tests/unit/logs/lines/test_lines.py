@@ -99,16 +99,6 @@ def test_a_server_that_could_not_give_the_log_at_first_gives_times_later() -> No
     assert read(reader, f"{stamp(1)} one\n{stamp(2)} two\n".encode()) == ["two"]
 
 
-def test_lines_are_made_of_pieces() -> None:
-    reader = ResumableLines()
-    reader.connected()
-    assert reader.feed(b"a\nb") == ["a"]
-    assert reader.feed(b"c\n\n") == ["bc", ""]
-    reader.feed(b"rest")
-    assert reader.end() == ["rest"]
-    assert reader.end() == []
-
-
 def test_an_endless_line_comes_in_the_same_pieces_however_often_it_is_cut() -> None:
     reader, text = ResumableLines(), "x" * (5 * MAX_LINE // 2)
     data = f"{stamp(1)} {text}\n{stamp(1, 1)} next\n".encode()
