@@ -89,6 +89,15 @@ def test_who_is_slow_is_told_once_with_its_factor(policy: str) -> None:
     assert not more.reasons
 
 
+def test_it_is_over_when_nobody_is_slow_and_when_the_job_has_ended() -> None:
+    of = reporting(job("Ignore"), 60, worker_1="2.1")
+    of = with_status(of, seen(of, 60).status)
+    assert seen(reporting(of, 70), 70).condition(C.STRAGGLING).status == "False"
+    end = seen(of, 70, *replaced(make_pod("Worker-0", "Succeeded", exit_code=0, node="a")))
+    assert end.is_true(C.SUCCEEDED)
+    assert end.condition(C.STRAGGLING).status == "False"
+
+
 def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() -> None:
     of = reporting(job(), 60, worker_1="2.1")
     of = with_status(of, seen(of, 60).status)

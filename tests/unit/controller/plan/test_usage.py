@@ -139,6 +139,18 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     assert life.seconds(220)["lost"] == 52 + 60
 
 
+def test_percent_tell_where_no_steps_do() -> None:
+    life = Life(forgets=False)
+    life.report(20, percentage=10)
+    life.sync(20, *both(bound=5, began=8))
+    life.sync(50, worker(0, bound=5, began=8), worker(1, bound=40, began=45, restarts_before=1))
+    life.report(70, percentage=10)
+    life.sync(70, *both(bound=5, began=8))
+    life.report(80, percentage=11)
+    life.sync(80, *both(bound=5, began=8))
+    assert life.seconds(80)["lost"] == 30
+
+
 @eyes
 def test_a_suspended_job_begins_again_and_what_it_did_before_and_does_again_is_lost(forgets: bool) -> None:
     life = Life(forgets=forgets)

@@ -68,6 +68,22 @@ def test_a_restart_policy_in_the_template_is_overruled_with_a_warning(own: str, 
     assert all(event.type == "Warning" for event in result.events)
 
 
+@pytest.mark.parametrize(
+    ("ports", "expected"),
+    [
+        (None, [("tfjob-port", 2222)]),
+        ([], [("tfjob-port", 2222)]),
+        ([{"name": "http", "containerPort": 80}], [("http", 80), ("tfjob-port", 2222)]),
+        ([{"name": "tfjob-port", "containerPort": 5000}], [("tfjob-port", 5000)]),
+    ],
+)
+def test_the_default_port_is_added_unless_named(ports: Any, expected: list[tuple[str, int]]) -> None:
+    container = {"name": "tensorflow", "image": "i"} | ({} if ports is None else {"ports": ports})
+    made = worker({"spec": {"containers": [{"name": "sidecar", "image": "s"}, container]}})["spec"]["containers"]
+    assert [(p["name"], p["containerPort"]) for p in made[1]["ports"]] == expected
+    assert made[0] == {"name": "sidecar", "image": "s"}
+
+
 def test_a_users_tf_config_is_replaced_in_a_distributed_job_and_kept_in_a_local_one() -> None:
     env = [{"name": "A", "value": "1"}, {"name": "TF_CONFIG", "value": "mine"}]
     template = {"spec": {"containers": [{"name": "tensorflow", "image": "i", "env": env}]}}
