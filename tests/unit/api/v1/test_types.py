@@ -54,8 +54,7 @@ def test_a_null_counts_as_absent(path: str) -> None:
 def test_a_null_condition_or_replica_status_is_dropped_but_a_null_replica_spec_stays() -> None:
     manifest = tfjob({"Worker": None}) | {"status": {"conditions": [None], "replicaStatuses": {"PS": None}}}
     job = job_of(manifest)
-    assert job.decode_error == ""
-    assert job.spec.tf_replica_specs == {"Worker": None}
+    assert (job.decode_error, job.spec.tf_replica_specs) == ("", {"Worker": None})
     assert job.status == TFJobStatus()
 
 

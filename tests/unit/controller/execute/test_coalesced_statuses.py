@@ -37,12 +37,10 @@ def test_several_changes_are_one_write(harness: Harness, clock: FakeClock) -> No
     for index in (1, 2, 3):
         comes_up(harness, index)
         clock.advance(0.25)
-    assert harness.status()["ready"] == "1/6"
-    assert harness.calls() == []
+    assert (harness.status()["ready"], harness.calls()) == ("1/6", [])
     clock.advance(0.25)
     harness.sync()
-    assert harness.status()["ready"] == "4/6"
-    assert harness.calls() == [("patch", "tfjobs")]
+    assert (harness.status()["ready"], harness.calls()) == ("4/6", [("patch", "tfjobs")])
     assert harness.calls_of_sync() == []
 
 
@@ -74,5 +72,4 @@ def test_a_cache_that_lags_behind_a_write_takes_nothing_back(harness: Harness, c
     harness.controller.sync_tfjob("ns/job")
     assert harness.status()["ready"] == "3/6"
     harness.controller.sync_tfjob("ns/job")
-    assert harness.calls("patch") == [("patch", "tfjobs")]
-    assert harness.status()["ready"] == "3/6"
+    assert (harness.calls("patch"), harness.status()["ready"]) == ([("patch", "tfjobs")], "3/6")

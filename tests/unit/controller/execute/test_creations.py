@@ -90,8 +90,7 @@ def test_an_own_object_that_the_cache_misses_is_waited_for_without_a_warning(har
     harness.recorder.events.clear()
     harness.controller.sync_tfjob("ns/job")
     assert len(harness.api.names(PODS)) == workers
-    assert harness.recorder.events == []
-    assert harness.queue.num_requeues("ns/job") == 1
+    assert (harness.recorder.events, harness.queue.num_requeues("ns/job")) == ([], 1)
 
 
 def test_what_is_found_taken_is_looked_up_together_and_then_the_rest_is_created_together(harness: Harness) -> None:

@@ -82,8 +82,7 @@ def test_a_job_that_was_given_more_time_meanwhile_is_not_deleted(clocked: Harnes
     clock.advance(101)
     clocked.forget_calls()
     clocked.controller.sync_tfjob("ns/job")
-    assert clocked.calls() == [("delete", "tfjobs")]
-    assert clocked.api.names(TFJOBS) == ["job"]
+    assert (clocked.calls(), clocked.api.names(TFJOBS)) == ([("delete", "tfjobs")], ["job"])
     assert clocked.queue.num_requeues("ns/job") == 1, "the cache will show it"
 
 
@@ -123,18 +122,15 @@ def test_a_failed_pod_is_replaced_in_one_sync(failed: Harness) -> None:
     assert failed.recorder.reasons[-4:] == told
     failed.catch_up()
     failed.run_all()
-    assert failed.status()["restarts"] == 1
-    assert failed.api.count("create", "pods") == 1
+    assert (failed.status()["restarts"], failed.api.count("create", "pods")) == (1, 1)
 
 
 def test_nothing_is_made_in_the_place_of_a_pod_that_could_not_be_deleted(failed: Harness) -> None:
     failed.api.fail("delete", "pods", api_error(500))
     failed.controller.sync_tfjob("ns/job")
-    assert failed.api.count("create", "pods") == 0
-    assert failed.queue.num_requeues("ns/job") == 1
+    assert (failed.api.count("create", "pods"), failed.queue.num_requeues("ns/job")) == (0, 1)
     failed.sync()
-    assert failed.api.names(PODS) == ["job-worker-0"]
-    assert failed.api.count("create", "pods") == 1
+    assert (failed.api.names(PODS), failed.api.count("create", "pods")) == (["job-worker-0"], 1)
     failed.run_all()
     assert failed.status()["restarts"] == 1
 

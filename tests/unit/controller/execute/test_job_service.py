@@ -24,8 +24,7 @@ def test_a_job_costs_one_call_for_each_pod_and_one_for_the_service(harness: Harn
     assert harness.calls("create")[0] == ("create", "services")
     created = "Created 4 pods: job-ps-0, job-worker-0, job-worker-1, job-worker-2 and 1 service"
     assert harness.recorder.events == [("Normal", "SuccessfulCreatePod", created)]
-    assert harness.status()["network"] == "PerJob"
-    assert harness.calls_of_sync() == []
+    assert (harness.status()["network"], harness.calls_of_sync()) == ("PerJob", [])
 
 
 @pytest.mark.parametrize("board", [{}, {"tensorBoard": {"logDir": "gs://bucket/logs"}}])

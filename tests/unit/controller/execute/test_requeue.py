@@ -71,8 +71,7 @@ def test_who_denies_may_think_better_of_it(harness: Harness, denial: Exception, 
     harness.catch_up()
     harness.api.fail("create", "pods", denial, times=1)
     harness.sync()
-    assert harness.queue.num_requeues("ns/job") == 1
-    assert harness.condition("Failed") == {}
+    assert (harness.queue.num_requeues("ns/job"), harness.condition("Failed")) == (1, {})
     assert harness.condition("Running").get("status") != "Unknown"
     [told] = [message for _, reason, message in harness.recorder.events if reason == "FailedCreatePod"]
     assert "denied" in told
@@ -100,8 +99,7 @@ def test_a_running_job_gets_over_a_refusal_that_had_nothing_to_do_with_its_spec(
     assert harness.api.names(PODS) == ["job-worker-0", "job-worker-1"]
     harness.play_kubelet("job-worker-1", "Running")
     harness.sync()
-    assert harness.condition("Running")["status"] == "True"
-    assert harness.status()["restarts"] == 1
+    assert (harness.condition("Running")["status"], harness.status()["restarts"]) == ("True", 1)
 
 
 def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop(clocked: Harness) -> None:
@@ -130,8 +128,7 @@ def test_a_terminating_namespace_is_not_fought_against(harness: Harness) -> None
     harness.api.fail("create", "services", ending, times=1000)
     harness.submit(Worker=3)
     harness.controller.sync_tfjob("ns/job")
-    assert harness.api.count("create", "services") == 1
-    assert harness.queue.num_requeues("ns/job") == 0
+    assert (harness.api.count("create", "services"), harness.queue.num_requeues("ns/job")) == (1, 0)
     assert harness.recorder.events == []
 
 

@@ -50,8 +50,7 @@ def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_
     before = harness.status()
     harness.controller.sync_tfjob("ns/job")
     assert harness.api.count("patch", "tfjobs") == 2, "it did not try"
-    assert harness.status() == before
-    assert harness.queue.num_requeues("ns/job") == 1
+    assert (harness.status(), harness.queue.num_requeues("ns/job")) == (before, 1)
     # Until the cache follows.
     harness.api.unmute()
     harness.api.edit(TFJOBS, "ns", "job", {"metadata": {"labels": {"x": "y"}}})
@@ -145,6 +144,5 @@ def test_what_went_wrong_on_our_side_is_not_told_to_the_jobs_owner(harness: Harn
     # A credential plugin's complaint may hold anything.
     harness.api.fail("create", "services", ConfigError("exec plugin failed: token hunter2 has expired"))
     harness.submit_and_sync(Worker=1)
-    assert harness.api.names(PODS) == []
-    assert harness.queue.num_requeues("ns/job") == 1
+    assert (harness.api.names(PODS), harness.queue.num_requeues("ns/job")) == ([], 1)
     assert not any("hunter2" in message for _, _, message in harness.recorder.events)

@@ -91,8 +91,7 @@ def test_a_change_is_one_patch_and_a_removal_two_deletions(harness: Harness) -> 
 
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tensorBoard": None}})
     harness.sync(times=2)
-    assert harness.api.names(DEPLOYMENTS) == []
-    assert harness.api.names(SERVICES) == ["job-worker-0"]
+    assert (harness.api.names(DEPLOYMENTS), harness.api.names(SERVICES)) == ([], ["job-worker-0"])
     assert "tensorBoard" not in harness.status()
     assert harness.api.count("delete") == 2
 

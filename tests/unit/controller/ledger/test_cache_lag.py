@@ -169,8 +169,7 @@ def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again()
         eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
         with pytest.raises(StaleCache, match="the job has changed"):
             new.controller.sync_tfjob("ns/job")
-        assert old.api.names(PODS) == []
-        assert old.status()["phase"] == "Succeeded"
+        assert (old.api.names(PODS), old.status()["phase"]) == ([], "Succeeded")
 
 
 def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() -> None:

@@ -185,5 +185,4 @@ def test_a_limit_ends_programs_whatever_is_cleaned_up(limit: str | None, policy:
     stops = runs if policy is None or (policy == "None" and limit is not None) else []
     deletes = {"All": ["PS-0", "Worker-0", "Worker-1"], "Running": runs}.get(policy or "", [])
     for one in (result, planned(with_status(job, result.status), *pods)):
-        assert sorted(one.stopped_pods) == stops
-        assert sorted(one.deleted_pods) == deletes
+        assert (sorted(one.stopped_pods), sorted(one.deleted_pods)) == (stops, deletes)

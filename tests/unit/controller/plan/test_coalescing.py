@@ -152,8 +152,7 @@ def test_that_a_job_is_created_may_wait_for_a_while() -> None:
     job = make_job({"Worker": 2})
     waiting = at_first(job)
     assert not waiting.write_status
-    assert waiting.transitions == frozenset()
-    assert waiting.requeue_after == 0.5
+    assert (waiting.transitions, waiting.requeue_after) == (frozenset(), 0.5)
     assert at_first(job, known_for=1.0).write_status
 
 

@@ -149,8 +149,7 @@ def annotated(job: TFJob, annotations: dict[str, str]) -> TFJob:
 
 def test_it_is_the_jobs_own() -> None:
     metadata = body_of_group(decide(make_job({"Worker": 1})))["metadata"]
-    assert metadata["name"] == "mnist"
-    assert metadata["ownerReferences"][0]["uid"] == "job-uid"
+    assert (metadata["name"], metadata["ownerReferences"][0]["uid"]) == ("mnist", "job-uid")
     assert metadata["ownerReferences"][0]["controller"] is metadata["ownerReferences"][0]["blockOwnerDeletion"] is True
 
 

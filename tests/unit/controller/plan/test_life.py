@@ -50,8 +50,7 @@ def test_an_invalid_new_job_fails_with_its_problems_once() -> None:
     assert (failed.type, failed.reason) == ("Failed", "TFJobInvalid")
     assert failed.message == f"TFJob ns/mnist is invalid: {problems[0]}; {problems[1]}"
     assert [(e.type, e.reason) for e in result.events] == [("Warning", "TFJobInvalid")]
-    assert result.status.phase == "Failed"
-    assert result.status.completion_time == NOW
+    assert (result.status.phase, result.status.completion_time) == ("Failed", NOW)
     assert not [*result.creations("pods"), *result.creations("services")]
     again = planned(with_status(job, result.status), services=(), problems=problems, now=after(60))
     assert not again.acts
@@ -69,8 +68,7 @@ def test_a_job_that_became_invalid_while_it_ran_is_frozen_until_it_is_repaired()
     assert {frozen.condition(one).status for one in (C.RUNNING, C.READY, C.STALLED)} == {"Unknown"}
     assert frozen.condition(C.RUNNING).reason == "TFJobInvalid"
     assert "spec.successPolicy: bad" in frozen.condition(C.RUNNING).message
-    assert frozen.status.phase == "Unknown"
-    assert frozen.reasons == ["TFJobInvalid"]
+    assert (frozen.status.phase, frozen.reasons) == ("Unknown", ["TFJobInvalid"])
     assert not frozen.deletions("pods")
     assert not frozen.has_condition(C.FAILED)
     job = with_status(job, frozen.status)
@@ -125,8 +123,7 @@ def test_a_job_created_suspended_makes_nothing_and_has_no_start() -> None:
     assert (last.type, last.reason, last.message) == ("Suspended", "TFJobSuspended", "TFJob mnist is suspended.")
     assert [c.type for c in result.status.conditions] == [C.CREATED, C.SUSPENDED]
     assert result.status.start_time is None
-    assert result.status.phase == "Pending"
-    assert result.reasons == ["TFJobSuspended"]
+    assert (result.status.phase, result.reasons) == ("Pending", ["TFJobSuspended"])
     assert not planned(make_job({"Worker": 2}, status=result.status, runPolicy={"suspend": True}), services=()).acts
 
 
@@ -162,14 +159,11 @@ def test_resuming_starts_over_with_a_new_start_time_and_counts_no_restart() -> N
     assert result.write_status_first, "or a new pod could be taken for an old one"
     resumed = result.condition(C.SUSPENDED)
     assert (resumed.status, resumed.reason, resumed.message) == ("False", "TFJobResumed", "TFJob mnist is resumed.")
-    assert result.status.start_time == after(70)
-    assert result.status.restarts == 0
+    assert (result.status.start_time, result.status.restarts) == (after(70), 0)
     assert not result.has_condition(C.RESTARTING)
-    assert result.reasons == ["TFJobResumed"]
-    assert result.status.conditions[-1].type == C.CREATED
+    assert (result.reasons, result.status.conditions[-1].type) == (["TFJobResumed"], C.CREATED)
     later = planned(with_status(job, result.status), make_pod("Worker-0"), now=after(99))
-    assert later.status.start_time == after(70)
-    assert later.created_pods == ["Worker-1"]
+    assert (later.status.start_time, later.created_pods) == (after(70), ["Worker-1"])
 
 
 @pytest.mark.parametrize("scope", ["Replica", "Job"])
@@ -204,8 +198,7 @@ def test_a_suspended_jobs_pods_count_as_active_while_they_have_to_stay() -> None
     asleep = make_job(replicas, status=running.status, runPolicy={"suspend": True})
     logs = UnkeptLogs(frozenset({pods[0].metadata.uid}), 30.0)
     held = plan_for(Observed(asleep, pods, services_of(asleep), unkept_logs=logs))
-    assert held.deleted_pods == ["Worker-1"]
-    assert held.status.replica_statuses["Worker"].active == 1
+    assert (held.deleted_pods, held.status.replica_statuses["Worker"].active) == (["Worker-1"], 1)
     asleep = with_status(asleep, held.status)
     failed = planned(asleep, *pods)
     assert failed.status.replica_statuses["Worker"].active == 2, "the deletion of one more has failed"

@@ -54,8 +54,7 @@ def test_a_failed_pod_is_counted_at_once_deleted_after_its_delay_and_then_made_a
     assert counts(seen) == {"1": 1}
     assert seen.write_status
     assert not seen.deletions("pods")
-    assert seen.requeue_after == 1.0
-    assert seen.reasons == ["TFJobRestarting", "ExitedWithCode"]
+    assert (seen.requeue_after, seen.reasons) == (1.0, ["TFJobRestarting", "ExitedWithCode"])
     assert seen.events[0].type == "Warning"
 
     job = with_status(job, seen.status)

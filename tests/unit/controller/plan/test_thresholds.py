@@ -87,8 +87,7 @@ def test_the_verdict_on_a_job_with_thresholds(letters: str, spec: dict[str, Any]
 def test_a_failure_that_is_done_without_is_told_once_and_changes_nothing_else() -> None:
     job = job_with("RFR", maxFailedWorkers=1)
     first = planned(job, *pods_by_letter("RFR"))
-    assert first.reasons == ["ExitedWithCode", "ReplicaFailed"]
-    assert first.events[1].type == "Warning"
+    assert (first.reasons, first.events[1].type) == (["ExitedWithCode", "ReplicaFailed"], "Warning")
     assert first.events[1].message == ("Worker-1 (exited with code 1) failed for good; 1 of 3 have. The job goes on.")
     assert first.write_status
     assert remembered(first) == "1"

@@ -105,8 +105,7 @@ def test_without_reports_the_lives_of_pods_tell(forgets: bool) -> None:
     life.sync(140, worker(0, bound=12, began=30), worker(1, bound=135, began=138, restarts_before=1))
     life.sync(238, worker(0, bound=12, began=30, ended=238, code=0), worker(1, bound=135, began=138, restarts_before=1))
     seconds = {"queued": 2, "scheduling": 10, "starting": 30, "training": 180, "lost": 16}
-    assert life.seconds(9999) == seconds
-    assert life.job.status.usage.source == "Pods"
+    assert (life.seconds(9999), life.job.status.usage.source) == (seconds, "Pods")
     assert life.job.status.usage.goodput == f"{100 * 180 // 238}%"
 
 

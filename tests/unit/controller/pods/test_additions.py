@@ -40,8 +40,7 @@ def test_a_container_that_asks_for_the_resource_is_equipped(amount: dict[str, An
     spec = pod(container(**amount))
     (trainer,) = spec["containers"]
     assert spec["volumes"] == [VOLUME]
-    assert trainer["volumeMounts"] == [MOUNT]
-    assert trainer["env"] == [PATH]
+    assert (trainer["volumeMounts"], trainer["env"]) == ([MOUNT], [PATH])
 
 
 @pytest.mark.parametrize(
@@ -91,8 +90,7 @@ def test_what_the_template_says_itself_stays() -> None:
         container(limits={GPU: 1}, volumeMounts=[mount], env=env), volumes=[own, {"name": "mine", "emptyDir": {}}]
     )
     assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "mine"]
-    assert spec["volumes"][0] == own
-    assert spec["containers"][0]["volumeMounts"] == [mount]
+    assert (spec["volumes"][0], spec["containers"][0]["volumeMounts"]) == (own, [mount])
     assert spec["containers"][0]["env"] == env
 
 

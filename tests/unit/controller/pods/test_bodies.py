@@ -107,8 +107,7 @@ def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, netw
 def test_a_service_is_headless_and_selects_its_pod() -> None:
     result = plan_new({"Worker": 1, "Chief": 1})
     for service, pod in zip(result.creations("services"), result.creations("pods"), strict=True):
-        assert service.name == pod.name
-        assert service.body["spec"]["clusterIP"] == "None"
+        assert (service.name, service.body["spec"]["clusterIP"]) == (pod.name, "None")
         assert service.body["spec"]["ports"] == [{"name": "tfjob-port", "port": 2222}]
         selector = service.body["spec"]["selector"]
         assert selector.items() <= pod.body["metadata"]["labels"].items()

@@ -164,8 +164,7 @@ def test_nothing_is_lost_whatever_the_texts_are(start: str, end: str, odd: list[
 def test_what_a_kubelet_would_replace_is_not_abbreviated() -> None:
     texts = [*HOSTS, "$(HOME)-worker.ns.svc:2222"]
     abbreviations = Abbreviations()
-    assert abbreviations.join(texts, ",") == ",".join(texts)
-    assert abbreviations.variables == {}
+    assert (abbreviations.join(texts, ","), abbreviations.variables) == (",".join(texts), {})
 
 
 @pytest.mark.parametrize(("taken", "names"), [((), ["_", "__"]), (("_", "___", "A"), ["__", "____"])])
