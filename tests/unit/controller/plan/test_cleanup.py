@@ -66,6 +66,8 @@ def test_a_stop_is_the_shortest_deadline_and_says_why() -> None:
         assert not stop.required
         assert stop.body["spec"] == {"activeDeadlineSeconds": 1}
         assert stop.body["metadata"]["annotations"] == {ANNOTATION_STOPPED: why}
+    expired = ended("Failed", pod, ttlSecondsAfterFinished=0)
+    assert (expired.deletes_job, expired.stops) == (True, [])
     [stop] = ended("Failed", pod).stops
     assert (stop.uid, stop.body["metadata"]["resourceVersion"]) == ("chief", "7")
 
@@ -160,12 +162,6 @@ def test_an_administrator_chooses_what_unset_means(kind: str, policy: str) -> No
     assert ended(kind, *pods, options=options) == ended(kind, *pods, cleanPodPolicy=policy)
     other = "All" if policy != "All" else "None"
     assert ended(kind, *pods, cleanPodPolicy=other, options=options) == ended(kind, *pods, cleanPodPolicy=other)
-
-
-def test_an_expired_job_stops_nobody() -> None:
-    result = ended("Failed", make_pod("Chief-0"), ttlSecondsAfterFinished=0)
-    assert result.deletes_job
-    assert not result.stops
 
 
 @pytest.mark.parametrize("limit", ["deadline", "backoff", None])

@@ -73,11 +73,8 @@ def test_a_plan_that_does_more_than_to_write_counts_writes_them(change: Callable
     plan = finished(change)
     assert plan.write_status
     assert plan.requeue_after is None
-
-
-def test_a_comparison_that_is_to_be_recorded_takes_them_along() -> None:
-    assert finished(comparison=Comparison(after(0), write=True)).write_status
-    assert not finished(comparison=Comparison(after(0), write=False)).write_status
+    for recorded in (True, False):
+        assert finished(comparison=Comparison(after(0), write=recorded)).write_status is recorded
 
 
 def status(running: int, *, ready: bool = True, job: TFJob = JOB, **others: Pod) -> TFJobStatus:
@@ -89,12 +86,9 @@ def only_counts(old: TFJobStatus, new: TFJobStatus, job: TFJob = JOB) -> bool:
     return only_counts_rise(old, new, job.spec)
 
 
-def test_fewer_are_more_than_that() -> None:
+def test_fewer_are_more_than_that_and_all_workers_are_what_somebody_may_wait_for() -> None:
     assert not only_counts(status(2), status(1))
     assert not only_counts(status(2), status(3, ready=False))
-
-
-def test_all_workers_are_what_somebody_may_wait_for() -> None:
     assert not only_counts(status(3, ready=False), status(4, ready=False))
     assert only_counts(status(2, ready=False), status(3, ready=False))
     more = msgspec.structs.replace(status(4, ready=False), ready="5/5")

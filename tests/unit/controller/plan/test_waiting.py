@@ -72,6 +72,7 @@ def test_equal_reasons_are_told_together_and_long_lists_cut() -> None:
     )
     many = [make_pod(f"Worker-{i}", "Pending", containers=(waiting(f"R{i}"),)) for i in range(5)]
     assert summary(*many, replicas=5).endswith("Worker-2 waits: R2; 2 more for other reasons")
+    assert len(summary(unschedulable("x" * 5000))) < 200
 
 
 def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None:
@@ -80,10 +81,6 @@ def test_a_job_that_does_not_run_says_why_without_disturbing_its_state() -> None
     assert (running.type, running.status, running.reason) == ("Running", "False", "TFJobPending")
     assert running.message == ("TFJob ns/mnist does not run yet. 0/2 replicas ready; Worker-0 waits: ImagePullBackOff.")
     assert (created.type, created.message) == ("Created", "TFJob mnist is created.")
-
-
-def test_a_long_reason_is_cut() -> None:
-    assert len(summary(unschedulable("x" * 5000))) < 200
 
 
 PREEMPTION = (
