@@ -11,12 +11,9 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 replicas = st.tuples(st.sampled_from(ReplicaType), st.integers(0, names.MAX_REPLICA_INDEX))
 
 
-def test_a_replica_is_called_job_type_index() -> None:
+def test_names_and_labels_are_those_that_other_programs_know() -> None:
     assert names.object_name("mnist", ReplicaType.PS, 0) == "mnist-ps-0"
     assert names.object_name("mnist", ReplicaType.WORKER, 11) == "mnist-worker-11"
-
-
-def test_labels_are_those_that_other_programs_select_by() -> None:
     assert names.replica_labels("mnist", ReplicaType.CHIEF, 0, is_master=True) == {
         "training.kubeflow.org/operator-name": "tfjob-controller",
         "training.kubeflow.org/job-name": "mnist",

@@ -59,10 +59,11 @@ def test_the_first_months_group_and_kind_are_read() -> None:
     assert to_v1(job).obj["kind"] == "TFJob"
 
 
-def test_a_replica_without_type_is_the_master() -> None:
+def test_a_replica_without_type_is_the_master_and_without_a_master_somebody_else_decides() -> None:
     converted = to_v1(older({"replicas": 1}))
     assert list(replicas(converted)) == ["Master"]
     assert "MASTER is v1alpha1's default" in noted(converted, "spec.replicaSpecs[0]")
+    assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
 
 
 @pytest.mark.parametrize(
@@ -160,10 +161,6 @@ def test_a_termination_policy_is_carried_over_where_v1_decides_alike(
     assert lost(converted) == ([] if expressed else ["spec.terminationPolicy"])
     if not expressed:
         assert kept(converted)["spec"] == {"terminationPolicy": policy}
-
-
-def test_without_a_master_somebody_else_decides() -> None:
-    assert "v1 takes worker 0" in noted(to_v1(older(WORKER)), "spec")
 
 
 def test_what_v1_has_no_place_for_is_kept_as_it_was_written() -> None:

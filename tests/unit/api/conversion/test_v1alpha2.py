@@ -57,12 +57,8 @@ def test_an_unset_restart_policy_keeps_its_meaning() -> None:
     said = {f"spec.tfReplicaSpecs[{name}].restartPolicy" for name in ("PS", "Worker")}
     assert {note.field for note in converted.notes} == said
     assert policies(v1_to_v1alpha2(tfjob({"Worker": {}}))) == {"Worker": "Never"}
-
-
-def test_a_templates_restart_policy_that_was_used_is_not_said_to_be_ignored() -> None:
-    template = {"spec": {**TEMPLATE["spec"], "restartPolicy": "OnFailure"}}
-    assert check(older({"Local": {"template": template}}))[1] == ()
-    _, problems = check(older({"Local": {"template": template, "restartPolicy": "Never"}}))
+    assert check(older({"Local": {"template": by_template}}))[1] == (), "a template's that was used is not ignored"
+    _, problems = check(older({"Local": {"template": by_template, "restartPolicy": "Never"}}))
     assert [problem.field for problem in problems] == ["spec.tfReplicaSpecs[Local].template.spec.restartPolicy"]
 
 

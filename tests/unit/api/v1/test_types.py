@@ -99,12 +99,9 @@ def shown(status: dict[str, Any], name: str = "mnist", *, html: bool = True) -> 
     return job._repr_html_() if html else repr(job)
 
 
-def test_a_job_is_one_line_in_python() -> None:
+def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_and_conditions_in_a_notebook() -> None:
     assert shown({"phase": "Running", "ready": "1/2"}, html=False) == "<TFJob ml/mnist: Running, 1/2 ready>"
     assert shown({}, html=False) == "<TFJob ml/mnist: new>"
-
-
-def test_a_job_is_shown_with_its_replicas_and_conditions() -> None:
     running = {"type": "Running", "status": "True", "reason": "TFJobRunning", "message": "it runs"}
     status = {"phase": "Running", "ready": "1/2", "restarts": 1, "replicaStatuses": {"Worker": {"active": 2}}}
     text = shown({**status, "conditions": [running]})

@@ -107,9 +107,12 @@ def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
 # What a PodGroup asks for.
 
 
-def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue() -> None:
+def test_a_coscheduling_pod_group_knows_a_timeout_and_no_queue_and_each_is_its_jobs_own() -> None:
     job = gang_job({"Worker": replicas(2)}, queue="q", priorityClass="high", scheduleTimeoutSeconds=7)
     assert made(job, COSCHEDULING) == {"minMember": 2, "minResources": {"cpu": "2"}, "scheduleTimeoutSeconds": 7}
+    metadata = body_of_group(decide(job))["metadata"]
+    assert (metadata["name"], metadata["ownerReferences"][0]["uid"]) == ("mnist", "job-uid")
+    assert metadata["ownerReferences"][0]["controller"] is metadata["ownerReferences"][0]["blockOwnerDeletion"] is True
 
 
 URGENT = replicas(1, priorityClassName="urgent")
@@ -145,12 +148,6 @@ def test_a_pod_group_of_kubernetes_has_a_least_number_and_what_cannot_be_changed
 
 def annotated(job: TFJob, annotations: dict[str, str]) -> TFJob:
     return msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, annotations=annotations))
-
-
-def test_it_is_the_jobs_own() -> None:
-    metadata = body_of_group(decide(make_job({"Worker": 1})))["metadata"]
-    assert (metadata["name"], metadata["ownerReferences"][0]["uid"]) == ("mnist", "job-uid")
-    assert metadata["ownerReferences"][0]["controller"] is metadata["ownerReferences"][0]["blockOwnerDeletion"] is True
 
 
 OF_VOLCANO = ("preemptable", "task-topology-affinity", "task-topology-anti-affinity", "task-topology-task-order")
@@ -230,21 +227,16 @@ def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
     assert body["metadata"]["annotations"] == marks
 
 
-def test_coscheduling_pods_are_made_with_their_group() -> None:
-    result = decide(make_job({"Worker": replicas(2)}), gang=COSCHEDULING)
-    assert of_group(result, Create) is not None
-    body = result.creations("pods")[0].body
+def test_other_pods_are_made_with_their_group_and_name_it() -> None:
+    job = make_job({"Worker": replicas(2)})
+    coscheduled, of_kubernetes = (decide(job, gang=gang) for gang in (COSCHEDULING, KUBERNETES))
+    assert None not in (of_group(coscheduled, Create), of_group(of_kubernetes, Create))
+    body = coscheduled.creations("pods")[0].body
     assert body["spec"]["schedulerName"] == "mine"
     assert body["metadata"]["labels"]["scheduling.x-k8s.io/pod-group"] == "mnist"
-
-
-def test_pods_of_kubernetes_gangs_name_their_group() -> None:
-    result = decide(make_job({"Worker": replicas(2)}), gang=KUBERNETES)
-    assert of_group(result, Create) is not None
-    spec = result.creations("pods")[0].body["spec"]
+    spec = of_kubernetes.creations("pods")[0].body["spec"]
     assert (spec["schedulerName"], spec["schedulingGroup"]) == ("default-scheduler", {"podGroupName": "mnist"})
     seen = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
-    job = make_job({"Worker": 1})
     assert KUBERNETES.is_member(seen, job)
     assert not KUBERNETES.is_member(make_pod("Worker-0"), job)
 
