@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.unit.controller.builders import (
@@ -68,6 +69,14 @@ def test_a_new_job_gets_one_service_before_its_pods() -> None:
         assert create.body["spec"]["hostname"] == create.name
         assert create.body["spec"]["subdomain"] == "mnist"
     assert result.status.network == "PerJob"
+
+
+def test_what_an_older_crd_drops_is_not_written_again_and_again() -> None:
+    job = begun(per_job())
+    at_rest = planned(job, *pods_of(*REPLICAS), services=SERVICE).status
+    dropped = msgspec.structs.replace(at_rest, network="")
+    result = planned(make_job(SHAPE, status=dropped), *pods_of(*REPLICAS), services=SERVICE)
+    assert not result.acts
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,18 @@ def test_a_pod_on_a_lost_node_is_deleted_by_force(pod: Pod, now: datetime, force
     assert result.requeue_after == requeue
 
 
+def test_a_restart_beyond_what_is_counted_is_told_once() -> None:
+    job = make_job({"Worker": {"restartPolicy": "OnFailure"}})
+    jester = msgspec.structs.replace(terminated(1), restart_count=10**12)
+    failed = make_pod("Worker-0", "Failed", containers=(jester,))
+    first = planned(job, failed)
+    assert "TFJobRestarting" in first.reasons
+    assert first.status.restarts == 1_000_000
+    second = planned(with_status(job, first.status), failed)
+    assert not second.write_status
+    assert not second.events
+
+
 @RETRYING
 def test_a_restart_is_counted_also_if_its_pod_is_first_seen_after_its_index_was_scaled_away(policy: str) -> None:
     # Worker-1 vanished and was made again, but the watch lost that; then the job was scaled down.

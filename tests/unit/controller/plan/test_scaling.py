@@ -90,6 +90,17 @@ def test_a_service_that_somebody_else_has_made_with_a_pods_labels_is_left_alone(
     assert {one.name for one in let_go.deletions("services")} == {"mnist-worker-0", "mnist-worker-1"}
 
 
+def test_pods_and_services_that_name_no_replica_are_left_alone() -> None:
+    job = started(make_job({"Worker": 1}))
+    labels = {"training.kubeflow.org/replica-type": "worker", "training.kubeflow.org/replica-index": "-1"}
+    stray = make_pod("Worker-7", labels=labels)
+    service = make_service("Worker-7")
+    odd = msgspec.structs.replace(service, metadata=msgspec.structs.replace(service.metadata, labels={}))
+    result = planned(job, make_pod("Worker-0"), stray, services=(*services_of(job), odd))
+    assert not [*result.deletions("pods"), *result.deletions("services")]
+    assert result.status.ready == "1/1"
+
+
 def test_the_cluster_is_rendered_once_however_many_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
     named: list[int] = []
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.controller.builders import OPTIONS, after, make_job, make_pod, with_status
+from tests.unit.controller.builders import NOW, OPTIONS, after, make_job, make_pod, with_status
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
@@ -291,3 +291,13 @@ def test_the_sums_are_all_of_the_time(changes: list[tuple[int, list[Pod], Traini
         assert all(now[name] >= amount for name, amount in sums.items())
         assert all(one.trained_seconds <= one.requested_seconds + 1 for one in life.usage.resources.values())
         sums = now
+
+
+def test_a_clock_that_goes_back_takes_nothing_back() -> None:
+    life = Life(forgets=False)
+    life.sync(0)
+    life.sync(100, *both(bound=5, began=8))
+    life.sync(-7200, *both(bound=5, began=8))
+    life.sync(150, *both(bound=5, began=8))
+    assert life.seconds(150) == {"scheduling": 5, "starting": 3, "training": 142}
+    assert NOW - timedelta(hours=2) < NOW
