@@ -94,10 +94,9 @@ def test_a_sidecar_that_failed_is_no_failure_of_the_training(
         ({"prepare": 0}, FinalState.NEVER_RAN, None),
         ({"prepare": 0, "tensorflow": 0}, FinalState.SUCCEEDED, 0),
         ({"prepare": 5}, FinalState.FAILED, 5),
-        ({"tensorflow": 0, "sidecar": 2}, FinalState.FAILED, 2),
     ],
 )
-def test_of_several_containers_the_one_that_failed_counts_but_init_containers_are_no_success_of_the_replica(
+def test_init_containers_that_ended_well_are_no_success_of_the_replica(
     store: LogStore, ended: dict[str, int], state: FinalState, code: int | None
 ) -> None:
     worker = pod(ReplicaType.WORKER, 0, status=PodStatus(init_container_statuses=(ContainerStatus(name="prepare"),)))
