@@ -126,6 +126,7 @@ def test_a_failed_pod_whose_name_may_not_get_free_at_once_has_no_successor_yet(p
 def test_what_kubernetes_did_is_retried(policy: str, lost: Pod) -> None:
     result = planned(job_of(policy), make_pod("Worker-0"), lost, now=LATER)
     assert result.deleted_pods == ["Worker-1"]
+    assert result.write_status_first, "the count is durable before its pod has gone"
     assert result.is_true(C.RESTARTING)
     assert counts(result) == {"1": 1}
 
