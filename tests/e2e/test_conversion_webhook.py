@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from hack.chart import MANIFESTS
 from hack.controlplane import ControlPlane, control_plane
 from tests.e2e.conftest import OPERATOR_GROUPS, OPERATOR_USER
 from tests.support.audit import Right, wait_allowed
@@ -34,7 +35,7 @@ from tfoperator.servers.keyring.keyring import decode_keyring, encode_keyring, r
 
 pytestmark = pytest.mark.controlplane
 
-OVERLAY = Path(__file__).resolve().parents[2] / "manifests" / "overlays" / "webhook"
+OVERLAY = MANIFESTS / "overlays" / "webhook"
 NAMESPACE, SECRET = "tfoperator-system", "tfoperator-webhook-cert"
 ELECT = ("--leader-elect", f"--leader-elect-namespace={NAMESPACE}")
 EXPIRY = "tfoperator_webhook_certificate_expiry_timestamp_seconds"

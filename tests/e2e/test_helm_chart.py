@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -14,10 +13,10 @@ import yaml
 
 import tfoperator
 from hack import gobuild
-from hack.chart import CHART, MANIFESTS
+from hack.chart import CHART
 from hack.controlplane import ControlPlane
 from tests.support.cluster import Cluster
-from tests.support.kubectl import Kubectl
+from tests.support.kubectl import Kubectl, write_overlay
 from tfoperator.operator.options.reading import parse_options
 
 pytestmark = pytest.mark.controlplane
@@ -80,13 +79,7 @@ VARIANTS: dict[str, tuple[list[str], list[str], Json]] = {
     ),
     "everything": (
         ["overlays/webhook"],
-        [
-            "progress",
-            "monitoring",
-            "network-policy",
-            "log-archive",
-            "volcano",
-        ],
+        ["progress", "monitoring", "network-policy", "log-archive", "volcano"],
         {
             "webhook": {"enabled": True},
             "progress": {"enabled": True},
@@ -125,12 +118,7 @@ def keyed(text: str) -> Objects:
 
 
 def kustomized(folder: Path, resources: list[str], components: list[str]) -> Objects:
-    root = os.path.relpath(MANIFESTS, folder)  # kustomize takes no absolute paths
-    overlay = {
-        "resources": [f"{root}/{name}" for name in resources],
-        "components": [f"{root}/components/{name}" for name in components],
-    }
-    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay))
+    write_overlay(folder, resources, components)
     return keyed(run("kubectl", "kustomize", str(folder)))
 
 

@@ -35,13 +35,7 @@ def test_the_operator_needs_these_rights_to_kueue_and_no_others(ours: Queues) ->
     ours.wait_running(job, "worker-0")
     job.suspend()
     eventually(lambda: not ours.workloads(job), within=PATIENCE, every=0.1, what="no Workload")
-    wanted = granted([*roles()["kueue"], *roles()["kueue-classes"]])
-
-    def all_used() -> bool:
-        assert wanted - trail.used() == set()
-        return True
-
-    eventually(all_used, within=PATIENCE, every=0.2, what="every right is used")
+    trail.wait_used(granted([*roles()["kueue"], *roles()["kueue-classes"]]))
     assert trail.refused() == []
 
 
