@@ -10,8 +10,11 @@ from typing import Any
 
 import msgspec
 
+from tests.support import manifests
 from tests.support.fake_api import FakeApi, api_error
-from tfoperator.api.v1.types import TFJOBS
+from tests.support.manifests import metadata, owner_reference
+from tfoperator.api.names import replica_labels
+from tfoperator.api.v1.types import TFJOBS, ReplicaType
 from tfoperator.kube.resources import EVENTS, PODS
 from tfoperator.kube.verbs import ListPage
 from tfoperator.sdk.usage import POD_METRICS
@@ -121,86 +124,43 @@ class Stage(FakeApi):
 
     def job(self, name: str, *, namespace: str = "default", workers: int = 2, **parts: Any) -> dict[str, Any]:
         """A job, with `status`, `labels`, `runPolicy` if they are given."""
-        spec: dict[str, Any] = {"tfReplicaSpecs": {"Worker": {"replicas": workers, "template": {"spec": {}}}}}
-        if "runPolicy" in parts:
-            spec["runPolicy"] = parts["runPolicy"]
-        meta: dict[str, Any] = {
-            "name": name,
-            "namespace": namespace,
-            "creationTimestamp": parts.get("created", moment(0)),
-        }
-        if "labels" in parts:
-            meta["labels"] = parts["labels"]
-        body = {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "TFJob",
-            "metadata": meta,
-            "spec": spec,
-            "status": parts.get("status", {}),
-        }
+        specs = {"Worker": {"replicas": workers, "template": {"spec": {}}}}
+        policy = {"runPolicy": parts["runPolicy"]} if "runPolicy" in parts else {}
+        body = {**manifests.job(name, specs, **policy), "status": parts.get("status", {})}
+        when = parts.get("created", moment(0))
+        body["metadata"] = metadata(name, parts.get("labels"), namespace=namespace, creationTimestamp=when)
         return self.put(TFJOBS, body)
 
     def pod(self, job: dict[str, Any], index: int, *, kind: str = "worker", **parts: Any) -> dict[str, Any]:
         """A pod of a replica, which runs unless `status` says otherwise."""
         meta = job["metadata"]
-        name = f"{meta['name']}-{kind}-{index}"
         running = {"running": {"startedAt": moment(10)}}
-        status = {
-            "phase": "Running",
-            "startTime": moment(2),
-            "containerStatuses": [{"name": "tensorflow", "ready": True, "restartCount": 0, "state": running}],
-        }
-        owner = {
-            "apiVersion": "kubeflow.org/v1",
-            "kind": "TFJob",
-            "name": meta["name"],
-            "uid": meta["uid"],
-            "controller": True,
-        }
-        labels = {
-            "training.kubeflow.org/operator-name": "tfjob-controller",
-            "training.kubeflow.org/job-name": meta["name"],
-            "training.kubeflow.org/replica-type": kind,
-            "training.kubeflow.org/replica-index": str(index),
-        }
+        container = {"name": "tensorflow", "ready": True, "restartCount": 0, "state": running}
+        status = {"phase": "Running", "startTime": moment(2), "containerStatuses": [container]}
+        replica_type = next(one for one in ReplicaType if one.lower() == kind)
+        labels = replica_labels(meta["name"], replica_type, index, is_master=False)
+        owner = owner_reference(job, controller=True)
+        when = parts.get("created", moment(1))
+        about = metadata(
+            f"{meta['name']}-{kind}-{index}", labels, owner, namespace=meta["namespace"], creationTimestamp=when
+        )
         resources = {"limits": {"cpu": "2", "memory": "4Gi"}}
-        containers = [
-            {"name": "tensorflow", "image": parts.get("image", "example.com/train:1"), "resources": resources}
-        ]
-        body = {
-            "metadata": {
-                "name": name,
-                "namespace": meta["namespace"],
-                "labels": labels,
-                "ownerReferences": [owner],
-                "creationTimestamp": parts.get("created", moment(1)),
-            },
-            "spec": {"nodeName": "node-a", "containers": containers},
-            "status": parts.get("status", status),
-        }
-        return self.put(PODS, body)
+        image = parts.get("image", "example.com/train:1")
+        containers = [{"name": "tensorflow", "image": image, "resources": resources}]
+        spec = {"nodeName": "node-a", "containers": containers}
+        return self.put(PODS, {"metadata": about, "spec": spec, "status": parts.get("status", status)})
 
     def event(
         self, job: dict[str, Any], reason: str, message: str, *, warning: bool = False, at: float | str = 5
     ) -> None:
         """Something that was said about a job, at a time as the API writes it, or so many seconds after `START`."""
         when = at if isinstance(at, str) else moment(at)
-        meta = job["metadata"]
-        about = {"kind": "TFJob", "namespace": meta["namespace"], "name": meta["name"], "uid": meta["uid"]}
+        about = {"kind": "TFJob", **{key: job["metadata"][key] for key in ("namespace", "name", "uid")}}
         number = len(self.objects(EVENTS))
-        body = {
-            "metadata": {
-                "name": f"{meta['name']}.{number}",
-                "namespace": meta["namespace"],
-                "creationTimestamp": when,
-            },
-            "type": "Warning" if warning else "Normal",
-            "reason": reason,
-            "message": message,
-            "involvedObject": about,
-            "lastTimestamp": when,
-        }
-        self.put(EVENTS, body)
+        meta = metadata(f"{about['name']}.{number}", namespace=about["namespace"], creationTimestamp=when)
+        kind = "Warning" if warning else "Normal"
+        said = {"type": kind, "reason": reason, "message": message, "involvedObject": about, "lastTimestamp": when}
+        self.put(EVENTS, {"metadata": meta, **said})
 
     def use(self, pod: dict[str, Any], cpu: str, memory: str, *, at: float, **others: str) -> None:
         """What a pod uses, as the metrics API says it."""
@@ -235,14 +195,9 @@ def train(stage: Stage, name: str = "mnist", workers: int = 3) -> dict[str, Any]
     """A job that runs and reports, with logs and metrics."""
     metrics = [{"name": "loss", "value": "2.301"}, {"name": "accuracy", "value": "0.12"}]
     progress = {
-        "percentage": 42,
-        "step": 420,
-        "totalSteps": 1000,
-        "estimatedRemainingSeconds": 200,
-        "lastUpdatedTime": moment(30),
-        "metrics": metrics,
-        "behind": [{"name": "worker-2", "step": 397}],
-    }
+        "percentage": 42, "step": 420, "totalSteps": 1000, "estimatedRemainingSeconds": 200, "metrics": metrics,
+        "behind": [{"name": "worker-2", "step": 397}], "lastUpdatedTime": moment(30),
+    }  # fmt: skip
     status = {
         "conditions": [condition("Running", f"TFJob {name} is running.")],
         "startTime": moment(2),
