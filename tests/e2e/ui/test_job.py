@@ -110,23 +110,6 @@ def test_what_the_page_may_not_do_is_a_command_to_copy(browser: Browser) -> None
         shown.server.stop()
 
 
-def test_a_job_that_waits_for_its_image_says_so(shown: Shown) -> None:
-    job = shown.stage.job("mnist", workers=1)
-    waiting = {"waiting": {"reason": "ImagePullBackOff", "message": "Back-off pulling image example.com/train:1"}}
-    state = {"name": "tensorflow", "ready": False, "restartCount": 0, "state": waiting}
-    shown.stage.pod(job, 0, status={"phase": "Pending", "containerStatuses": [state]})
-    told = condition("Running", "worker-0 waits: ImagePullBackOff.", "False")
-    shown.stage.edit(TFJOBS, "default", "mnist", {"status": {"conditions": [told]}})
-    with shown.by() as somebody:
-        page = shown.open(somebody)
-        expect(page.get_by_role("row").filter(has_text="mnist")).to_contain_text("worker-0 waits: ImagePullBackOff.")
-        page.get_by_role("link", name="mnist").click()
-        expect(page.get_by_role("status").filter(has_text="worker-0 waits: ImagePullBackOff.")).to_be_visible()
-        page.get_by_role("button", name="worker-0").click()
-        runs = page.get_by_role("region", name="Runs of the chosen replica")
-        expect(runs).to_contain_text("Back-off pulling image example.com/train:1")
-
-
 def test_a_job_that_waits_in_a_queue_says_what_for(shown: Shown) -> None:
     suspended = {"conditions": [condition("Suspended", "It is suspended.")]}
     job = shown.stage.job("mnist", status=suspended, labels={QUEUE_LABEL: "research"})
