@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 import psutil
 import pytest
 
+from tests.support import manifests
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
@@ -47,13 +48,9 @@ def kubectl(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Ku
 
 
 def run_pod(plane: ControlPlane, kubectl: Kubectl, name: str, script: str = "sleep 600") -> None:
-    container = {
-        "name": "main",
-        "image": "example.invalid/x:1",
-        "command": ["sh", "-c", script],
-        "env": [{"name": "GREETING", "value": "hello"}],
-    }
-    body = {"metadata": {"name": name}, "spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
+    env = [{"name": "GREETING", "value": "hello"}]
+    container = {"name": "main", "image": manifests.IMAGE, "command": ["sh", "-c", script], "env": env}
+    body = manifests.pod(name, containers=[container], terminationGracePeriodSeconds=1)
     plane.client.create(PODS, NAMESPACE, body, decode)
     kubectl("wait", "--for=condition=Ready", f"pod/{name}", "--timeout=60s")
 
