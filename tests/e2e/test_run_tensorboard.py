@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli import Cli, CliProcess, replica, tfjob
+from tests.support.cli import Cli, CliProcess, local_cli, replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.client import Client
@@ -136,10 +136,8 @@ def test_where_it_is_not_installed_the_run_says_so_and_the_job_trains_on(tmp_pat
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
     """A client of a control plane that stays up."""
-    cli = Cli(tmp_path, XDG_STATE_HOME=str(tmp_path / "state"))
-    with Client(load_config(cli.local_up()["KUBECONFIG"])) as client:
+    with local_cli(tmp_path) as cli, Client(load_config(cli.environment["KUBECONFIG"])) as client:
         yield client
-    cli.run("local", "down", "--now")
 
 
 def test_under_local_up_it_serves_until_the_job_is_deleted(client: Client, tmp_path: Path) -> None:
