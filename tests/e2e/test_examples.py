@@ -57,6 +57,22 @@ def test_a_single_worker_trains_without_tf_config(tmp_path: Path) -> None:
     assert states == {"worker-0": "Succeeded"}
 
 
+def test_a_program_that_reads_its_cluster_from_arguments_trains(tmp_path: Path) -> None:
+    output, states = train("cluster-arguments", tmp_path)
+    assert accuracies("worker-0", output)[-1] >= 0.85
+    assert "[worker-1] step 300/300" in output
+    assert states == {"ps-0": "Stopped", "worker-0": "Succeeded", "worker-1": "Succeeded"}
+
+
+def test_the_stock_parameter_servers_serve_until_the_job_is_over(tmp_path: Path) -> None:
+    output, states = train("default-parameter-server", tmp_path)
+    assert "[ps-1] parameter server 1 serves" in output
+    assert accuracies("chief-0", output)
+    assert {states["ps-0"], states["ps-1"]} == {"Stopped"}
+    replicas = json.loads((tmp_path / "result.json").read_text())["jobs"][0]["replicas"]
+    assert {one["exitCode"] for one in replicas if one["name"].startswith("ps-")} == {143}
+
+
 def test_an_evaluator_measures_the_checkpoints_of_a_chief(tmp_path: Path) -> None:
     output, states = train("evaluator", tmp_path)
     assert "[chief-0] step 600/600" in output
