@@ -9,23 +9,15 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.cli import Cli
+from tests.support.cli import Cli, replica, tfjob
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
 ROOT = Path(__file__).parents[2]
 
 
-def job(name: str, *command: str, replicas: int = 1, spec: dict[str, Any] | None = None) -> str:
-    container = {"name": "tensorflow", "image": "example.com/train:1", "command": list(command)}
-    worker = {"replicas": replicas, "template": {"spec": {"containers": [container]}}}
-    body = {
-        "apiVersion": "kubeflow.org/v1",
-        "kind": "TFJob",
-        "metadata": {"name": name},
-        "spec": {"tfReplicaSpecs": {"Worker": worker}, **({"progress": {}} if spec is None else spec)},
-    }
-    return yaml.safe_dump(body)
+def job(name: str, program: str, *, replicas: int = 1, **spec: Any) -> str:
+    return tfjob(name, spec=spec, Worker=replica(sys.executable, "-c", program, replicas=replicas))
 
 
 def final_progress(run_dir: Path, name: str) -> dict[str, Any]:
@@ -71,9 +63,9 @@ assert not {"msgspec", "kubernetes", "aiohttp"} & set(sys.modules)
 
 def test_every_replica_may_report_and_who_does_not_ask_is_told_nothing(tmp_path: Path) -> None:
     jobs = (
-        job("loop", sys.executable, "-c", LOOP, replicas=3, spec={"progress": {}, "successPolicy": "AllWorkers"}),
-        job("unset", sys.executable, "-c", QUIET, spec={}),
-        job("off", sys.executable, "-c", QUIET, spec={"progress": {"enabled": False}}),
+        job("loop", LOOP, replicas=3, progress={}, successPolicy="AllWorkers"),
+        job("unset", QUIET),
+        job("off", QUIET, progress={"enabled": False}),
     )
     cli = Cli(tmp_path, PYTHONPATH=str(ROOT))
     cli.run("run", cli.write(*jobs), "--logs-dir", "kept", timeout=120, code=0)
