@@ -187,10 +187,7 @@ def test_kueue_needs_these_rights_in_the_worker_and_no_others(both: TwoClusters,
     job.wait("Succeeded", within=PATIENCE)
     plain.wait_remote_gone(job)
 
-    def are_used() -> bool:
-        used = {right for right in both.trail.used() if not right.resource.startswith("/")}
-        assert used == granted(RIGHTS_IN_WORKER), used ^ granted(RIGHTS_IN_WORKER)
-        return True
-
-    eventually(are_used, within=PATIENCE, every=0.2, what="each right is used")
+    both.trail.wait_used(granted(RIGHTS_IN_WORKER))
+    used = {right for right in both.trail.used() if not right.resource.startswith("/")}
+    assert used == granted(RIGHTS_IN_WORKER)
     assert both.trail.refused() == []
