@@ -93,33 +93,6 @@ def test_a_chief_a_parameter_server_and_two_workers(operated: Operated, user: Us
     assert set(job.pods()) == set(replicas), "None, the default, leaves the parameter server, as in the Go operator"
 
 
-def test_one_worker_with_a_volume(operated: Operated, user: User) -> None:
-    job = user.apply("mnist-with-volume.yaml", "mnist")
-    [pod] = job.wait_pods("worker-0").values()
-    assert job.tf_config("worker-0") is None
-    [volume] = [one for one in pod["spec"]["volumes"] if one["name"] == "training"]
-    assert volume["persistentVolumeClaim"] == {"claimName": "tfevent-volume"}
-    container = job.container("worker-0")
-    assert {"mountPath": "/train", "name": "training"} in container["volumeMounts"]
-    assert container["command"][-1] == "--batch_size=150"
-    job.play("Running", "worker-0", leads_to="Running")
-    job.play("Succeeded", "worker-0", leads_to="Succeeded")
-    job.wait_pods("worker-0")
-
-
-def test_two_workers_with_a_gpu_each_and_one_volume(operated: Operated, user: User) -> None:
-    job = user.apply("multi-worker.yaml", "multi-worker")
-    pods = job.wait_pods("worker-0", "worker-1")
-    for replica, pod in pods.items():
-        assert job.container(replica)["resources"]["limits"] == {"nvidia.com/gpu": "1"}
-        assert job.container(replica)["args"][0] == "--saved_model_dir=/train/saved_model/"
-        claims = [volume.get("persistentVolumeClaim", {}).get("claimName") for volume in pod["spec"]["volumes"]]
-        assert "strategy-volume" in claims
-    config = job.tf_config("worker-0")
-    assert config is not None
-    assert len(config["cluster"]["worker"]) == 2
-
-
 def test_applying_an_example_again_changes_nothing(operated: Operated, user: User) -> None:
     job = user.apply("multi-worker.yaml", "multi-worker")
     uids = {replica: pod["metadata"]["uid"] for replica, pod in job.wait_pods("worker-0", "worker-1").items()}

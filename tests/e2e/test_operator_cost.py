@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,12 +13,9 @@ import pytest
 
 from hack.controlplane import ControlPlane
 from tests.e2e.conftest import COUNTED_USER
-from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.cluster import Cluster, tfjob
 from tests.support.eventually import eventually
-from tests.support.manifests import now
-from tests.support.operated import parse_time, wait_until_clock
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.v1.types import TFJOBS
 
 pytestmark = pytest.mark.controlplane
 
@@ -96,30 +92,3 @@ def test_an_idle_operator_asks_for_nothing_and_stays_small(
     assert psutil.Process(operator.process.pid).memory_info().rss < 80 * 2**20
     syncs = operator.metrics()['workqueue_adds_total{name="tfjobs"}']
     assert syncs < 20 * 15, "syncs feed on themselves"
-
-
-def test_after_a_restart_quiet_jobs_are_compared_when_they_are_due_and_not_all_at_once(
-    cluster: Cluster, start_operator: Start
-) -> None:
-    flags = ("--resync-period=500ms", "--reconcile-max-period=60s")
-    operator = start_operator(*flags)
-    for number in range(3):
-        cluster.submit(tfjob(f"quiet-{number}", Worker=1))
-    cluster.run_pods(3)
-    last_change = 0.0
-    for number in range(3):
-        since = cluster.wait_condition(f"quiet-{number}", "Ready")["lastTransitionTime"]
-        last_change = max(last_change, parse_time(since))
-    wait_until_clock(last_change + 10)
-    operator.kill()
-    # As the operator writes it in five minutes; compared after ten quiet seconds, a job is due after ten more.
-    compared = time.time()
-    for number in range(3):
-        status = {"status": {"lastReconcileTime": now()}}
-        cluster.client.patch(TFJOBS, cluster.namespace, f"quiet-{number}", status, decode, subresource="status")
-    successor = start_operator(*flags)
-    looked = "tfoperator_reconciled_jobs_total"
-    # At last after the longest period, if so long has gone by since the last change.
-    eventually(lambda: successor.metrics().get(looked, 0) > 0, within=90, what="a comparison")
-    assert time.time() - compared > 8
-    eventually(lambda: successor.metrics().get(looked, 0) >= 3, within=90, what="all are compared")

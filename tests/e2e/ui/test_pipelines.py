@@ -127,24 +127,6 @@ def test_a_failure_is_what_one_sees_first(shown: Shown, home: Home, tmp_path: Pa
         expect(page.get_by_role("alert")).to_contain_text("not there (any more)")
 
 
-def test_a_step_that_is_a_tfjob_leads_to_its_job(shown: Shown, home: Home) -> None:
-    job = shown.stage.job("train-1a2b", namespace="vision")
-    run = RunRecord("r1", "p", "running", "/root", "f", NOW, steps={"train": ()})
-    with home.store() as store:
-        store.put_run(run)
-        store.begin_execution(run, "train", "Train", {}, {"model": ("Model", "/root/model")}, {}, "", NOW)
-    with WorkDirectory(home.step_folder("r1", "train")) as work:
-        uid = job["metadata"]["uid"]
-        work.save(LaunchRecord("train", "f", 1, "1a2b", 2, "train-1a2b", uid, "created", kind="tfjob"))
-    with home.lock(store, "r1"), shown.by() as somebody:
-        page = shown.open(somebody, "#/runs/r1/train")
-        detail = page.get_by_role("region", name="Step train")
-        expect(detail).to_contain_text("TFJob")
-        detail.get_by_role("link", name="train-1a2b").click()
-        expect(page.get_by_role("heading", name="train-1a2b")).to_be_visible()
-        expect(page.get_by_text("vision").first).to_be_visible()
-
-
 @pytest.mark.parametrize("options", [{"color_scheme": "light"}, {"color_scheme": "dark"}, PHONE])
 def test_runs_are_for_everybody(shown: Shown, tmp_path: Path, options: dict[str, Any]) -> None:
     result = runner(tmp_path).run(diamond(tmp_path))
