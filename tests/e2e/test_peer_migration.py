@@ -26,10 +26,7 @@ POLICY = "spec.runPolicy.cleanPodPolicy"
 def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Migration]:
     """The jobs of the Go operator, which is gone, and no operator yet."""
     # Of its own: it begins with the Go operator's CRD.
-    with (
-        control_plane(users=USERS) as plane,
-        migration(plane, tmp_path_factory.mktemp("migration")) as one,
-    ):
+    with control_plane(users=USERS) as plane, migration(plane, tmp_path_factory.mktemp("migration")) as one:
         yield one
 
 
@@ -161,15 +158,6 @@ def test_restarts_in_place_go_on_from_those_before(there: Migration, here: Here)
     job.play("Running", "worker-1", restarts=2)
     assert "backoff limit" in job.wait("Failed")["message"]
     job.wait_stopped("worker-0", "worker-1")
-
-
-def test_an_evaluator_finishes_in_peace(there: Migration, here: Here) -> None:
-    job = there.jobs["evaluated"]
-    job.play("Succeeded", "worker-0", leads_to="Succeeded")
-    here.settle()
-    job.wait_stopped()
-    job.play("Succeeded", "evaluator-0")
-    job.wait_stopped("ps-0")
 
 
 def test_lower_case_types_and_defaults_mean_what_they_did(there: Migration, here: Here) -> None:
