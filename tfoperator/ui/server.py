@@ -115,8 +115,13 @@ class UiServer(HttpServer):
             self._cluster.board.stop()
 
     def show_ended(self, client: Client, curves: Mapping[str, Curves]) -> None:
-        """Show a run that has ended instead, with its curves, also to the pages that are open."""
-        before, self._cluster = self._cluster, Cluster(client, ("",), self._local, curves)
+        """Show a run that has ended instead, with its curves, also to the pages that are open.
+
+        What was seen of its pods and phases is shown, too: the records of a run have only their last state.
+        """
+        before = self._cluster
+        history = None if before is None else before.board.history
+        self._cluster = Cluster(client, ("",), self._local, curves, history)
         self._cluster.watch()
         if before is not None:
             before.board.close()

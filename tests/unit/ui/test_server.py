@@ -234,6 +234,11 @@ def test_a_pod_that_is_gone_leaves_its_life_behind(world: World) -> None:
         assert (gone["name"], gone["state"]) == ("worker-1", "Gone")
         assert [span["state"] for span in gone["spans"]] == ["pending", "running"]
         assert gone["spans"][-1]["end"] is not None
+    after = Stage()
+    after.put(TFJOBS, job)
+    world.server.show_ended(cast(Any, after), {})
+    with world.visitor.stream(PAGE) as stream:
+        assert until(stream, "replicas")[0] == gone, "also when the run has ended"
 
 
 def test_a_run_that_has_ended_stays_on_the_page_and_says_so(world: World) -> None:

@@ -103,7 +103,9 @@ class Board:
         namespaces: Sequence[str] = ("",),
         local: bool = False,
         ended: bool = False,
+        history: History | None = None,
     ) -> None:
+        """Initialize; a `history` is gone on with."""
         self.local = local
         """Whether the cluster is this machine's own control plane."""
         self.ended = ended
@@ -111,7 +113,7 @@ class Board:
         self.closed = False
         """Whether its pages are to ask again: another board has taken its place."""
         self._clock = SystemClock()
-        self.history = History()
+        self.history = history or History()
         self.health = Health(self.tell_all)
         self.listeners = Listeners()
         self._lock = threading.Lock()  # guards the fields below
@@ -211,10 +213,15 @@ class Cluster:
     """The caches of a cluster's jobs, which are watched from the first page on."""
 
     def __init__(
-        self, client: Client, namespaces: Sequence[str], local: bool, ended: Mapping[str, Curves] | None
+        self,
+        client: Client,
+        namespaces: Sequence[str],
+        local: bool,
+        ended: Mapping[str, Curves] | None,
+        history: History | None = None,
     ) -> None:
         self.client = client
-        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None)
+        self.board = Board(client, namespaces=namespaces, local=local, ended=ended is not None, history=history)
         for uid, known in (ended or {}).items():
             self.board.history.know_curves(uid, known)
         self.usage = UsageSamples(client, namespaces=namespaces, on_round=self.board.tell_all)
