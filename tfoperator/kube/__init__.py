@@ -7,25 +7,16 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.config import load_config
 from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import (
-    AlreadyExistsError,
     ApiError,
-    BadRequestError,
     ClientClosed,
     ConfigError,
-    ConflictError,
     ConnectionRefused,
-    DeadlineExceeded,
     ForbiddenError,
-    GoneError,
     InvalidError,
     KubeError,
     MalformedResponse,
     NotFoundError,
     ServerError,
-    TooManyRequestsError,
-    TransportError,
-    UnauthorizedError,
-    UnsupportedMediaTypeError,
 )
 from tfoperator.kube.list_watch import ListWatch, list_all, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod
@@ -33,27 +24,20 @@ from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
 from tfoperator.kube.resources import PODS, Resource
-from tfoperator.kube.verbs import ListPage
 
 __all__ = [
     "EVERYTHING",
     "PODS",
-    "AlreadyExistsError",
     "ApiError",
-    "BadRequestError",
     "Client",
     "ClientClosed",
     "ClusterConfig",
     "ConfigError",
-    "ConflictError",
     "ConnectionRefused",
-    "DeadlineExceeded",
     "ForbiddenError",
-    "GoneError",
     "InvalidError",
     "KubeError",
     "ListOptions",
-    "ListPage",
     "ListWatch",
     "MalformedResponse",
     "NotFoundError",
@@ -63,10 +47,6 @@ __all__ = [
     "Resource",
     "Selection",
     "ServerError",
-    "TooManyRequestsError",
-    "TransportError",
-    "UnauthorizedError",
-    "UnsupportedMediaTypeError",
     "WatchOptions",
     "apply_merge_patch",
     "by_name",

@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from tfoperator.api import decode_template
 from tfoperator.api.parameter_server import PROGRAM, parameter_server_template
+from tfoperator.api.templates import decode_template
 
 # What the program uses of TensorFlow, telling what it was asked for.
 TENSORFLOW = """
