@@ -19,10 +19,11 @@ from tests.unit.controller.builders import (
     plan_for,
     planned,
     services_of,
+    started,
     waiting,
     with_status,
 )
-from tfoperator.api.v1.status import JobCondition, TFJobStatus
+from tfoperator.api.v1.status import JobCondition, TFJobStatus, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller import Comparison, ControllerOptions, PlanOptions
 from tfoperator.controller.plan.actions import Plan
@@ -207,3 +208,10 @@ def test_the_waiting_does_not_begin_anew_with_every_look(harness: Harness, clock
     assert harness.status() == {}
     harness.sync()
     assert harness.condition("Created")["status"] == "True"
+
+
+def test_the_last_report_is_in_the_status_that_says_how_the_job_ended() -> None:
+    job = started(make_job({"Worker": 1}), progress=TrainingProgress(percentage=40))
+    last = TrainingProgress(percentage=99)
+    result = plan_for(Observed(job, (make_pod("Worker-0", "Succeeded"),), services_of(job), progress=last))
+    assert (result.write_status, result.status.progress) == (True, last)
