@@ -8,13 +8,14 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import job_selector
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
 from tfoperator.api.workloads import Workload, decode_workload
 from tfoperator.base.clock import Clock
-from tfoperator.controller.kueue.decide import Facts, decide, occupies
+from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, occupies
 from tfoperator.controller.kueue.objects import (
     FLAVORS,
     OF_JOBS,
@@ -24,7 +25,7 @@ from tfoperator.controller.kueue.objects import (
     decode_flavor,
     decode_priority,
 )
-from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, removal
+from tfoperator.controller.kueue.writes import Verb, Write, frees_quota, is_reported_by_kueue, removal
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.informers import (
@@ -113,6 +114,7 @@ class QueueKeeper:
         self._pods = pods
         self._clock = clock
         self._enqueue_after = enqueue_after
+        self._told = False
 
     def keys(self) -> set[str]:
         """Return the keys of all jobs that have a Workload, whether the jobs are there or not."""
@@ -139,6 +141,8 @@ class QueueKeeper:
             awaits_pods=any(kind == "pods" for _, kind in observed.unseen.awaited),
             default_ps_image=default_ps_image,
         )
+        if workload is not None and final_condition(job) is None:
+            self._tell_of_kueue(job, workload)
         decision = decide(facts, self._clock.now())
         gate = decision.gate
         try:
@@ -150,6 +154,13 @@ class QueueKeeper:
             gate = QueueGate("NoPriorityClass", str(error))
             self._enqueue_after(job.metadata.key, _TRY_AGAIN)
         return msgspec.structs.replace(observed, job=decision.admitted or job, gate=gate)
+
+    def _tell_of_kueue(self, job: TFJob, workload: Workload) -> None:
+        """Say once that Kueue's own framework drives Workloads, too."""
+        if not self._told and (is_driven_by_kueue(job, workload) or is_reported_by_kueue(workload)):
+            self._told = True
+            said = "Kueue's own framework kubeflow.org/tfjob drives Workload %s, and perhaps others: use it or --kueue"
+            logger.warning(said, workload.metadata.name, extra={"job": job.metadata.key})
 
     def release(self, key: str) -> None:
         """Let go of the Workloads of a job that is gone or being deleted, once its pods are. Raises KubeError."""

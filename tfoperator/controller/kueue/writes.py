@@ -9,11 +9,15 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.api.queues import ADOPTED
 from tfoperator.api.workloads import Condition, ReclaimablePod, Workload
 from tfoperator.controller.kueue.objects import IN_USE
 
 MAX_MESSAGE = 1024
 """Characters of a condition's message; a Workload's may have 32 KiB."""
+
+_READY, _NOT_READY = "All replicas are ready or have ended.", "Not all replicas are ready."
+_READY_NO_MORE = "A replica is not ready any more."
 
 _RETRIED_AT_ONCE = ("Preempted", "NodeFailures")
 """The reasons of evictions after which a Workload waits for nothing but quota."""
@@ -56,6 +60,15 @@ def unfinalized(workload: Workload) -> tuple[Write, ...]:
     return (patch_of(workload, {"metadata": {"finalizers": finalizers}}),)
 
 
+def is_reported_by_kueue(workload: Workload) -> bool:
+    """Return whether Kueue's own framework has written the readiness of a Workload that the operator made: both are on.
+
+    In a Workload that an administrator gave to the operator that is old, and proves nothing.
+    """
+    said = workload.condition("PodsReady").message
+    return bool(said) and workload.mark not in ("", ADOPTED) and said not in (_READY, _NOT_READY, _READY_NO_MORE)
+
+
 def frees_quota(write: Write) -> bool:
     """Return whether Kueue may give a Workload's quota to others after this write: it goes, ends, or gives it back."""
     metadata, status = write.body.get("metadata", {}), write.body.get("status", {})
@@ -92,13 +105,15 @@ class NextStatus:
     def report_readiness(self, *, admitted: bool, ready: bool) -> None:
         """Say whether all replicas do their work: by that Kueue takes quota back from a job that doesn't start."""
         old = self._workload.condition("PodsReady")
+        if admitted and is_reported_by_kueue(self._workload):
+            return  # its framework means another thing by it: the two would overwrite each other without end
         if admitted and ready:
             again = old.reason in ("WaitForRecovery", "Recovered")
-            self.set("PodsReady", "True", "Recovered" if again else "Started", "All replicas are ready or have ended.")
+            self.set("PodsReady", "True", "Recovered" if again else "Started", _READY)
         elif admitted and (old.status == "True" or old.reason == "WaitForRecovery"):
-            self.set("PodsReady", "False", "WaitForRecovery", "A replica is not ready any more.")
+            self.set("PodsReady", "False", "WaitForRecovery", _READY_NO_MORE)
         else:
-            self.set("PodsReady", "False", "WaitForStart", "Not all replicas are ready.")
+            self.set("PodsReady", "False", "WaitForStart", _NOT_READY)
 
     def reclaim(self, done: Mapping[str, int], *, reserved: bool) -> None:
         """Say how many pods of each set need no quota any more. While it is reserved that never falls: Kueue's rule."""

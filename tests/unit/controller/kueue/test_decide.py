@@ -262,6 +262,17 @@ def test_kueues_own_framework_is_left_alone_and_an_administrator_can_take_its_wo
     assert look(both, asked(both)) == Decision(), "Kueue's own framework edits the job, too"
 
 
+def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_workload_to_the_operator() -> None:
+    job, pods = queued(), [make_pod(name, "Running") for name in ("PS-0", "Worker-0", "Worker-1")]
+    api = asked(job)
+    api.admit()
+    api.set(PodsReady=True)
+    assert not look(job, api, *pods).writes, "that Kueue would undo, again and again"
+    api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
+    api.carry_out(look(job, api, *pods))
+    assert api.workload.condition("PodsReady").reason == "WaitForRecovery", "not all of them are ready"
+
+
 class World(RuleBasedStateMachine):
     """A job, its pods, its Workload and a quota; the operator may look at any time, and remembers nothing."""
 
