@@ -105,7 +105,9 @@ def _with_workload(facts: Facts, workload: Workload, now: datetime, *, occupied:
     if workload.metadata.deletion_timestamp is not None:
         return Decision(_closed("WorkloadDeleted", f"Workload {workload.metadata.name} is being deleted"), gone)
     if not wanted:
-        return Decision(writes=gone)
+        # One that waited with Kueue's own framework keeps its place until an administrator resumes its job.
+        waits = workload.mark == ADOPTED and job.spec.suspended and not workload.is_true("QuotaReserved")
+        return Decision(writes=() if waits else gone)
     evicted = workload.condition("Evicted")
     if evicted.status == "True" and workload.is_true("QuotaReserved"):
         status = _reported(facts, workload, now, admitted=False, reserved=occupied)

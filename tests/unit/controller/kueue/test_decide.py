@@ -273,6 +273,17 @@ def test_while_both_are_on_readiness_is_kueues_until_an_administrator_gives_the_
     assert api.workload.condition("PodsReady").reason == "WaitForRecovery", "not all of them are ready"
 
 
+def test_a_job_that_waited_with_kueues_framework_keeps_its_place_until_it_is_resumed() -> None:
+    api = asked(queued())
+    api.change({"metadata": {"annotations": {POD_SETS_ANNOTATION: ADOPTED}}})
+    suspended = queued(suspend=True)
+    assert not look(suspended, api).writes
+    assert "Kueue" in look(queued(), api).gate.message
+    api.admit()
+    api.carry_out(look(suspended, api))
+    assert api.stored is None, "a suspended job keeps no quota"
+
+
 class World(RuleBasedStateMachine):
     """A job, its pods, its Workload and a quota; the operator may look at any time, and remembers nothing."""
 
