@@ -102,6 +102,11 @@ class Kueue:
         self._process.kill()
         self._process.wait(60)
 
+    def restart(self, integrations: Json) -> None:
+        """Kill it, and start it with these integrations."""
+        self.kill()
+        self.start(integrations=integrations)
+
     def end(self) -> None:
         process = self._process
         if process is not None:
