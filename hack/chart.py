@@ -11,8 +11,7 @@ from typing import Any
 
 import yaml
 
-from tfoperator.api.schema import crd_yaml
-from tfoperator.api.schema.crd import versions_patch_yaml
+from tfoperator.api.schema.crd import crd_yaml, versions_patch_yaml
 
 MANIFESTS = Path(__file__).resolve().parent.parent / "manifests"
 CHART = MANIFESTS / "helm" / "tfoperator"

@@ -21,13 +21,17 @@ from typing import Any
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import Client, ClusterConfig
-from tfoperator.kube.config import StaticCredentials, TlsOptions, bearer
+from tfoperator.kube import Client
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials, bearer
+from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.objects import decode_nothing, decode_pod
 from tfoperator.kube.resources import PODS
 from tfoperator.kube.verbs import Answer, Creation, Request
 from tfoperator.local.apiserver.server import EmbeddedApiServer
-from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, OperatorMetrics, Options
+from tfoperator.operator import Operator, Options
+from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.operator.operator import WATCH_BATCH_PERIOD
 
 ROOT = Path(__file__).parent.parent
 _OURS = f"{ROOT}/tfoperator/"

@@ -18,8 +18,7 @@ if __package__ in (None, ""):
 
 from hack.chart import chart_files
 from hack.fields import fields_markdown
-from tfoperator.api.schema import crd_yaml
-from tfoperator.api.schema.crd import versions_patch_yaml
+from tfoperator.api.schema.crd import crd_yaml, versions_patch_yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = (

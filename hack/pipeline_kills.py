@@ -40,7 +40,7 @@ from hack.postgres import PostgresServer, postgres_server
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import PODS
 from tfoperator.launcher import (
     ExecutorContainerSpec,

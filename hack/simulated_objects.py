@@ -18,8 +18,8 @@ from tfoperator.controller.pods.gang import PodGroup, decode_pod_group
 from tfoperator.kube.deployments import Deployment
 from tfoperator.kube.http.requests import merge_patch
 from tfoperator.kube.objects import HasMetadata, ObjectMeta, Pod, PodSpec, PodStatus, Service
-from tfoperator.kube.patches import strategic_merge
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
+from tfoperator.kube.patches.strategic_merge import strategic_merge
 
 GRACE = 30
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)

@@ -22,7 +22,7 @@ import yaml
 from hack import gobuild
 from hack.bench.environment import Environment
 from hack.processes import answers, becomes_ready, free_port, free_ports, spawn, tail
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 
 Json = dict[str, Any]
 

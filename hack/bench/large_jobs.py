@@ -25,7 +25,7 @@ from hack.processes import comes_true, free_port, spawn
 from tfoperator.api.names import job_labels
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 from tfoperator.kube.verbs import decode_metadata

@@ -29,7 +29,7 @@ from hack.controlplane import ControlPlaneError
 from hack.debian import NODE, PackageError, find
 from hack.machine import NODE_ADDRESS, MachineError
 from hack.processes import comes_true, free_ports
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client, load_config
 from tfoperator.kube.errors import KubeError, NotFoundError

@@ -24,7 +24,7 @@ from hack.bench.loads import NAMESPACE, Load, job_manifest, job_names, replicas
 from hack.bench.measure import AUDIT_POLICY, CONTESTANT_USER, read_usage, wait_quiet
 from hack.bench.paths import pods_path, services_path, tfjobs_path
 from hack.controlplane import control_plane
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 
 _FORMS = {
     "JSON": "application/json",

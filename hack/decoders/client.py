@@ -17,7 +17,7 @@ from tfoperator.api.cached_job import decode_job_for_cache
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.base.clock import SystemClock
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import UNDECODABLE, KubeError
 from tfoperator.kube.objects import decode_partial, decode_pod, decode_service
 from tfoperator.kube.resources import PODS

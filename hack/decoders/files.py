@@ -16,7 +16,7 @@ import yaml
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import ROOT, as_json, manifests
 from tfoperator.api.loading import ManifestError, parse_manifests
-from tfoperator.api.validation import validate_manifest
+from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
 from tfoperator.kube.errors import KubeError
 from tfoperator.launcher.component_file import load_component_file

@@ -15,7 +15,7 @@ from jwt.algorithms import ECAlgorithm
 
 from hack.decoders.decoder import Decoder
 from hack.decoders.samples import POD, as_json, jobs, manifests
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError
 from tfoperator.local.apiserver.http import protobuf
@@ -26,8 +26,7 @@ from tfoperator.local.apiserver.registry.patch import patcher
 from tfoperator.local.apiserver.resource_types import BUILTIN
 from tfoperator.local.apiserver.storage.listing import ListRequest
 from tfoperator.local.apiserver.storage.selectors import parse_selector
-from tfoperator.servers.http import Refusal
-from tfoperator.servers.http.messages import parse_head
+from tfoperator.servers.http.messages import Refusal, parse_head
 from tfoperator.servers.progress.reports import InvalidReport, MalformedReport, encode_report, parse_report
 from tfoperator.servers.progress.tokens import TokenRefused, parse_keys, verify
 from tfoperator.servers.webhook.registration import Target, decode_crd, registration_patch

@@ -12,7 +12,7 @@ import pytest
 from tests.contract.support import NAMESPACES, Http, Space, decode, load_config
 from tests.support.cluster import Cluster
 from tests.support.jobs import write_kubeconfig
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube.client import Client
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 

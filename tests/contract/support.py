@@ -24,7 +24,7 @@ from tests.support.threads import no_threads_left
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import ListPage, PatchType, WatchEvent, WatchEventType

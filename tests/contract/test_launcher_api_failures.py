@@ -14,8 +14,10 @@ from tests.contract.support import Space
 from tests.support.eventually import eventually
 from tests.support.launching import QUICK, PodPlayer
 from tests.support.scripted_proxy import Rule, ScriptedProxy
-from tfoperator.kube import Client, ClusterConfig, ForbiddenError
-from tfoperator.kube.config import TokenFile, load_config
+from tfoperator.kube import Client, ForbiddenError
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import TokenFile
+from tfoperator.kube.config.loading import load_config
 from tfoperator.launcher import PlatformUnavailable
 
 __all__ = ["player", "start"]

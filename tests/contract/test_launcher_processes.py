@@ -16,8 +16,9 @@ from tests.contract.support import Space, nothing_left
 from tests.support.eventually import eventually
 from tests.support.launching import PodPlayer, step, text_in
 from tests.support.scripted_proxy import Rule, ScriptedProxy
-from tfoperator.kube import Client, ClusterConfig
-from tfoperator.kube.config import load_config
+from tfoperator.kube import Client
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.loading import load_config
 from tfoperator.launcher import Artifact, Component, KubernetesPodPlatformConfig, LaunchCancelled
 
 __all__ = ["player"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Answer, Json, Space, config_map, pod, tfjob
-from tfoperator.kube import Resource
-from tfoperator.kube.resources import DEPLOYMENTS
+from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.kube.verbs import PatchType
 
 APPLY = "application/apply-patch+yaml"

@@ -14,9 +14,9 @@ from tests.support.cluster import Cluster
 from tests.support.docker_engine import docker_engine
 from tests.support.operated import Operated
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 
 __all__ = ["docker_engine"]
 

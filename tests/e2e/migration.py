@@ -19,7 +19,7 @@ from tests.support.kubectl import Kubectl
 from tests.support.operated import HOLD, JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import PODS
 
 TEAM, OTHERS = "team", "others"

@@ -30,12 +30,12 @@ from tests.support.kueue import (
 from tests.support.operated import JobOnCluster
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.queues import JOB_UID_LABEL
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 
 WORKER = "worker-1"
 """The worker, as the manager's Kueue calls it."""

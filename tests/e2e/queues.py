@@ -37,7 +37,7 @@ from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube import ListOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import DEPLOYMENTS, Resource
 from tfoperator.sdk import JobQueue, QueueState, TFJobClient
 

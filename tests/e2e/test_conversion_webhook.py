@@ -28,7 +28,7 @@ from tests.support.operator_process import OperatorProcess, free_port
 from tests.support.webhook import V1ALPHA2, wait_served
 from tfoperator.api.names import CRD_NAME
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS
 from tfoperator.servers.keyring.keyring import decode_keyring, encode_keyring, renewed

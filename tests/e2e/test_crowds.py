@@ -16,9 +16,9 @@ from tests.support.cluster import Cluster, decode
 from tests.support.operator_process import OperatorProcess, ask
 from tests.support.reporters import Reporters
 from tests.support.webhook import V1ALPHA2, wait_served
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 
 pytestmark = pytest.mark.controlplane
 

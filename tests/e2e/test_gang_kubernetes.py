@@ -19,11 +19,11 @@ from tests.support.eventually import eventually
 from tests.support.gang_schedulers import NODES, kubernetes_scheduler, paper_node
 from tests.support.operated import JobOnCluster
 from tfoperator.api.names import LABEL_JOB_NAME
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.controller import KUBERNETES_POD_GROUPS
 from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, PRIORITY_CLASSES
 

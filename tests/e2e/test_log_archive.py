@@ -23,10 +23,10 @@ from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import PODS
 from tfoperator.local.node.node_api import NODES
-from tfoperator.logs.archive import archived_pods
+from tfoperator.logs.archive.reader import archived_pods
 from tfoperator.ui.jobs.texts import archived_log, archived_runs
 
 __all__ = ["s3", "s3_variables"]

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import CRD_NAME
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS

@@ -13,7 +13,7 @@ from tests.support.eventually import eventually
 from tests.support.jobs import write_kubeconfig
 from tests.support.operator_process import OperatorProcess
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 
 

@@ -14,7 +14,7 @@ from tests.support.cluster import Json, tfjob
 from tests.support.eventually import eventually
 from tests.support.go_operator import USERS, WEBHOOKS
 from tests.support.operated import JobOnCluster, Operated
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 
 # The timeout is that of the switch, which one fixture makes: the sum of what it waits for at most.
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]

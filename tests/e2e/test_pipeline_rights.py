@@ -18,10 +18,10 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.launching import Background, PodPlayer, in_background, step
 from tests.support.threads import no_threads_left
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.launcher import (
     KubernetesPodComponentLauncher,
     KubernetesPodPlatformConfig,

@@ -14,10 +14,10 @@ from hack.controlplane import ControlPlane, control_plane
 from tests.support.cluster import Cluster, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.objects import decode_nothing
 from tfoperator.kube.resources import NAMESPACES
 

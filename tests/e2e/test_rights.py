@@ -21,7 +21,7 @@ from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import replica_labels
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import ForbiddenError
 from tfoperator.kube.resources import DEPLOYMENTS, LEASES, PODS, SERVICES, Resource
 

@@ -28,7 +28,7 @@ from tfoperator.api.names import CRD_NAME
 from tfoperator.api.progress_names import PROGRESS_SECRET
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS, VOLCANO_POD_GROUPS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, SECRETS, Resource
 
 pytestmark = pytest.mark.controlplane

@@ -22,7 +22,7 @@ from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 

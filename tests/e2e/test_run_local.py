@@ -23,7 +23,7 @@ from tests.support.cli import Cli, replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.identity import identify
 
 

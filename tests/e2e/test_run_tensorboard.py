@@ -24,7 +24,7 @@ from tests.support.cli import Cli, CliProcess, local_cli, replica, tfjob
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS, TFJob, decode_tfjob
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 
 pytestmark = [pytest.mark.tensorflow, pytest.mark.timeout(600)]  # the sum of what it waits for at most
 

@@ -26,7 +26,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.events import ObjectReference
 from tfoperator.events.correlator import Occurrence
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.resources import PODS
 from tfoperator.operator import Operator, Options
 

@@ -12,7 +12,7 @@ import pytest
 from tests.support.cli import Cli, local_cli
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import CONFIG_MAPS
 
 PROGRAM = """

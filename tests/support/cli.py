@@ -19,7 +19,7 @@ from tests.support.cluster import decode
 from tests.support.eventually import eventually
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import PODS
 
 COMMAND = (sys.executable, "-m", "tfoperator.cli")

@@ -24,7 +24,7 @@ from tfoperator.kube.errors import KubeError, Status, error_from_status
 from tfoperator.kube.list_watch import ListWatch
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
-from tfoperator.kube.patches import strategic_merge
+from tfoperator.kube.patches.strategic_merge import strategic_merge
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import (
     Answer,

@@ -20,7 +20,7 @@ from hack.processes import end_process, spawn, tail
 from tests.support.cluster import Cluster, decode
 from tests.support.eventually import eventually
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import NotFoundError
 from tfoperator.kube.resources import Resource
 from tfoperator.kube.verbs import ApiClient

@@ -13,7 +13,7 @@ from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.api.workloads import WORKLOADS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
 from tfoperator.local.apiserver.objects.tfjobs import tfjobs
 from tfoperator.local.apiserver.server import EmbeddedApiServer

@@ -19,7 +19,7 @@ from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.names import job_selector
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation import MANAGED_BY_OPERATOR
+from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.kube import ListOptions
 from tfoperator.kube.resources import PODS, SERVICES, Resource
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.jobs import JobWorld, LogBook, write_kubeconfig
 from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import TFJobClient
 

@@ -13,7 +13,7 @@ from tests.support.threads import no_threads_left
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ServerError
 from tfoperator.kube.resources import Resource
-from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig
+from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
 
 V1ALPHA2 = Resource("kubeflow.org", "v1alpha2", "TFJob", "tfjobs")
 

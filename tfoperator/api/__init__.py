@@ -6,8 +6,57 @@ others must be imported by name.
 """
 
 from tfoperator.api.defaults import default
+from tfoperator.api.names import RestartMode
 from tfoperator.api.problems import Problem, Severity, errors
-from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.api.validation import validate, validate_manifest
+from tfoperator.api.templates import PodTemplate, decode_template
+from tfoperator.api.v1.status import JobCondition, ReplicaStatus, TensorBoardStatus, TFJobStatus
+from tfoperator.api.v1.types import (
+    TFJOBS,
+    CleanPodPolicy,
+    ConditionType,
+    ReplicaSpec,
+    ReplicaType,
+    RestartPolicy,
+    RestartScope,
+    RunPolicy,
+    SchedulingPolicy,
+    SuccessPolicy,
+    TensorBoard,
+    TensorBoardServiceType,
+    TFJob,
+    TFJobSpec,
+    decode_tfjob,
+)
+from tfoperator.api.validation.job import validate
+from tfoperator.api.validation.manifest import validate_manifest
 
-__all__ = ["Problem", "Severity", "TFJob", "decode_tfjob", "default", "errors", "validate", "validate_manifest"]
+__all__ = [
+    "TFJOBS",
+    "CleanPodPolicy",
+    "ConditionType",
+    "JobCondition",
+    "PodTemplate",
+    "Problem",
+    "ReplicaSpec",
+    "ReplicaStatus",
+    "ReplicaType",
+    "RestartMode",
+    "RestartPolicy",
+    "RestartScope",
+    "RunPolicy",
+    "SchedulingPolicy",
+    "Severity",
+    "SuccessPolicy",
+    "TFJob",
+    "TFJobSpec",
+    "TFJobStatus",
+    "TensorBoard",
+    "TensorBoardServiceType",
+    "TensorBoardStatus",
+    "decode_template",
+    "decode_tfjob",
+    "default",
+    "errors",
+    "validate",
+    "validate_manifest",
+]

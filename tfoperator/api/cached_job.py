@@ -16,7 +16,7 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.problems import errors
 from tfoperator.api.templates import hash_of
 from tfoperator.api.v1.types import TFJob, TFJobSpec, decode_tfjob
-from tfoperator.api.validation import validate
+from tfoperator.api.validation.job import validate
 from tfoperator.kube.objects import compacting
 
 MAX_TEMPLATES, MAX_SPEC = 16 << 10, 64 << 10

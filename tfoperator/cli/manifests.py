@@ -10,7 +10,7 @@ from tfoperator.api.conversion import Conversion, check, older_version
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.problems import Severity
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.validation import MANAGED_BY_OPERATOR
+from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR
 from tfoperator.cli.terminal.errors import CliError
 from tfoperator.cli.terminal.output import note
 from tfoperator.kube.resources import NAMESPACES

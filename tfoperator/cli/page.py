@@ -106,7 +106,7 @@ def checked_home(place: str) -> Path | str:
 @contextmanager
 def served_page(client: Client | None, on_link: Callable[[str], object], **options: Any) -> Iterator[None]:
     """Serve a page in this block, with these options of `UiServer`. Raises CliError."""
-    from tfoperator.servers.http import ListenError
+    from tfoperator.servers.http.limits import ListenError
     from tfoperator.ui import UiServer
 
     try:

@@ -18,7 +18,7 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
 
 if TYPE_CHECKING:
-    from tfoperator.logs.archive import LogArchive
+    from tfoperator.logs.archive.writer import LogArchive
 
 
 class Recorder(Protocol):

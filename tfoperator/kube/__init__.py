@@ -4,49 +4,34 @@
 """
 
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
-from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import (
     ApiError,
-    ClientClosed,
-    ConfigError,
-    ConnectionRefused,
     ForbiddenError,
-    InvalidError,
     KubeError,
-    MalformedResponse,
     NotFoundError,
-    ServerError,
 )
 from tfoperator.kube.list_watch import ListWatch, list_all, list_pages
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.observer import RequestObserver
 from tfoperator.kube.options import EVERYTHING, ListOptions, Selection, WatchOptions, by_name
 from tfoperator.kube.patches.merge_patch import apply_merge_patch
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.resources import PODS
 
 __all__ = [
     "EVERYTHING",
     "PODS",
     "ApiError",
     "Client",
-    "ClientClosed",
-    "ClusterConfig",
-    "ConfigError",
-    "ConnectionRefused",
     "ForbiddenError",
-    "InvalidError",
     "KubeError",
     "ListOptions",
     "ListWatch",
-    "MalformedResponse",
     "NotFoundError",
     "ObjectMeta",
     "Pod",
     "RequestObserver",
-    "Resource",
     "Selection",
-    "ServerError",
     "WatchOptions",
     "apply_merge_patch",
     "by_name",

@@ -213,14 +213,7 @@ class ApiClient(ABC):
         return self.make(Creation(resource, namespace, body, dry_run), decode)
 
     def replace(
-        self,
-        resource: Resource,
-        namespace: str,
-        name: str,
-        body: Body,
-        decode: Decoder[T],
-        *,
-        subresource: str = "",
+        self, resource: Resource, namespace: str, name: str, body: Body, decode: Decoder[T], *, subresource: str = ""
     ) -> T:
         """PUT an object or a subresource."""
         return self.make(Replacement(resource, namespace, name, body, subresource), decode)
@@ -256,30 +249,18 @@ class ApiClient(ABC):
 
     @abstractmethod
     def list(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        options: ListOptions = LIST_ALL,
+        self, resource: Resource, namespace: str, decode: Decoder[T], options: ListOptions = LIST_ALL
     ) -> ListPage[T]:
         """GET one page."""
 
     @abstractmethod
     def watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        options: WatchOptions = WATCH_FROM_NOW,
+        self, resource: Resource, namespace: str, decode: Decoder[T], options: WatchOptions = WATCH_FROM_NOW
     ) -> WatchStream[T]:
         """Open a watch on a connection of its own."""
 
     @abstractmethod
     def list_watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        selection: Selection = EVERYTHING,
+        self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
         """Return a ListWatch for one selection of a resource, for a reflector."""

@@ -21,7 +21,7 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.base.yamldata import YamlError, read_value_of_file
+from tfoperator.base.yamldata.reader import YamlError, read_value_of_file
 from tfoperator.launcher.core.component import (
     Artifact,
     Component,

@@ -19,7 +19,9 @@ from tfoperator.api.names import DEFAULT_CONTAINER_NAME
 from tfoperator.api.progress_names import PROGRESS_SERVICE
 from tfoperator.base.file_limit import raise_file_limit
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials, bearer
+from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.http.exec import Executed
 from tfoperator.kube.objects import Pod
 from tfoperator.local.apiserver.server import EmbeddedApiServer
@@ -35,10 +37,10 @@ from tfoperator.local.runtime.selection import PROCESSES, RuntimeOptions, make_r
 from tfoperator.local.usage import UsageMeter
 from tfoperator.operator import Operator, Options, Reach, Seen
 from tfoperator.operator.witnesses.stall_stacks import StackTaker
-from tfoperator.servers.http import Address
+from tfoperator.servers.http.limits import Address
 
 if TYPE_CHECKING:
-    from tfoperator.servers.progress import ProgressServer
+    from tfoperator.servers.progress.progress_server import ProgressServer
     from tfoperator.servers.progress.reports import ProgressReport
 
 logger = logging.getLogger(__name__)

@@ -1,19 +1,8 @@
 """The assembled operator: an object to embed (`Operator`) and a process (`python -m tfoperator.operator`)."""
 
-from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
-from tfoperator.operator.operator import WATCH_BATCH_PERIOD, Operator
-from tfoperator.operator.options.reading import parse_options
-from tfoperator.operator.options.settings import Options, OptionsError
+from tfoperator.operator.operator import Operator
+from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses.log_looks import Seen
 
-__all__ = [
-    "WATCH_BATCH_PERIOD",
-    "Operator",
-    "OperatorMetrics",
-    "Options",
-    "OptionsError",
-    "Reach",
-    "Seen",
-    "parse_options",
-]
+__all__ = ["Operator", "Options", "Reach", "Seen"]

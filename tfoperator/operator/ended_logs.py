@@ -14,7 +14,7 @@ from tfoperator.base.clock import Clock
 from tfoperator.controller import is_managed_by_others
 from tfoperator.informers import Callbacks, InformerGroup, Lister
 from tfoperator.kube.objects import ObjectMeta, Pod, object_key
-from tfoperator.logs.archive import LogArchive
+from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.workqueue import QueueMetrics, RateLimitingQueue, Workers
 
 logger = logging.getLogger(__name__)

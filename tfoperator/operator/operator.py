@@ -28,7 +28,7 @@ from tfoperator.operator.preflight import await_resources, has_restart_rules, ne
 from tfoperator.operator.wiring import Parts, Reach
 
 if TYPE_CHECKING:
-    from tfoperator.servers.progress import ProgressServer
+    from tfoperator.servers.progress.progress_server import ProgressServer
 
 logger = logging.getLogger(__name__)
 

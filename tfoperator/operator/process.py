@@ -25,7 +25,7 @@ from prometheus_client import CollectorRegistry, disable_created_metrics
 
 import tfoperator
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.verbs import ApiClient
 from tfoperator.operator.logging import configure_logging
@@ -38,10 +38,11 @@ from tfoperator.operator.signal_queue import next_item
 from tfoperator.operator.wiring import Reach
 from tfoperator.operator.witnesses.log_looks import newest_line_from
 from tfoperator.servers.endpoints.endpoint import Endpoint
-from tfoperator.servers.http import Address, Answer, ListenError
+from tfoperator.servers.http.limits import Address, ListenError
+from tfoperator.servers.http.messages import Answer
 
 if TYPE_CHECKING:
-    from tfoperator.servers.webhook import ConversionWebhook
+    from tfoperator.servers.webhook.webhook import ConversionWebhook
 
 logger = logging.getLogger(__name__)
 
@@ -182,7 +183,8 @@ def _make_webhook(
 ) -> ConversionWebhook:
     """Return the webhook of these options; `namespace` is our own. Raises ListenError."""
     # Imported late: an operator for v1 alone needs no certificates.
-    from tfoperator.servers.webhook import ConversionWebhook, WebhookConfig, WebhookMetrics
+    from tfoperator.servers.webhook.metrics import WebhookMetrics
+    from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
 
     config = WebhookConfig(
         host=address.host,

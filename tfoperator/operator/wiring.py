@@ -32,7 +32,9 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import ObjectMeta, Pod
 from tfoperator.kube.verbs import ApiClient
-from tfoperator.logs.archive import ArchiveBounds, LogArchive, open_place
+from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.pod_logs import ArchiveBounds
+from tfoperator.logs.archive.writer import LogArchive
 from tfoperator.operator.ended_logs import EndedLogs
 from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.operator.options.settings import Options
@@ -42,7 +44,7 @@ from tfoperator.reconciler import Reconciler
 from tfoperator.workqueue import RateLimitingQueue
 
 if TYPE_CHECKING:
-    from tfoperator.servers.progress import ProgressServer
+    from tfoperator.servers.progress.progress_server import ProgressServer
 
 _RETRY_BASE = 0.005
 _RETRY_CAP = 120.0
@@ -179,7 +181,8 @@ class Parts:
         if address is None or fetch is None:
             return None
         # Imported late: an operator without it needs no certificates and tokens.
-        from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
+        from tfoperator.servers.progress.metrics import ProgressMetrics
+        from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
 
         config = ProgressConfig(
             host=address.host,

@@ -15,11 +15,12 @@ from tfoperator.base.clock import Clock, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube import ListOptions, ListWatch, Selection, list_all
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS, Resource
 from tfoperator.kube.verbs import Decoder
-from tfoperator.logs.archive import ARCHIVE_VARIABLE, ArchivedPod, archived_pods
+from tfoperator.logs.archive.layout import ArchivedPod
+from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE, archived_pods
 from tfoperator.sdk.errors import JobElsewhere, JobNotFound, job_errors
 from tfoperator.sdk.logs.history import ReplicaLog, add_archived
 from tfoperator.sdk.logs.log_stream import JobLogStream

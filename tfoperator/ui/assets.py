@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import resources
 
-from tfoperator.servers.http import Answer
+from tfoperator.servers.http.messages import Answer
 
 _TYPES = {
     ".html": "text/html; charset=utf-8",

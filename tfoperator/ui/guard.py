@@ -20,7 +20,7 @@ import msgspec
 from cachetools import FIFOCache
 
 from tfoperator.kube.errors import UNDECODABLE
-from tfoperator.servers.http import Request
+from tfoperator.servers.http.messages import Request
 
 MAX_SESSIONS = 64
 """Maximum number of browsers; beyond it, the oldest needs a new link."""

@@ -21,7 +21,9 @@ from tfoperator.kube import ApiError, KubeError, NotFoundError
 from tfoperator.kube.client import Client
 from tfoperator.report.curves import Curves
 from tfoperator.sdk import TFJobError
-from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Request, StreamedAnswer
+from tfoperator.servers.http.server import HttpServer
 from tfoperator.ui.assets import NOT_STORED, assets
 from tfoperator.ui.guard import MAX_FIELDS, Sessions, complaint, fields_in, token_in
 from tfoperator.ui.jobs import streams

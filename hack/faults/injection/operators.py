@@ -25,9 +25,10 @@ import msgspec
 from hack.faults.injection.clock import Origin, ScaledClock
 from hack.processes import tail
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
-from tfoperator.operator import WATCH_BATCH_PERIOD, Operator, Options, Reach
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.operator import Operator, Options, Reach
 from tfoperator.operator.logging import configure_logging
+from tfoperator.operator.operator import WATCH_BATCH_PERIOD
 
 _CONTEXT = multiprocessing.get_context("forkserver")
 _CONTEXT.set_forkserver_preload(["hack.faults.injection.operators"])

@@ -16,10 +16,12 @@ from hack.faults.injection.clock import Origin, ScaledClock
 from hack.faults.plan.attachments import GANG_SCHEDULERS
 from hack.faults.plan.steps import Profile
 from hack.faults.simulation.pod_groups import PRIORITY_CLASSES_CRD, pod_group_crds, pod_groups_of
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig, StaticCredentials, TlsOptions, bearer
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials, bearer
+from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource

@@ -11,7 +11,7 @@ from hack.bench.contestants import CONTESTANTS, Contestant
 from hack.bench.loads import LOADS, Load, job_manifest
 from hack.bench.run import EXEMPT, Result
 from tfoperator.api.v1.types import decode_tfjob
-from tfoperator.api.validation import validate
+from tfoperator.api.validation.job import validate
 
 
 def test_repetitions_are_interleaved_and_begin_with_another_contestant_each_time() -> None:

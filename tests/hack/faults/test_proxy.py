@@ -17,7 +17,7 @@ from tests.support.threads import no_threads_left
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube import ListOptions, WatchOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import (
     ApiError,
     ConflictError,

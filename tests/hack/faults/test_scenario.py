@@ -25,7 +25,7 @@ from hack.faults.plan.steps import Act, JobShape, Profile
 from tests.support.eventually import eventually
 from tfoperator.api.problems import Severity
 from tfoperator.api.v1.types import decode_tfjob
-from tfoperator.api.validation import validate_manifest
+from tfoperator.api.validation.manifest import validate_manifest
 
 EMBEDDED, REAL = Profile(real=False, wall_speed=20.0), Profile(real=True, wall_speed=1.0)
 

@@ -10,7 +10,7 @@ from tfoperator.api.defaults import default
 from tfoperator.api.problems import errors
 from tfoperator.api.templates import NotKept, hash_of, is_hash, own_host_names, template_dict
 from tfoperator.api.v1.types import TFJob, decode_tfjob
-from tfoperator.api.validation import validate
+from tfoperator.api.validation.job import validate
 
 ENDED: dict[str, Any] = {"conditions": [{"type": "Succeeded", "status": "True"}]}
 SUSPENDED: dict[str, Any] = {"runPolicy": {"suspend": True}}

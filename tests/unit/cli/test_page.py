@@ -7,7 +7,8 @@ import pytest
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.cli.page import is_local
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig, StaticCredentials
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials
 from tfoperator.kube.config.tls import TlsOptions
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 

@@ -13,7 +13,8 @@ import pytest
 
 from tests.support.served import served, world
 from tests.unit.kube.server import Handler, ScriptedServer
-from tfoperator.kube import Client, ClusterConfig
+from tfoperator.kube import Client
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.config.tls import TlsOptions
 
 __all__ = ["served", "world"]

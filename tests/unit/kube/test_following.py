@@ -15,7 +15,8 @@ from tests.support.threads import InThread
 from tests.unit.kube.conftest import MakeClient, Serve
 from tests.unit.kube.server import Exchange, lists_and_watches
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.kube import Client, ForbiddenError, ServerError, load_config
+from tfoperator.kube import Client, ForbiddenError, load_config
+from tfoperator.kube.errors import ServerError
 from tfoperator.kube.following import Follower
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.support.nested import nested
 from tests.unit.kube.conftest import MakeClient
 from tests.unit.kube.server import chunks, lists_and_watches
-from tfoperator.kube import MalformedResponse
+from tfoperator.kube.errors import MalformedResponse
 from tfoperator.kube.nesting import LEVELS, cut_off, decode_what_can_be_followed
 from tfoperator.kube.objects import PartialObject
 from tfoperator.kube.resources import PODS

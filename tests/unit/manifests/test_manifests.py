@@ -19,8 +19,9 @@ from packaging.utils import canonicalize_name
 import tfoperator
 from hack.lock import entries
 from tfoperator.api.names import MANAGED_SELECTOR
-from tfoperator.api.schema import crd
-from tfoperator.operator import Options, parse_options
+from tfoperator.api.schema.crd import crd
+from tfoperator.operator import Options
+from tfoperator.operator.options.reading import parse_options
 
 ROOT = Path(__file__).resolve().parents[3]
 

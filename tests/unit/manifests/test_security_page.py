@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from hack.chart import roles
-from tfoperator.api.migration import read_cluster
+from tfoperator.api.migration.reading import read_cluster
 from tfoperator.api.names import LABEL_OPERATOR_NAME, OPERATOR_NAME
 from tfoperator.kube.errors import NotFoundError, Status
 from tfoperator.kube.options import ListOptions

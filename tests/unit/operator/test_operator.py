@@ -16,7 +16,7 @@ from tests.support.operator_process import ask, free_port
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import LEASES, PODS
 from tfoperator.operator import Operator, Options, process
-from tfoperator.servers.http import Address
+from tfoperator.servers.http.limits import Address
 
 TIMES = {"lease_duration": 1.5, "renew_deadline": 1.0, "retry_period": 0.1}
 ELECT = Options(leader_elect=True, **{f"leader_elect_{what}": seconds for what, seconds in TIMES.items()})

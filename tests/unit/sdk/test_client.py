@@ -10,7 +10,8 @@ from tests.support.jobs import submitted_manifest, write_kubeconfig
 from tests.support.served import ServedWorld
 from tfoperator.api.loading import ManifestError
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube import Client, ConfigError, ConnectionRefused, load_config
+from tfoperator.kube import Client, load_config
+from tfoperator.kube.errors import ConfigError, ConnectionRefused
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.sdk import (
     JobAlreadyExists,

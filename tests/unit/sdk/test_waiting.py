@@ -8,7 +8,7 @@ import pytest
 from tests.support.jobs import soon
 from tests.support.served import ServedWorld
 from tests.support.threads import InThread
-from tfoperator.kube import ClientClosed
+from tfoperator.kube.errors import ClientClosed
 from tfoperator.sdk import JobEnded, JobFailed, JobNotFound, TFJobClient, WaitTimeout
 
 

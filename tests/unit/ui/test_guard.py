@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfoperator.servers.http import Request
-from tfoperator.servers.http.messages import parse_head
+from tfoperator.servers.http.messages import Request, parse_head
 from tfoperator.ui.guard import KEY_HEADER, MAX_SESSIONS, Sessions, complaint
 
 PORT = 4321

@@ -16,7 +16,7 @@ from tfoperator.api.conversion.result import ConversionError
 from tfoperator.api.names import LABEL_PREFIX
 from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import decode_tfjob
-from tfoperator.api.validation import validate
+from tfoperator.api.validation.job import validate
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.kube.nesting import reaches
 

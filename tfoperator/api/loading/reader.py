@@ -15,7 +15,8 @@ import msgspec
 import yaml
 
 from tfoperator.base.controlchars import reorders
-from tfoperator.base.yamldata import MAX_BYTES, Document, YamlError, is_plain_text, read_documents
+from tfoperator.base.yamldata.reader import MAX_BYTES, Document, YamlError, read_documents
+from tfoperator.base.yamldata.scalars import is_plain_text
 
 
 class ManifestError(YamlError):

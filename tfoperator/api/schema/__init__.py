@@ -4,8 +4,3 @@
 `cel_rules` has the rules about names and replica types, `v1alpha2` derives that version's schema from v1's, and `crd`
 combines them. The operator's process loads none of it.
 """
-
-from tfoperator.api.schema.crd import crd, crd_yaml
-from tfoperator.api.schema.v1alpha2 import V1ALPHA2_TYPES
-
-__all__ = ["V1ALPHA2_TYPES", "crd", "crd_yaml"]

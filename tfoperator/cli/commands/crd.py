@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from tfoperator.api.schema import crd, crd_yaml
+from tfoperator.api.schema.crd import crd, crd_yaml
 from tfoperator.cli.terminal.output import ManifestFormat, ManifestOutput
 
 

@@ -25,9 +25,9 @@ from tfoperator.cli.terminal.errors import EXIT_FAILED, CliError
 from tfoperator.cli.terminal.output import ReportFormat, ReportOutput, note, say
 from tfoperator.cli.views.jobs import shown_state
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.runtime.selection import RuntimeName
-from tfoperator.logs.archive import ARCHIVE_VARIABLE
+from tfoperator.logs.archive.reader import ARCHIVE_VARIABLE
 
 if TYPE_CHECKING:
     from tfoperator.local.daemon.state_directory import DaemonState, StateDirectory

@@ -10,8 +10,10 @@ import msgspec
 import typer
 
 from tfoperator.api.loading import load_manifests
-from tfoperator.api.migration import Effort, Finding, cluster_findings, job_findings, read_cluster
-from tfoperator.api.migration.jobs import owned
+from tfoperator.api.migration.cluster import cluster_findings
+from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.migration.jobs import job_findings, owned
+from tfoperator.api.migration.reading import read_cluster
 from tfoperator.base.clock import SystemClock
 from tfoperator.cli.cluster import AllNamespaces, ClusterOptions
 from tfoperator.cli.manifests import is_tfjob, metadata_text

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tfoperator.api.loading import Manifest, to_yaml
-from tfoperator.api.validation import STOCK_PARAMETER_SERVER
+from tfoperator.api.validation.job import STOCK_PARAMETER_SERVER
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.manifests import check_runnable, checked, checked_manifests, is_tfjob
 from tfoperator.cli.page import LastingPage

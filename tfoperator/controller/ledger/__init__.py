@@ -30,12 +30,7 @@ class Ledger(NamedTuple):
 
     @classmethod
     def of(
-        cls,
-        client: ApiClient,
-        caches: Mapping[ObjectKind, Lister[Any]],
-        *,
-        expectations: Expectations,
-        clock: Clock,
+        cls, client: ApiClient, caches: Mapping[ObjectKind, Lister[Any]], *, expectations: Expectations, clock: Clock
     ) -> Ledger:
         """Return an empty ledger. `caches` are those of the objects that jobs own."""
         claims = Claims(client)

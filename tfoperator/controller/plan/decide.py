@@ -20,7 +20,8 @@ from tfoperator.api.names import LABEL_TENSORBOARD, OnStraggler
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.status import TFJobStatus
 from tfoperator.api.v1.types import ConditionType, OnStall, ReplicaType, TFJob
-from tfoperator.api.validation import MANAGED_BY_OPERATOR, MAX_REPLICAS, long_names
+from tfoperator.api.validation.job import long_names
+from tfoperator.api.validation.limits import MANAGED_BY_OPERATOR, MAX_REPLICAS
 from tfoperator.base.clock import whole_second
 from tfoperator.controller.plan.actions import DeleteReason, Plan
 from tfoperator.controller.plan.cleanup import clean_up_finished, delete_everything, time_to_live_left

@@ -14,7 +14,7 @@ from tfoperator.api.names import ANNOTATION_JOB_RESTARTS, ANNOTATION_RESTARTS, R
 from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.templates import is_absent
 from tfoperator.api.v1.types import Network, ReplicaSpec, ReplicaType, RestartPolicy, RestartScope, TFJob
-from tfoperator.api.validation import MAX_REPLICAS
+from tfoperator.api.validation.limits import MAX_REPLICAS
 from tfoperator.controller.pods.additions import add_accelerators, add_restart_rule, give_access, mount_checkpoint
 from tfoperator.controller.pods.bodies import headless_service, job_service_body, pod_body, pod_restart_policy
 from tfoperator.controller.pods.cluster import TF_CONFIG, Abbreviations, ClusterArguments, TFConfig

@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from tfoperator.base.clock import Clock
-from tfoperator.base.yamldata import YamlBoundsError, YamlError, read_value_of_file
+from tfoperator.base.yamldata.reader import YamlBoundsError, YamlError, read_value_of_file
 from tfoperator.kube.config.cluster import ClusterConfig, check_server, is_loopback, is_plain
 from tfoperator.kube.config.credentials import Credentials, IssuedCredentials, StaticCredentials, TokenFile, bearer
 from tfoperator.kube.config.plugins import auth_provider, exec_plugin

@@ -29,15 +29,7 @@ from tfoperator.kube.nesting import decode_what_can_be_followed
 from tfoperator.kube.objects import decode_nothing, decode_partial
 from tfoperator.kube.options import EVERYTHING, LIST_ALL, WATCH_FROM_NOW, ListOptions, Selection, WatchOptions
 from tfoperator.kube.resources import Resource
-from tfoperator.kube.verbs import (
-    Answer,
-    ApiClient,
-    Decoder,
-    ListPage,
-    Lookup,
-    Request,
-    decode_metadata,
-)
+from tfoperator.kube.verbs import Answer, ApiClient, Decoder, ListPage, Lookup, Request, decode_metadata
 from tfoperator.kube.watch import HttpWatch
 
 T = TypeVar("T")
@@ -147,11 +139,7 @@ class HttpVerbs(ApiClient):
         return self._decoded(call_of(request, _accepted(decode)), decode)
 
     def list(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        options: ListOptions = LIST_ALL,
+        self, resource: Resource, namespace: str, decode: Decoder[T], options: ListOptions = LIST_ALL
     ) -> ListPage[T]:
         """GET one page."""
         call = Call(
@@ -169,11 +157,7 @@ class HttpVerbs(ApiClient):
         return ListPage(items, meta.resource_version, meta.continue_token, meta.remaining_item_count)
 
     def watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        options: WatchOptions = WATCH_FROM_NOW,
+        self, resource: Resource, namespace: str, decode: Decoder[T], options: WatchOptions = WATCH_FROM_NOW
     ) -> HttpWatch[T]:
         """Open a watch on a connection of its own. Without bookmarks, silence is no sign of a broken connection."""
         what = describe("watch", resource, namespace)
@@ -191,11 +175,7 @@ class HttpVerbs(ApiClient):
         )
 
     def list_watch(
-        self,
-        resource: Resource,
-        namespace: str,
-        decode: Decoder[T],
-        selection: Selection = EVERYTHING,
+        self, resource: Resource, namespace: str, decode: Decoder[T], selection: Selection = EVERYTHING
     ) -> ListWatch[T]:
         """Return a ListWatch for one selection of a resource, for a reflector.
 

@@ -20,7 +20,7 @@ from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.errors import LaunchCancelled, PermanentFailure
 from tfoperator.launcher.core.output import ContainerEnd
 from tfoperator.launcher.core.record import WorkDirectory
-from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog
+from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 
 LAUNCH_LABEL = "tfoperator.launcher/run"
 """The label of every object of a launch: the random part of its names. Only labelled objects are adopted or deleted."""

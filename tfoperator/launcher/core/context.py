@@ -18,7 +18,8 @@ from tenacity import RetryCallState, Retrying, retry_if_exception, stop_after_at
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import SERVICE_ACCOUNT, ClusterConfig, load_config, load_in_cluster_config
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.loading import SERVICE_ACCOUNT, load_config, load_in_cluster_config
 from tfoperator.kube.retry import failure_of
 from tfoperator.launcher.core.errors import LaunchCancelled
 from tfoperator.launcher.core.metadata import Driver, LocalMetadata, Publisher

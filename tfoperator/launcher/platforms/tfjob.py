@@ -16,7 +16,7 @@ from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, JOB_ROLE_MASTER, LABEL_JOB_ROLE, job_selector, replica_name
 from tfoperator.api.problems import errors
 from tfoperator.api.v1.types import TFJOBS, ConditionType, TFJob, decode_tfjob
-from tfoperator.api.validation import validate_manifest
+from tfoperator.api.validation.manifest import validate_manifest
 from tfoperator.kube import ListOptions, Selection
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.following import Follower

@@ -39,7 +39,7 @@ from tfoperator.local.apiserver.registry.service_account_tokens import TokenIssu
 from tfoperator.local.apiserver.resource_types import BUILTIN, METRICS, NAMESPACES
 from tfoperator.local.apiserver.storage.store import Store
 from tfoperator.local.runtime.loopback_network import LOOPBACK
-from tfoperator.servers.http import StrangersLog
+from tfoperator.servers.http.strangers_log import StrangersLog
 
 logger = logging.getLogger(__name__)
 

@@ -4,9 +4,3 @@
 through it. `open_pod_log` opens the log of a pod's container; another platform's logs need their own
 function that returns a `LogConnection`. Only the caller knows when a container has ended.
 """
-
-from tfoperator.logs.lines.lines import ResumableLines
-from tfoperator.logs.lines.pods import open_pod_log
-from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
-
-__all__ = ["LogConnection", "LogCut", "LogNotYet", "LogReader", "NoLog", "ResumableLines", "open_pod_log"]

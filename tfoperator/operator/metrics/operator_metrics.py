@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 import tfoperator
 from tfoperator.base.metrics import Makers
 from tfoperator.controller import ControllerMetrics
-from tfoperator.logs import archive
+from tfoperator.logs.archive.writer import ArchiveMetrics
 from tfoperator.operator.metrics.tool_metrics import ClientMetrics, PrometheusInformerMetrics
 from tfoperator.operator.metrics.usage_metrics import Read, UsageMetrics
 from tfoperator.reconciler import ReconcilerMetrics
@@ -24,7 +24,7 @@ from tfoperator.workqueue import QueueMetrics
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class PrometheusArchiveMetrics(archive.ArchiveMetrics):
+class PrometheusArchiveMetrics(ArchiveMetrics):
     """The metrics of the log archive."""
 
     def __init__(self, registry: CollectorRegistry) -> None:

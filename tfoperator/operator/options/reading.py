@@ -93,7 +93,7 @@ def _parse(setting: Setting, value: object, source: str) -> Any:
 
 
 def _read_file(path: str) -> dict[str, object]:
-    from tfoperator.base.yamldata import YamlError, read_value_of_file  # imported late: only a file needs PyYAML
+    from tfoperator.base.yamldata.reader import YamlError, read_value_of_file
 
     try:
         content = read_value_of_file(path, path)

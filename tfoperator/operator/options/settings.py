@@ -18,7 +18,7 @@ from tfoperator.api.v1.types import CleanPodPolicy, Network
 from tfoperator.controller import DEFAULT_TENSORBOARD_IMAGE, Accelerator, SchedulingRules
 from tfoperator.operator.options import values as parse
 from tfoperator.operator.options.pod_settings import parse_accelerators, parse_scheduling
-from tfoperator.servers.http import Address
+from tfoperator.servers.http.limits import Address
 
 
 class OptionsError(ValueError):

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from tfoperator.api.problems import Problem
 from tfoperator.base.durations import format_duration, parse_duration
-from tfoperator.servers.http import Address
+from tfoperator.servers.http.limits import Address
 
 _MAX_DURATION = 20 * 365 * 24 * 3600.0
 """The maximum, in seconds. Threads and certificates can't take much longer times."""

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tfoperator.base.yamldata import MAX_BYTES, YamlError, read_documents
+from tfoperator.base.yamldata.reader import MAX_BYTES, YamlError, read_documents
 from tfoperator.launcher import Component, ComponentError, ExecutorSpec, PlatformConfig
 from tfoperator.launcher.component_file import parameter_values
 from tfoperator.launcher.core.component import Json

@@ -12,7 +12,8 @@ import msgspec
 
 from tfoperator.api.names import DEFAULT_CONTAINER_NAME, replica_name
 from tfoperator.kube.objects import Pod
-from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.logs.archive.reader import read_archived
 from tfoperator.sdk.logs.pod_logs import LogOptions
 from tfoperator.sdk.states import pod_order
 

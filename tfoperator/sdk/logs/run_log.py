@@ -14,7 +14,8 @@ from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ClientClosed, KubeError, NotFoundError, ServerError, TransportError
 from tfoperator.kube.objects import Pod, decode_pod
 from tfoperator.kube.resources import PODS
-from tfoperator.logs.lines import LogConnection, LogCut, LogNotYet, LogReader, NoLog, open_pod_log
+from tfoperator.logs.lines.pods import open_pod_log
+from tfoperator.logs.lines.reader import LogConnection, LogCut, LogNotYet, LogReader, NoLog
 from tfoperator.sdk.logs.pod_logs import LogLine, LogOptions
 from tfoperator.sdk.states import container_status, has_started
 

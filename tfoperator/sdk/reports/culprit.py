@@ -11,7 +11,7 @@ from tfoperator.api.v1.types import TFJob
 from tfoperator.base.controlchars import without_controls
 from tfoperator.kube.client import Client
 from tfoperator.kube.objects import Pod
-from tfoperator.logs.archive import ArchivedPod
+from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.report.blame import first_failure, suspects
 from tfoperator.sdk.reports.job_report import job_facts
 

@@ -24,7 +24,9 @@ from tfoperator.base.controlchars import shown_lines
 from tfoperator.kube.client import Client
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import ContainerStateTerminated, ContainerStatus, Pod
-from tfoperator.logs.archive import ArchivedContainer, ArchivedPod, read_archived, runs_of_container
+from tfoperator.logs.archive.layout import ArchivedContainer, ArchivedPod
+from tfoperator.logs.archive.reader import read_archived
+from tfoperator.logs.archive.runs import runs_of_container
 from tfoperator.report.facts import POD_GONE, TAIL_BYTES, TAIL_LINES, FinalState, JobFacts, ReplicaFacts, RunFacts
 from tfoperator.report.job import facts_of_job, facts_of_replica
 from tfoperator.sdk.states import container_status, pod_order, waiting_reason

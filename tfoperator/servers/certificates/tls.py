@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from tfoperator.servers.certificates.pem import CertificateError, KeyPair
-from tfoperator.servers.http import HttpServer
+from tfoperator.servers.http.server import HttpServer
 
 
 class TlsServer(HttpServer):

@@ -7,7 +7,9 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from http import HTTPStatus
 
-from tfoperator.servers.http import Address, Answer, HttpServer, Limits, Refusal, Request
+from tfoperator.servers.http.limits import Address, Limits
+from tfoperator.servers.http.messages import Answer, Refusal, Request
+from tfoperator.servers.http.server import HttpServer
 
 LIMITS = Limits(connections=512, per_source=16, request_seconds=5.0)
 """A kubelet has two concurrent probes at most, and a Prometheus one request."""

@@ -20,7 +20,8 @@ from tfoperator.servers.certificates.pem import make_authority, make_certificate
 from tfoperator.servers.certificates.tls import TlsServer
 from tfoperator.servers.endpoints.access_reviews import AccessReviews, bearer_token
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint
-from tfoperator.servers.http import Address, Answer, Limits, Request
+from tfoperator.servers.http.limits import Address, Limits
+from tfoperator.servers.http.messages import Answer, Request
 
 OWN_VALIDITY = timedelta(days=30)
 _REFUSED = {

@@ -3,8 +3,3 @@
 Not imported unless an option enables it. `server` is the HTTPS server, `tokens` authenticates the reporting pod,
 `reports` parses reports; `merging` computes the status from them, without I/O; `writer` writes it, within a budget.
 """
-
-from tfoperator.servers.progress.metrics import ProgressMetrics
-from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
-
-__all__ = ["ProgressConfig", "ProgressMetrics", "ProgressServer"]

@@ -22,7 +22,8 @@ from tfoperator.base.clock import Clock
 from tfoperator.informers import Lister
 from tfoperator.kube.objects import Pod, object_key
 from tfoperator.servers.certificates.tls import TlsServer
-from tfoperator.servers.http import Answer, Limits, Refusal, Request
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Refusal, Request
 from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.reports import (
     MAX_BODY,

@@ -2,8 +2,3 @@
 
 An operator imports this package only if it serves the webhook.
 """
-
-from tfoperator.servers.webhook.metrics import WebhookMetrics
-from tfoperator.servers.webhook.webhook import ConversionWebhook, WebhookConfig
-
-__all__ = ["ConversionWebhook", "WebhookConfig", "WebhookMetrics"]

@@ -14,7 +14,8 @@ from http import HTTPStatus
 
 from tfoperator.api.names import CONVERSION_PATH
 from tfoperator.servers.certificates.tls import TlsServer
-from tfoperator.servers.http import Answer, Limits, Refusal, Request
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Refusal, Request
 from tfoperator.servers.webhook.metrics import WebhookMetrics
 from tfoperator.servers.webhook.review import MalformedReview, Reviewed, answer
 

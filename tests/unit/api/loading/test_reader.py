@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tfoperator.api.loading.reader import Manifest, ManifestError, load_manifests, parse_manifests, to_yaml
-from tfoperator.base.yamldata import MAX_BYTES
+from tfoperator.base.yamldata.reader import MAX_BYTES
 
 
 def parsed(text: str) -> dict[str, Any]:

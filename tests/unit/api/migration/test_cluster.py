@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from tfoperator.api.migration import Effort, Finding, cluster_findings, read_cluster
-from tfoperator.api.migration.cluster import ClusterFacts, Unread
-from tfoperator.api.schema import crd
+from tfoperator.api.migration.cluster import ClusterFacts, Unread, cluster_findings
+from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.migration.reading import read_cluster
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube.errors import ForbiddenError, Status
 from tfoperator.kube.options import ListOptions
 from tfoperator.kube.resources import Resource

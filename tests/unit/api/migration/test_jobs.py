@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from tests.unit.api.migration.samples import EXAMPLES, NOW, example, job, pod, standing
-from tfoperator.api.migration import Effort, Finding, job_findings
-from tfoperator.api.migration.jobs import owned
+from tfoperator.api.migration.findings import Effort, Finding
+from tfoperator.api.migration.jobs import job_findings, owned
 from tfoperator.kube.objects import Pod
 
 POLICY = "spec.runPolicy."

@@ -25,7 +25,8 @@ from tfoperator.api.host_lists import (
 )
 from tfoperator.api.queues import QUEUE_LABEL
 from tfoperator.api.v1.types import ReplicaType
-from tfoperator.api.validation import validate, validate_manifest
+from tfoperator.api.validation.job import validate
+from tfoperator.api.validation.manifest import validate_manifest
 
 LONG = "a-job-with-a-long-name-because-people-do-that"
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tfoperator.api.loading import parse_manifests
-from tfoperator.base.yamldata import MAX_BYTES, YamlBoundsError, YamlError, read_documents, read_value
+from tfoperator.base.yamldata.reader import MAX_BYTES, YamlBoundsError, YamlError, read_documents, read_value
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
 from tfoperator.kube.errors import ConfigError
 from tfoperator.launcher import ComponentError

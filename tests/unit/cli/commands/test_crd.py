@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.unit.cli.conftest import Run
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 
 
 @pytest.mark.parametrize(("flags", "load"), [([], yaml.safe_load), (["-o", "json"], json.loads)])

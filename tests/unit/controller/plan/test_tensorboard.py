@@ -30,7 +30,7 @@ from tfoperator.controller.plan.observed import Observed
 from tfoperator.kube import apply_merge_patch
 from tfoperator.kube.deployments import Deployment, DeploymentStatus
 from tfoperator.kube.objects import ObjectMeta, Service
-from tfoperator.kube.patches import strategic_merge
+from tfoperator.kube.patches.strategic_merge import strategic_merge
 
 BOARD: dict[str, Any] = {
     "logDir": "/logs/$run",

@@ -18,7 +18,8 @@ from tests.support.threads import no_threads_left
 from tests.unit.kube.conftest import MakeClient
 from tests.unit.kube.server import Exchange, drips
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig, StaticCredentials
+from tfoperator.kube.config.cluster import ClusterConfig
+from tfoperator.kube.config.credentials import StaticCredentials
 from tfoperator.kube.errors import ForbiddenError, TransportError
 from tfoperator.kube.http.exec import Executed
 

@@ -11,7 +11,7 @@ from tfoperator.base.clock import StopSignal, SystemClock
 from tfoperator.launcher.container.backend import Launch, LogForwarder, Mailbox
 from tfoperator.launcher.core.context import LaunchContext
 from tfoperator.launcher.core.record import WorkDirectory
-from tfoperator.logs.lines import LogCut, NoLog
+from tfoperator.logs.lines.reader import LogCut, NoLog
 
 
 def test_lines_of_several_replicas_are_told_one_at_a_time(tmp_path: Path) -> None:

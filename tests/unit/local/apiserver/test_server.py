@@ -15,7 +15,7 @@ from tests.support.threads import InThread, run_at_once
 from tests.unit.local.apiserver.samples import widgets
 from tfoperator.kube import WatchOptions
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import NAMESPACES, PODS, Resource
 from tfoperator.kube.verbs import WatchEventType
 from tfoperator.local.apiserver import server as apiserver

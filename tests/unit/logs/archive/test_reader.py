@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from tests.unit.logs.archive.samples import JOB_UID, record
-from tfoperator.logs.archive import ArchivedPod, archived_pods, read_archived
-from tfoperator.logs.archive.layout import RECORD, encode_record, job_folder
+from tfoperator.logs.archive.layout import RECORD, ArchivedPod, encode_record, job_folder
+from tfoperator.logs.archive.reader import archived_pods, read_archived
 
 
 def keep(root: Path, pod: ArchivedPod, text: str = "") -> None:

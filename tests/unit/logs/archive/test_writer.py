@@ -19,10 +19,14 @@ from tests.support.fixtures import s3, s3_variables
 from tests.support.threads import InThread, no_threads_left, run_at_once
 from tests.unit.logs.archive.samples import JOB, JOB_UID, Source, ended, pod, running, waiting
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import NotFoundError, StatusDetails
 from tfoperator.kube.objects import ContainerState, ContainerStatus, Pod
-from tfoperator.logs.archive import ArchiveBounds, ArchivedPod, LogArchive, archived_pods, open_place, read_archived
+from tfoperator.logs.archive.layout import ArchivedPod
+from tfoperator.logs.archive.place import open_place
+from tfoperator.logs.archive.pod_logs import ArchiveBounds
+from tfoperator.logs.archive.reader import archived_pods, read_archived
+from tfoperator.logs.archive.writer import LogArchive
 
 __all__ = ["s3", "s3_variables"]
 

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.logs.lines import ResumableLines
-from tfoperator.logs.lines.lines import MAX_LINE
+from tfoperator.logs.lines.lines import MAX_LINE, ResumableLines
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 NOISE = b"2026-01-01T00:00:00.123456Z as some programs begin their lines\n"

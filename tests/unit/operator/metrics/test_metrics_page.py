@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from tfoperator.operator import OperatorMetrics
-from tfoperator.servers.webhook import WebhookMetrics
+from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
+from tfoperator.servers.webhook.metrics import WebhookMetrics
 
 PAGE = (Path(__file__).resolve().parents[4] / "docs" / "operator.md").read_text()
 

@@ -5,7 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.threads import run_at_once
 from tfoperator.api.v1.types import ConditionType
-from tfoperator.operator import OperatorMetrics
+from tfoperator.operator.metrics.operator_metrics import OperatorMetrics
 from tfoperator.workqueue.queue import Queue
 
 PEER_LABELS = '{framework="tensorflow",job_namespace="ns"}'

@@ -9,8 +9,9 @@ import pytest
 from tests.support.clock import FakeClock
 from tests.support.threads import no_threads_left
 from tfoperator.controller.pods.scheduling_rules import AllowedNames
-from tfoperator.operator import Options, parse_options
+from tfoperator.operator import Options
 from tfoperator.operator.options.config_watcher import ConfigWatcher
+from tfoperator.operator.options.reading import parse_options
 
 GPU = "accelerators: {nvidia.com/gpu: {env: [{name: GPU, value: '%s'}]}}\n"
 

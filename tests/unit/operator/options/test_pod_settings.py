@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from tfoperator.controller import SchedulingRules
 from tfoperator.controller.pods.scheduling_rules import AllowedNames
-from tfoperator.operator import OptionsError, parse_options
 from tfoperator.operator.options.pod_settings import parse_accelerators, parse_scheduling
+from tfoperator.operator.options.reading import parse_options
+from tfoperator.operator.options.settings import OptionsError
 
 GPU = "nvidia.com/gpu"
 EXAMPLE = Path(__file__).parents[4] / "examples" / "accelerators" / "operator.yaml"

@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.operator import Options, OptionsError, parse_options
-from tfoperator.operator.options.settings import FILE_ONLY, SETTINGS
-from tfoperator.servers.http import Address
+from tfoperator.operator import Options
+from tfoperator.operator.options.reading import parse_options
+from tfoperator.operator.options.settings import FILE_ONLY, SETTINGS, OptionsError
+from tfoperator.servers.http.limits import Address
 
 
 def parse(*arguments: str, **environ: str) -> Options:

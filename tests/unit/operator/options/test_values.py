@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tfoperator.operator.options import values as parse
-from tfoperator.servers.http import Address
+from tfoperator.servers.http.limits import Address
 
 
 def from_1_to_5(written: object) -> object:

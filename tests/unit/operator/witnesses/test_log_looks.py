@@ -10,7 +10,7 @@ from tests.support.fake_api import api_error
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tests.unit.logs.archive.samples import JOB, pod
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import ClusterConfig
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.kube.errors import TransportError
 from tfoperator.kube.objects import Pod
 from tfoperator.operator.witnesses.log_looks import LogLooker, Seen, newest_line_from, parse_stamp

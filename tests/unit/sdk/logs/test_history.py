@@ -6,7 +6,7 @@ import pytest
 
 from tests.unit.logs.archive.samples import pod, record, running
 from tfoperator.kube.objects import Pod
-from tfoperator.logs.archive import ArchivedPod
+from tfoperator.logs.archive.layout import ArchivedPod
 from tfoperator.sdk.logs.history import add_archived
 from tfoperator.sdk.logs.pod_logs import LogOptions
 

@@ -12,7 +12,8 @@ import pytest
 
 from tests.unit.kube.server import Exchange, ScriptedServer
 from tfoperator.base.clock import SystemClock
-from tfoperator.kube import Client, ClusterConfig, KubeError, ObjectMeta, Pod
+from tfoperator.kube import Client, KubeError, ObjectMeta, Pod
+from tfoperator.kube.config.cluster import ClusterConfig
 from tfoperator.sdk.logs.pod_logs import LogOptions
 from tfoperator.sdk.logs.run_log import ContainerRun, RunLogReader
 

@@ -14,7 +14,8 @@ from tests.support.eventually import eventually
 from tests.support.operator_process import ask
 from tests.support.threads import InThread, run_at_once
 from tfoperator.servers.endpoints.endpoint import LIMITS, Endpoint, _Page
-from tfoperator.servers.http import Address, Answer
+from tfoperator.servers.http.limits import Address
+from tfoperator.servers.http.messages import Answer
 
 LOOPBACK = Address("127.0.0.1", 0)
 

@@ -18,7 +18,8 @@ from tests.unit.servers.endpoints.test_access_reviews import Server
 from tfoperator.kube.errors import ClientClosed
 from tfoperator.servers.certificates.pem import KeyPair, make_authority, make_certificate
 from tfoperator.servers.endpoints.secure_metrics import OWN_VALIDITY, SecureEndpoint
-from tfoperator.servers.http import Address, Answer
+from tfoperator.servers.http.limits import Address
+from tfoperator.servers.http.messages import Answer
 
 ROUTES: dict[str, Callable[[], Answer]] = {"/metrics": lambda: Answer(b"up 1\n")}
 PROMETHEUS = {"Authorization": "Bearer good"}

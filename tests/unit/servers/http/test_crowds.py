@@ -10,7 +10,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from tests.support.eventually import eventually
-from tfoperator.servers.http import Answer, HttpServer, Limits, Request
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Request
+from tfoperator.servers.http.server import HttpServer
 
 PROBE = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"
 ASK_LARGE = PROBE.replace(b"/healthz", b"/large")

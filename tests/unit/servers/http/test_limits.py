@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from tfoperator.servers.http import source_of
+from tfoperator.servers.http.limits import source_of
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.servers.http import Answer, Refusal
-from tfoperator.servers.http.messages import encode_head, parse_head
+from tfoperator.servers.http.messages import Answer, Refusal, encode_head, parse_head
 
 
 def test_a_request_is_read() -> None:

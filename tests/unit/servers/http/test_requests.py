@@ -9,7 +9,9 @@ from collections.abc import AsyncGenerator, Iterator
 import pytest
 
 from tests.support.http_mistakes import MALFORMED, exchanged, statuses
-from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Request, StreamedAnswer
+from tfoperator.servers.http.server import HttpServer
 
 WITHIN = 60.0
 LAST = b"GET /last HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"

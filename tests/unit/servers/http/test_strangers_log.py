@@ -5,8 +5,7 @@ import logging
 import pytest
 
 from tests.support.clock import FakeClock
-from tfoperator.servers.http import StrangersLog
-from tfoperator.servers.http.strangers_log import LINES, LINES_PER_SOURCE
+from tfoperator.servers.http.strangers_log import LINES, LINES_PER_SOURCE, StrangersLog
 
 
 @pytest.mark.parametrize(("sources", "let_through"), [(1, LINES_PER_SOURCE), (3, 3 * LINES_PER_SOURCE), (200, LINES)])

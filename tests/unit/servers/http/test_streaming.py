@@ -12,7 +12,9 @@ from contextlib import contextmanager
 import pytest
 
 from tests.support.eventually import eventually
-from tfoperator.servers.http import Answer, HttpServer, Limits, Request, StreamedAnswer
+from tfoperator.servers.http.limits import Limits
+from tfoperator.servers.http.messages import Answer, Request, StreamedAnswer
+from tfoperator.servers.http.server import HttpServer
 
 WITHIN = 60.0
 

@@ -25,7 +25,8 @@ from tfoperator.informers import SharedInformerFactory
 from tfoperator.kube.objects import decode_pod
 from tfoperator.kube.resources import PODS, SECRETS
 from tfoperator.servers.certificates.pem import split
-from tfoperator.servers.progress import ProgressConfig, ProgressMetrics, ProgressServer
+from tfoperator.servers.progress.metrics import ProgressMetrics
+from tfoperator.servers.progress.progress_server import ProgressConfig, ProgressServer
 from tfoperator.servers.progress.reports import ProgressReport
 
 NAMESPACE, NAME = "ns", "mnist"

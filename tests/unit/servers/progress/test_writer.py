@@ -11,7 +11,7 @@ import msgspec
 from tests.support.clock import FakeClock
 from tests.unit.servers.progress.samples import job
 from tfoperator.api.v1.status import JobUsage, TrainingProgress
-from tfoperator.servers.progress import ProgressMetrics
+from tfoperator.servers.progress.metrics import ProgressMetrics
 from tfoperator.servers.progress.writer import ProgressWriter
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tfoperator.api.schema import crd
+from tfoperator.api.schema.crd import crd
 from tfoperator.kube import apply_merge_patch
 from tfoperator.servers.webhook.registration import (
     CrdView,

@@ -11,7 +11,7 @@ import typer
 
 from tfoperator.api.loading import Manifest, load_manifests
 from tfoperator.api.v1.types import TFJOBS, decode_tfjob
-from tfoperator.api.validation import validate_multikueue
+from tfoperator.api.validation.warnings import validate_multikueue
 from tfoperator.base.controlchars import printable
 from tfoperator.cli.cluster import ClusterOptions
 from tfoperator.cli.commands.jobs.logs import LinePrinter

@@ -18,7 +18,7 @@ from docker.models.containers import Container
 
 from tfoperator.launcher.core.errors import PlatformUnavailable
 from tfoperator.launcher.core.output_document import MAX_OUTPUT_BYTES
-from tfoperator.logs.lines import LogConnection, LogCut, NoLog
+from tfoperator.logs.lines.reader import LogConnection, LogCut, NoLog
 
 logger = logging.getLogger(__name__)
 

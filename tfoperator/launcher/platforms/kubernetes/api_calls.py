@@ -27,7 +27,8 @@ from tfoperator.kube.resources import EVENTS, Resource
 from tfoperator.launcher.container.backend import Launch
 from tfoperator.launcher.core.context import CLEAN_UP_POLICY, RetryPolicy
 from tfoperator.launcher.core.errors import PermanentFailure, PlatformUnavailable
-from tfoperator.logs.lines import LogConnection, open_pod_log
+from tfoperator.logs.lines.pods import open_pod_log
+from tfoperator.logs.lines.reader import LogConnection
 
 logger = logging.getLogger(__name__)
 

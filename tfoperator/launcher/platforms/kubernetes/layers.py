@@ -14,7 +14,8 @@ from typing import Any
 
 import msgspec
 
-from tfoperator.kube.patches import ONE_OF, StrategicMergeError, merge_keys, strategic_merge
+from tfoperator.kube.patches.merge_keys import ONE_OF, merge_keys
+from tfoperator.kube.patches.strategic_merge import StrategicMergeError, strategic_merge
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.errors import PlatformConfigError
 from tfoperator.launcher.platforms.kubernetes.config import PodLayer

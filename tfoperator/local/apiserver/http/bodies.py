@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from aiohttp import web
 
-from tfoperator.base.yamldata import YamlError, read_value
+from tfoperator.base.yamldata.reader import YamlError, read_value
 from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.local.apiserver.errors import StatusError, bad_request, details_of, unsupported_media_type
 from tfoperator.local.apiserver.http import protobuf

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from tfoperator.kube.patches import merge_keys
+from tfoperator.kube.patches.merge_keys import merge_keys
 from tfoperator.local.apiserver.members import Json
 
 Path = tuple[str, ...]

@@ -20,7 +20,8 @@ from tfoperator.api.conversion import (
     v1_to_v1alpha2,
     v1alpha2_to_v1,
 )
-from tfoperator.api.schema import V1ALPHA2_TYPES, crd
+from tfoperator.api.schema.crd import crd
+from tfoperator.api.schema.v1alpha2 import V1ALPHA2_TYPES
 from tfoperator.local.apiserver.errors import FieldProblem, StatusError, forbidden
 from tfoperator.local.apiserver.members import Json, member_at
 from tfoperator.local.apiserver.objects.custom_resources import CustomResource, custom_resource, custom_view

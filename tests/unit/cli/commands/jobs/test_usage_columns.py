@@ -13,7 +13,7 @@ from tests.support.jobs import JobWorld, write_kubeconfig
 from tests.support.measured import Measured
 from tests.unit.cli.conftest import Run
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.gpus.manager import GpuUse
 

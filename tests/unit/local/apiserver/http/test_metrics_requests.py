@@ -10,7 +10,7 @@ from tests.contract.support import Answer, Http, decode
 from tests.support.jobs import write_kubeconfig
 from tests.support.measured import Measured
 from tfoperator.kube.client import Client
-from tfoperator.kube.config import load_config
+from tfoperator.kube.config.loading import load_config
 from tfoperator.kube.resources import PODS
 from tfoperator.local.apiserver.server import EmbeddedApiServer
 from tfoperator.local.gpus.manager import GpuUse
