@@ -1,7 +1,5 @@
 """What every test relies on."""
 
-from __future__ import annotations
-
 import re
 import signal
 

@@ -1,7 +1,5 @@
 """One cluster with a real node for the whole session, and the operator in it, deployed as its manifests say."""
 
-from __future__ import annotations
-
 import itertools
 import tempfile
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 Each job is a worker, which has a second container, and a parameter server, which serves for ever. All end together.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping
 from itertools import product

@@ -1,7 +1,5 @@
 """The Helm chart from `helm install` to `helm uninstall`, by Helm itself, in a cluster whose pods run."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The operator as a Deployment with its own rights, on a real node: real containers, real DNS, real TensorFlow."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

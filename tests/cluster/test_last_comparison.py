@@ -3,8 +3,6 @@
 With a fifth of the usual resync period and a tenth of the longest interval: the rules are the same.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from datetime import UTC, datetime

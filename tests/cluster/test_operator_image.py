@@ -1,7 +1,5 @@
 """The operator's image, as the Dockerfile makes it: what is in it, and what is not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import closing

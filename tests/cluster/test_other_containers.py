@@ -3,8 +3,6 @@
 What is counted and left under each policy, also when a limit ends the job, is in `test_ends`.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.eventually import eventually

@@ -1,7 +1,5 @@
 """The four steps of the digits example on a node, by a runner's pod that is killed and followed by another."""
 
-from __future__ import annotations
-
 import json
 import re
 import sysconfig

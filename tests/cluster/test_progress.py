@@ -1,7 +1,5 @@
 """Programs that know nothing of us report from pods of a node to the operator's service, and kubectl shows it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import tfoperator

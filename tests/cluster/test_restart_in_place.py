@@ -1,7 +1,5 @@
 """`restartMode: InPlace` on a real node: its kubelet follows the rule, and is faster than recreation."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A job that hangs on a node: the operator says so and keeps, in its archive, where the programs are."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import tfoperator

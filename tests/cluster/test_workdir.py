@@ -1,7 +1,5 @@
 """Folders that travel to replicas on a node, which gives them no right and no image of their own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Two API servers, one suite: every test here runs unchanged on the embedded server and on a real kube-apiserver."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

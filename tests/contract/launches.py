@@ -1,7 +1,5 @@
 """Launches of pods in a namespace of the test: import `player` and `start`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path

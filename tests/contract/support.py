@@ -1,7 +1,5 @@
 """What contract tests ask of an API server: dictionaries in and out through our own client, and raw HTTP beside it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

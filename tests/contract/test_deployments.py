@@ -1,7 +1,5 @@
 """Deployments: what the operator makes of `spec.tensorBoard`, and what kubectl shows of it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

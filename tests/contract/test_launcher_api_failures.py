@@ -1,7 +1,5 @@
 """A launcher of pods whose API server fails, refuses, or loses answers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path

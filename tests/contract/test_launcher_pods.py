@@ -1,7 +1,5 @@
 """A launcher's pod, with the test as its kubelet: what the launcher makes of everything that can become of one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

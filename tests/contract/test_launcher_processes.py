@@ -1,7 +1,5 @@
 """Launches whose pods really run: the node agent runs their commands as processes, under either API server."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The reconciler's look at the live state: what it is told by a short watch, on both servers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Space, config_map, pod, refused, tfjob
 from tfoperator.kube.errors import ConflictError, InvalidError
 from tfoperator.kube.resources import SERVICES

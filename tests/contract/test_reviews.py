@@ -1,7 +1,5 @@
 """What a client may do and who it is: whoever has the administrator's token may do everything."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.support import Json, Space

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused, tfjob

@@ -1,7 +1,5 @@
 """TFJobClient means the same to both servers."""
 
-from __future__ import annotations
-
 import itertools
 import os
 from collections.abc import Iterator

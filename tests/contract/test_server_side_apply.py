@@ -1,7 +1,5 @@
 """Server-side apply: who owns what, and what becomes of it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.contract.support import CONFIG_MAPS, PODS, TFJOBS, Answer, Json, Space, config_map, pod, tfjob

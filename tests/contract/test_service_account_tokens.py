@@ -1,7 +1,5 @@
 """Tokens of service accounts as a kubelet asks for them, and the keys by which anybody can verify them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.contract.support import PODS, TFJOBS, Space, pod, refused, tfjob
 from tfoperator.kube.errors import ConflictError
 

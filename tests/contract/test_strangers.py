@@ -4,8 +4,6 @@
 interpreter that has them and end with an error when something is not as it should be.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

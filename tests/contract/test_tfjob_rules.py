@@ -1,7 +1,5 @@
 """The CRD's rules and defaults, at their edges: what a drop-in replacement must let in, and what it must not."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.contract.support import TFJOBS, Json, Space, refused

@@ -1,7 +1,5 @@
 """v1alpha2 beside v1, whatever converts: a webhook on the real API server, the server itself in the embedded one."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

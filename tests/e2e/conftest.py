@@ -1,7 +1,5 @@
 """Fixtures for the operator on a real API server. The test plays the kubelet, so no pod really runs."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

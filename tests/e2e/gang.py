@@ -1,7 +1,5 @@
 """What the tests of both gang schedulers share: an operator with the rights of its manifests, a scheduler, a node."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, suppress

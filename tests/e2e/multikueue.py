@@ -4,8 +4,6 @@ Each has Kueue and our CRD. The worker has an operator; the manager has one for 
 platform engineer may have it either way.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager

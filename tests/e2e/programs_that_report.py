@@ -1,7 +1,5 @@
 """Training programs for the tests of progress: what users of other clients have already, unchanged."""
 
-from __future__ import annotations
-
 import textwrap
 
 KUBEFLOW = textwrap.dedent(

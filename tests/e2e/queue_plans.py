@@ -10,8 +10,6 @@ What is judged is every state that the API server had, by watches, not samples: 
 CPUs than the queue has, and a job never has two Workloads.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import sys

@@ -1,7 +1,5 @@
 """What the tests of Kueue share: one control plane with Kueue and an operator, and queues for each test."""
 
-from __future__ import annotations
-
 import itertools
 import subprocess
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """When each alert fires, and when it does not yet: hours of samples, evaluated by promtool."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The benchmark at a very small scale: its figures are there, and a correct run is not refused."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

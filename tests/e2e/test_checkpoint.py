@@ -1,7 +1,5 @@
 """`spec.checkpoint` under `tfoperator run`: one directory for all replicas of a job, found again by its next run."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A chief of ParameterServerStrategy saves when all replicas get SIGTERM at once: those that serve it wait."""
 
-from __future__ import annotations
-
 import json
 import sys
 import textwrap

@@ -1,7 +1,5 @@
 """The control plane of the tests themselves."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Crowds of strangers at all of the operator's servers: who asks is answered, in time and in bounded memory."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

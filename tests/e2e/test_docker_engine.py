@@ -1,7 +1,5 @@
 """The engine that other tests rely on: it runs containers, and leaves the machine as it was."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

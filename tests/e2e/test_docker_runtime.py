@@ -1,7 +1,5 @@
 """Pods as Docker containers, on a real engine: one control plane, whose pods tell how it went."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

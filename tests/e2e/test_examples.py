@@ -1,7 +1,5 @@
 """The examples: every manifest is valid, and those that no test of its own looks at train under `tfoperator run`."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

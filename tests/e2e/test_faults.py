@@ -1,7 +1,5 @@
 """A handful of fault plans (hack/faults) on both API servers; the thousand others are played by hand."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

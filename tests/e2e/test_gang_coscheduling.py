@@ -1,7 +1,5 @@
 """Gang scheduling with the coscheduling plugin of scheduler-plugins: its CRD and a real scheduler, on a paper node."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.gang import Gang, GangKind, KubeSchedulerTests, gang, gang_job, gang_of_module

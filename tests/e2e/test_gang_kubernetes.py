@@ -1,7 +1,5 @@
 """Gang scheduling by Kubernetes' own scheduler, with its feature gates on, on paper nodes."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Iterator

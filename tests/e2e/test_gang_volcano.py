@@ -1,7 +1,5 @@
 """Gang scheduling with Volcano: its CRDs and its scheduler, on a node that exists on paper."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.e2e.gang import Gang, GangKind, GangTests, gang, gang_job, gang_of_module

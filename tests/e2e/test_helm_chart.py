@@ -1,7 +1,5 @@
 """The Helm chart holds what kustomize makes: rendered by Helm, and compared object by object."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from collections.abc import Callable

@@ -6,8 +6,6 @@ names that are too long (#1101) and misplaced fields (#1241) are in tests/contra
 test_operator_cost.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """The trials of examples/katib, made and judged as Katib 0.19 does it: what its source says is written down here."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

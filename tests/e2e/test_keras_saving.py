@@ -1,7 +1,5 @@
 """`SavingCallback` with a real Keras: a `fit` whose end is announced goes on where it was."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -3,8 +3,6 @@
 There is no kubelet: a pod runs when the test says so.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 from contextlib import ExitStack, suppress

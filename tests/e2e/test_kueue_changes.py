@@ -3,8 +3,6 @@
 Each scenario is a row of the table in docs/kueue.md. There is no kubelet: a pod runs when the test says so.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Kueue's own framework and `--kueue` on at once, and the documented steps from one to the other."""
 
-from __future__ import annotations
-
 import shlex
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Quota is never overdrawn, by whatever happens and whoever is killed, and no right to Kueue's objects is too many."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """`tfoperator launch` as a process, in a cluster that runs its pods: the embedded control plane with its operator."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

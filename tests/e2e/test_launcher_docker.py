@@ -1,7 +1,5 @@
 """Components on a real Docker engine."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """exec, attach, cp and port-forward under `tfoperator local up`, by kubectl and by the official Python client."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -4,8 +4,6 @@ Only a kubelet has logs. On the embedded control plane that is its node agent, w
 asks a node that the test plays, and one that doesn't answer.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The jobs that the Go operator's users have, applied unchanged with kubectl: they find what they know."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

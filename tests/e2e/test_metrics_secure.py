@@ -1,7 +1,5 @@
 """Metrics over HTTPS with the rights that the component gives, on a real API server: who reads them, who does not."""
 
-from __future__ import annotations
-
 import http.client
 import ssl
 from collections.abc import Iterator

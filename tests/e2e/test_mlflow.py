@@ -1,7 +1,5 @@
 """`tfoperator run --track mlflow`: MLflow's own client, server and page have what a run trained with, and its end."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """Alert rules and dashboard of manifests/components/monitoring, in a real Prometheus that scrapes a real operator."""
 
-from __future__ import annotations
-
 import json
 import re
 import ssl

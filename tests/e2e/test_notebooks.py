@@ -1,7 +1,5 @@
 """The notebooks of the examples, executed by a real kernel."""
 
-from __future__ import annotations
-
 import nbformat
 import pytest
 

@@ -1,7 +1,5 @@
 """TFJobs that were stored before the CRD had its rules: each is told what is wrong, once, and keeps nobody busy."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any

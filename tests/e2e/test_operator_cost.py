@@ -1,7 +1,5 @@
 """What the operator costs, counted from outside: calls from the API server's audit log, memory from the system."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections import Counter

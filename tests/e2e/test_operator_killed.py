@@ -1,7 +1,5 @@
 """An operator that is killed amid its work, on both API servers; the test plays the kubelet."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The operator as a process on a real kube-apiserver: who leads, what it survives, what it reads again."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Coming from the Go operator, and going back: docs/migrate.md on a real API server, with the Go operator itself."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import NamedTuple

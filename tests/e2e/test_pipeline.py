@@ -1,7 +1,5 @@
 """`tfoperator pipeline` as a process, on a control plane whose pods run."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """The DAG that `pipeline compile --to airflow` writes, read by a real Airflow, which renders the pods of its tasks."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

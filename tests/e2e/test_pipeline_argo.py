@@ -1,7 +1,5 @@
 """What `pipeline compile` writes: checked and substituted by Argo's own code, and played where pods run."""
 
-from __future__ import annotations
-
 import base64
 import json
 import signal

@@ -1,7 +1,5 @@
 """A pipeline of four steps on a real Docker engine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """Pipelines that `kfp` itself has compiled, run as processes: what they put out is what its own local runner says."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

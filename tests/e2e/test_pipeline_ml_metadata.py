@@ -1,7 +1,5 @@
 """The records of pipelines, opened by ML Metadata's own library, which knows nothing of us."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A pipeline whose records are in PostgreSQL, while the server is away: for a while, and for too long."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A runner in a cluster with exactly the rights of its manifest: they suffice, and each of them is used."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Progress on a real API server: its tokens, its keys, its columns. The test plays the programs, and strangers."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

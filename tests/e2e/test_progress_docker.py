@@ -1,7 +1,5 @@
 """Programs in containers report their progress, at their own network's gateway, which no other network reaches."""
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from pathlib import Path

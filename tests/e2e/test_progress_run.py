@@ -1,7 +1,5 @@
 """`tfoperator run`: programs report their progress, and the job's last status has it."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Any

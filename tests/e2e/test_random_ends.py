@@ -3,8 +3,6 @@
 `TFOPERATOR_ENDS=200` makes so many ends.
 """
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

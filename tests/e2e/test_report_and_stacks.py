@@ -1,7 +1,5 @@
 """`tfoperator report` and `tfoperator stacks` against a control plane that stays, as against a cluster."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What limits the operator's requests: as it is shipped the API server alone, whose wishes (429) it heeds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 
 import pytest

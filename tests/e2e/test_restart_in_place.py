@@ -1,7 +1,5 @@
 """`restartMode: InPlace` on the control plane of this machine: what is kept of a job is what recreation keeps of it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

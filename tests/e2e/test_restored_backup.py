@@ -1,7 +1,5 @@
 """etcd is restored from a backup below a running operator, which is not started anew."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

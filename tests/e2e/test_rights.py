@@ -3,8 +3,6 @@
 The API server enforces them, and tells in its audit log which were used.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -4,8 +4,6 @@ The API server has no streaming lists, as those before Kubernetes 1.34 have none
 watches, and it is the same operator with the same rights.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path

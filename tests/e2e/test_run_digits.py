@@ -1,7 +1,5 @@
 """The digits example under `tfoperator run`: four TensorFlow processes, real data, real faults."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

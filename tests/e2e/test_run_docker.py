@@ -1,7 +1,5 @@
 """`tfoperator run --runtime docker` and `local up` likewise, on a real engine, which shows what they leave there."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

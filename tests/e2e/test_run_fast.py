@@ -1,7 +1,5 @@
 """`tfoperator run` as a user meets it, with scripts that take no time instead of TensorFlow."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

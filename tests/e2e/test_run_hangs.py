@@ -1,7 +1,5 @@
 """Workers that a run names: one that stops, so that the job hangs, and one that is slower than the others."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`tfoperator local up|down|status`: the control plane that stays."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """`run_locally` in a program of its own folder, with functions that take no time instead of TensorFlow."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

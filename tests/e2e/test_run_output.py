@@ -1,7 +1,5 @@
 """What becomes of `tfoperator run` when its output, its terminal or its disk fails it."""
 
-from __future__ import annotations
-
 import json
 import os
 import pty

@@ -1,7 +1,5 @@
 """`spec.tensorBoard` on one machine: a real TensorBoard whose page answers, under `tfoperator run` and `local up`."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import os

@@ -1,7 +1,5 @@
 """`tfoperator run` on a terminal, and in a pipe, when its programs say more than anybody can read."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

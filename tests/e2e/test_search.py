@@ -1,7 +1,5 @@
 """The search of the examples, with TensorFlow: killed in the middle, and gone on with."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections import Counter

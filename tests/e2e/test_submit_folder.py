@@ -1,7 +1,5 @@
 """A program and its folder, submitted to a control plane of this machine: no image, no manifest."""
 
-from __future__ import annotations
-
 import json
 import signal
 from collections.abc import Iterator

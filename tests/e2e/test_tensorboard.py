@@ -3,8 +3,6 @@
 No controller runs deployments there, so the test plays it, as it plays the kubelet.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

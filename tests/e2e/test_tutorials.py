@@ -1,7 +1,5 @@
 """README, the tutorials and the page on models as a person follows them: files are written, commands are typed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

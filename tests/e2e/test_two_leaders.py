@@ -1,7 +1,5 @@
 """Two operators that both believe they lead: one was paused for longer than its lease, and goes on where it was."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable, Iterable, Iterator
 from datetime import UTC, datetime

@@ -3,8 +3,6 @@
 The GPUs are those of a stand-in for NVIDIA's library (`tests.support.nvml`): what is done with them is real.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The enumeration itself: a world is the same each time, faults come to their places, what they cause is told."""
 
-from __future__ import annotations
-
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Variables that refer to others, put together from another hand than the laptop's runtimes have."""
 
-from __future__ import annotations
-
 from hypothesis import example, given
 from hypothesis import strategies as st
 

@@ -3,8 +3,6 @@
 The program is hack/gomod/argo, over Argo's Go packages; `make controlplane` builds it.
 """
 
-from __future__ import annotations
-
 import subprocess
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a user asked an API server for, from its audit log, beside what RBAC rules let it ask for."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A person in front of the page: a real Chromium, and a check that it asks nobody but the page's own server."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Virtual time for tests: it moves only when a test says so."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

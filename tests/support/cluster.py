@@ -1,7 +1,5 @@
 """What tests do with an API server: make TFJobs, play the kubelet by writing pod status, look at the outcome."""
 
-from __future__ import annotations
-
 import itertools
 from typing import Any
 

@@ -5,8 +5,6 @@ slow down who looks at the servers meanwhile. Manners are those of `_BEGUN`, and
 byte a second. Prints how many connections were opened, for longer than SECONDS until some were closed by a server.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import itertools

@@ -15,8 +15,6 @@ Python: mount /usr, /lib, /lib64, /etc/alternatives and the interpreter's `sys.b
 The engine is required: where it can't be started, these tests fail, for a skip would hide that nothing was shown.
 """
 
-from __future__ import annotations
-
 import sys
 import sysconfig
 from collections.abc import Iterator

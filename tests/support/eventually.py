@@ -1,7 +1,5 @@
 """Waiting for a condition with a deadline, instead of sleeping and hoping."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import TypeVar

@@ -5,8 +5,6 @@ and a log of every call. It has no schema, no admission and no garbage collector
 tfoperator.local and the real one have those.
 """
 
-from __future__ import annotations
-
 import builtins
 import json
 import queue

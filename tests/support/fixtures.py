@@ -1,7 +1,5 @@
 """Fixtures that several test packages share: a conftest imports those that it wants."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -3,8 +3,6 @@
 There is no kubelet: a pod is on a node when a scheduler has bound it, and runs when the test says so.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 from collections.abc import Iterator, Sequence

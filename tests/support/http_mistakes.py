@@ -1,7 +1,5 @@
 """Requests that can be understood in two ways, for every HTTP server of ours."""
 
-from __future__ import annotations
-
 import re
 import socket
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What an image holds, read from the archive that `docker save` writes, without running anything of it."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

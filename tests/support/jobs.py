@@ -1,7 +1,5 @@
 """TFJobs without an operator: a test says what the job and its pods are like, and what they log."""
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

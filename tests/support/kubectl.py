@@ -1,7 +1,5 @@
 """kubectl, of the release that the real control plane has."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 Its webhooks are asked about every TFJob of the cluster, so whoever starts it has a control plane of its own.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """Kueue's objects without Kueue: Workloads as it writes them, on an embedded API server that has them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path

@@ -3,8 +3,6 @@
 A test file imports both by name.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

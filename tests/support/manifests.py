@@ -1,7 +1,5 @@
 """Objects as users and kubelets write them, as plain data: the one home of builders that several tests share."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

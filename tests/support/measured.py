@@ -1,7 +1,5 @@
 """An embedded API server that somebody measures for: a test says what pods use."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 from tests.support.cluster import decode

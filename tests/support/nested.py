@@ -4,8 +4,6 @@ Up to 3.12 Python allows as many levels as its own functions may be nested, 3.13
 fit into the stack.
 """
 
-from __future__ import annotations
-
 TOO_MANY_LEVELS = 1_000_000
 
 

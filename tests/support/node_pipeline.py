@@ -1,7 +1,5 @@
 """A pipeline's runner as a Job on a node, by examples/pipeline/runner.yaml, and what its steps note of themselves."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,8 +1,6 @@
 # ruff: noqa: N802 - these are the library's own names
 """A machine with GPUs, as NVIDIA's management library would show it: the functions of `pynvml` that we call."""
 
-from __future__ import annotations
-
 import os
 import uuid
 from collections.abc import Mapping, Sequence

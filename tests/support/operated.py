@@ -4,8 +4,6 @@ A process and a namespace per case would take longer than the case. So a case ha
 that job's pods, services and events only; replicas are called `worker-0`, as in their names without the job's.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import time

@@ -4,8 +4,6 @@ The base image holds this machine's Python, and what its package manager says of
 starts from the same with the wheels of the locked requirements in it, for pip to find them there.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tempfile

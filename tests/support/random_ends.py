@@ -1,7 +1,5 @@
 """Ends of a training at random moments, announced or not, and how many steps each has cost."""
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Plays the programs of a namespace's pods that report their progress, on a real API server without a node."""
 
-from __future__ import annotations
-
 import json
 import ssl
 import urllib.error

@@ -1,7 +1,5 @@
 """A fake API server that can be restored from a backup: its versions go back, and no watch tells of that."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable
 from typing import Any

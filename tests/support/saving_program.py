@@ -4,8 +4,6 @@
 counts the steps that an end has cost.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -1,7 +1,5 @@
 """One embedded API server for many tests, each of which has a namespace to itself."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

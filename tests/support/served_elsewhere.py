@@ -1,7 +1,5 @@
 """An embedded API server in a process of its own, so that a test can measure the operator's without the server's."""
 
-from __future__ import annotations
-
 import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that can be cut: what a network failure between operator and API server looks like."""
 
-from __future__ import annotations
-
 import contextlib
 import selectors
 import socket

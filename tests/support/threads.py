@@ -1,7 +1,5 @@
 """Calls in threads of their own, and proof that whatever a test started has ended."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

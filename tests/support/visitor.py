@@ -1,7 +1,5 @@
 """The page's server asked as browsers and attackers ask it, on a cluster that a test plays."""
 
-from __future__ import annotations
-
 import http.client
 import json
 from collections.abc import Iterator, Mapping

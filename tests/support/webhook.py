@@ -1,7 +1,5 @@
 """The conversion webhook in the test's own process, for a real API server on this machine."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

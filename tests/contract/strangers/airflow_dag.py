@@ -3,8 +3,6 @@
 Of each task: what it comes after, whether it is a teardown, and the pod that its operator would make for such a run.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 import sys

@@ -1,7 +1,5 @@
 """kr8s, as its documentation has it: `python kr8s_walk.py NAMESPACE`, with KUBECONFIG set. A step that fails raises."""
 
-from __future__ import annotations
-
 import sys
 import time
 

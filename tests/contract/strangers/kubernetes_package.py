@@ -3,8 +3,6 @@
 Run by the tests under more than one release of the package, each in its own interpreter. A step that fails raises.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -3,8 +3,6 @@
 Arguments: an empty text and a path, or the host, port, user, password and name of a database of PostgreSQL.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any

@@ -4,8 +4,6 @@ First the walk of its own documentation (a function becomes a job, is waited for
 then every other method that a TFJob can be given to. A step that fails raises.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """A browser for all tests of a file, and the page on a stage of its own for each."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a person sees of things that come again: a link, a job and a pod of the same name, and in a second page."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import Route, expect
 

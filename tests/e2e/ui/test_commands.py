@@ -1,7 +1,5 @@
 """The page as commands serve it, of jobs that really run: `local up`, `ui`, `run --ui`."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """The page for everybody: with a keyboard alone, on a phone, in the dark, with a screen reader."""
 
-from __future__ import annotations
-
 import pytest
 from playwright.sync_api import expect
 

@@ -1,7 +1,5 @@
 """Text of strangers in every place where text is shown: nothing of it runs."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import expect

@@ -1,7 +1,5 @@
 """The page of one job, as a person reads it."""
 
-from __future__ import annotations
-
 import re
 from datetime import timedelta
 

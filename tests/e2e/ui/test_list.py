@@ -1,7 +1,5 @@
 """The list of jobs, as a person uses it."""
 
-from __future__ import annotations
-
 import re
 
 from playwright.sync_api import Locator, expect

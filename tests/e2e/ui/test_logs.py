@@ -1,7 +1,5 @@
 """Logs, side by side, as a person searches them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page when the API server, or the page's own server, goes away and comes back."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Iterator

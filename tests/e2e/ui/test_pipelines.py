@@ -1,7 +1,5 @@
 """Pipeline runs on the page, as a person reads them. What is shown really runs, but for what strangers wrote."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The page of a real API server: what it watches there, and what that has not."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Callable
 from pathlib import Path

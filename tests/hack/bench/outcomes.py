@@ -1,7 +1,5 @@
 """What a faultless run leaves on the API server, for tests to spoil."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

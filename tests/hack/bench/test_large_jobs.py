@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from pathlib import Path
 
 from hack.bench.large_jobs import JOB_BYTES, SERVICE_BYTES, SERVICES_COUNT, measure

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import copy
 from collections.abc import Callable, Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What the oracle says of TensorBoards, PodGroups and foreign objects."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the oracle says of jobs whose replicas restart together."""
 
-from __future__ import annotations
-
 from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 2, "startedIndexes": "0-1"}

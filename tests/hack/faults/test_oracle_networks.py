@@ -1,7 +1,5 @@
 """What the oracle says of `spec.network`: pods, services, TF_CONFIG and the record in the status have to agree."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

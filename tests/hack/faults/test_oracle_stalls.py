@@ -1,7 +1,5 @@
 """What the oracle says of jobs with a deadline for their progress."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.hack.faults.story import Story

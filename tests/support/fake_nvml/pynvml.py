@@ -1,7 +1,5 @@
 """Stands in for `pynvml` where this folder comes first on the path; see `tests.support.nvml`."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

@@ -1,7 +1,5 @@
 """TFJobs for tests, as plain data."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.defaults import default
 from tfoperator.api.v1.types import RunPolicy, decode_tfjob

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import TFJob

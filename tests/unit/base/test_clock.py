@@ -1,7 +1,5 @@
 """Functions that are called again and again, and the time that has passed."""
 
-from __future__ import annotations
-
 import threading
 
 from tests.support.clock import FakeClock

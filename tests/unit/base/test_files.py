@@ -1,7 +1,5 @@
 """Where files can't be locked, that is said: nobody is told that another program holds the lock."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

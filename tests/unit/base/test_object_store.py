@@ -1,7 +1,5 @@
 """Objects by URL: on an S3 server on loopback, with it away, and what is refused without any."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

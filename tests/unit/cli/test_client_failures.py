@@ -1,7 +1,5 @@
 """Whatever goes wrong on the way to a cluster: one clear line, and what to do next."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

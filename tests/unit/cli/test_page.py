@@ -1,7 +1,5 @@
 """Which control plane the page takes for this machine's own."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.kube.server import Exchange, ScriptedServer

@@ -1,7 +1,5 @@
 """Jobs, pods and services for tests of the pure part of the controller."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta

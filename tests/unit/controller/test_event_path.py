@@ -1,7 +1,5 @@
 """How much of the house one event goes through, to the creation of pods. All of these bounds are only ever lowered."""
 
-from __future__ import annotations
-
 import re
 
 from hack.event_path import ROOT, EventPath, trace_creation, trace_failure

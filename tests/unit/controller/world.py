@@ -4,8 +4,6 @@ It is deliberately simpler than Kubernetes and deliberately unkind: views are st
 It keeps its own account of what happened, so that what the status says can be compared with the truth.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What GitHub runs is named by commit, has few rights, and makes no release of what somebody has proposed."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -4,8 +4,6 @@ What that page and the notes of decisions name exists. Which files an event goes
 tests/unit/controller/test_event_path.py.
 """
 
-from __future__ import annotations
-
 import re
 from configparser import ConfigParser
 from pathlib import Path

@@ -3,8 +3,6 @@
 A check returns the words of its row that the code has, and fails where the code does something else than the row says.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping

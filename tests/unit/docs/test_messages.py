@@ -1,7 +1,5 @@
 """docs/messages.md explains messages that the code still says, in the code's own words."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

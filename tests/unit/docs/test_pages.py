@@ -1,7 +1,5 @@
 """What the pages name exists: files, headings, commands with their options, and targets of make."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from pathlib import Path

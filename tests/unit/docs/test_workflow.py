@@ -1,7 +1,5 @@
 """What CI calls exists, with a Go that is new enough."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

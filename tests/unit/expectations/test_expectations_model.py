@@ -1,7 +1,5 @@
 """Random histories of expectations against a model without cache, index or lock."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 from hypothesis import settings

@@ -1,7 +1,5 @@
 """What the tests of informers share: objects, a clock that never waits, a scripted server, a server with a memory."""
 
-from __future__ import annotations
-
 import itertools
 import queue
 import threading

@@ -1,7 +1,5 @@
 """Whatever happens to objects, watches and the server: in the end everybody knows the truth."""
 
-from __future__ import annotations
-
 import random
 import threading
 

@@ -1,7 +1,5 @@
 """A certificate authority and certificates made by OpenSSL, and servers that are stopped after the test."""
 
-from __future__ import annotations
-
 import ssl
 import subprocess
 from collections.abc import Callable, Iterator

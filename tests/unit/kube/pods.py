@@ -1,7 +1,5 @@
 """Pods as an API server sends them once a kubelet runs them: about 4.3 KB of JSON, managed fields included."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

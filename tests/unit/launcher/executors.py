@@ -1,7 +1,5 @@
 """Executors for tests, in a module of their own so that a path can name them."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import sys

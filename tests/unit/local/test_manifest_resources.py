@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.fake_api import FakeApi
 from tfoperator.kube.resources import CONFIG_MAPS, NAMESPACES
 from tfoperator.local.manifest_resources import apply

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import queue
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """docs/security.md says of every right in the manifests why it is there, and of no other."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from itertools import product

@@ -1,7 +1,5 @@
 """What the operator's process settles before anything else."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """Pipelines of classes for tests: what a step does is a function, and what it did is counted."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from pathlib import Path

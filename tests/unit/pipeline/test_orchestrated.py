@@ -1,7 +1,5 @@
 """Runs whose order something else decides: each step by a runner of its own, as Argo and Airflow do it."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """The client library against a server of the test's own, over TLS, as programs use it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import subprocess

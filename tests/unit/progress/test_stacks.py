@@ -1,7 +1,5 @@
 """A program that registers is asked for its stacks from outside, whatever it does."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """What a look asks of the server: whole lists, and what has happened since."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """etcd is restored from a backup below a running operator: versions go back, and its watches say nothing of that."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

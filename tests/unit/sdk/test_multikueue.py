@@ -1,7 +1,5 @@
 """Jobs that MultiKueue has run on another cluster, as programs see them here."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

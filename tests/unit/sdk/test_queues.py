@@ -1,7 +1,5 @@
 """Where a job stands in its queue of Kueue."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Who gets in: one browser per link, with both halves of its session, from the page itself."""
 
-from __future__ import annotations
-
 import pytest
 
 from tfoperator.servers.http.messages import Request, parse_head

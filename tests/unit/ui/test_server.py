@@ -1,7 +1,5 @@
 """The page's server, asked as browsers and attackers ask it."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Helpers that several workqueue tests share."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from prometheus_client import CollectorRegistry

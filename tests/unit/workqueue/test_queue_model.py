@@ -1,7 +1,5 @@
 """Random histories of a queue against the plainest possible model of one."""
 
-from __future__ import annotations
-
 from itertools import count
 
 import pytest

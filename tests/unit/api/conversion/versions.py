@@ -1,7 +1,5 @@
 """Valid jobs of either version for properties: what an API server lets in, as it fills it in."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import strategies as st

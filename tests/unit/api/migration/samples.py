@@ -1,7 +1,5 @@
 """TFJobs as the Go operator's API server would hold them."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any

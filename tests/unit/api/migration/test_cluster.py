@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from typing import Any
 
 from tfoperator.api.migration.cluster import ClusterFacts, Unread, cluster_findings

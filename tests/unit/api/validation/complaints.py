@@ -1,7 +1,5 @@
 """What the validation says of a manifest, as text."""
 
-from __future__ import annotations
-
 import copy
 from typing import Any
 

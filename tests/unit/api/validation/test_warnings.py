@@ -1,7 +1,5 @@
 """A list of hosts that no program can be started with is told of before anybody waits for it."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

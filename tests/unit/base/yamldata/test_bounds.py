@@ -1,7 +1,5 @@
 """What a text may expand to is bounded for everybody who reads YAML: small files that mean gigabytes are refused."""
 
-from __future__ import annotations
-
 import time
 import tracemalloc
 from collections.abc import Callable

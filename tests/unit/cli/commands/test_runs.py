@@ -1,7 +1,5 @@
 """Runs that have ended, seen with the commands that see a cluster's jobs."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What is printed arrives whole, however Python was started and whatever interrupts it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

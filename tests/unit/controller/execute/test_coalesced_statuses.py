@@ -1,7 +1,5 @@
 """The counts of a job are written once a second: the controller over a fake one, with real informers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """The one service of a job whose network is PerJob, on an API server: its calls, its name, and what is in its way."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

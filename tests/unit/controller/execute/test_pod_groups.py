@@ -1,7 +1,5 @@
 """PodGroups through the whole controller, against an API server that answers from memory."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

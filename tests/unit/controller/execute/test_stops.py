@@ -1,7 +1,5 @@
 """Pods that are stopped by the end of their job, through the executor."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.controller_harness import Harness

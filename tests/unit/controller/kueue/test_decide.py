@@ -1,7 +1,5 @@
 """What a job owes Kueue: tables of single decisions, and any order of events in a small world that has a quota."""
 
-from __future__ import annotations
-
 from collections import Counter
 from typing import Any
 

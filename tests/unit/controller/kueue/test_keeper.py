@@ -1,7 +1,5 @@
 """How the controller lets go of Workloads whose jobs are gone."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.support.controller_harness import Harness

@@ -1,7 +1,5 @@
 """Jobs of whose templates the cache has hashes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.support.controller_harness import Harness

@@ -1,7 +1,5 @@
 """An unset `cleanPodPolicy`: what runs when its job has ended is stopped, or left in peace, and keeps its log."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A status of nothing but counts is written once in a while, and nothing else waits."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Restarts in place: the same account of them as of restarts by recreation."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

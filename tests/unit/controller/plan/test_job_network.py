@@ -1,7 +1,5 @@
 """`spec.network: PerJob`: one headless service for all replicas, and host names in it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """The stages of a job's life: not ours, invalid, suspended, out of time, finished, expired."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Logs are kept before pods are deleted, and nobody waits for that in a worker thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 
 import pytest

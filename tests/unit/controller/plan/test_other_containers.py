@@ -1,7 +1,5 @@
 """Pods with other containers beside `tensorflow`: it alone decides what its replica has done."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

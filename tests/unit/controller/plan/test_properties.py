@@ -1,7 +1,5 @@
 """What holds for `plan()` in every world: it converges, repeats nothing, and keeps an honest account."""
 
-from __future__ import annotations
-
 import math
 import random
 from collections import Counter

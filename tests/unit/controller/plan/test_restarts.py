@@ -1,7 +1,5 @@
 """Pods that fail, vanish or are taken away: who is restarted, when, and how it is counted."""
 
-from __future__ import annotations
-
 from datetime import datetime
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Creating, scaling, doubles and services."""
 
-from __future__ import annotations
-
 from datetime import datetime
 
 import msgspec

@@ -1,7 +1,5 @@
 """A job without progress: when it counts as stalled, who is behind, and what is done about it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from typing import Any
 

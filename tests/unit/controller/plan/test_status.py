@@ -1,7 +1,5 @@
 """The Go operator's status scenarios: what a job's state is for each combination of what its replicas do."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Slow replicas, and replicas that a node fails: what is told, and what is made anew elsewhere."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """How many workers have to succeed, how many may fail, and that what failed for good is remembered."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What the time of a job goes to, whoever was there to see it: one process, or a new one for each change."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

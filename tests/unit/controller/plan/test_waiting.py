@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tests.unit.controller.builders import NOW, OPTIONS, make_job, make_pod, planned, started, waiting

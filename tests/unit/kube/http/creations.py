@@ -1,7 +1,5 @@
 """Chains of creations, and servers that answer them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 from tests.unit.kube.server import Exchange

@@ -1,7 +1,5 @@
 """A command in a container, over a real WebSocket."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What each launcher would create, seen through its dry run."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The wait for a TFJob's end: whose logs are forwarded when two watches tell of one thing in either order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast

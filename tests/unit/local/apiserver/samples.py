@@ -1,7 +1,5 @@
 """A small custom resource and short cuts for unit tests of the embedded API server."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Pods for the tests of the node agent."""
 
-from __future__ import annotations
-
 import json
 import sys
 import uuid

@@ -1,7 +1,5 @@
 """What Keras 3 prints, and the progress that follows from it."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """What is read from a job for the record of its run."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the kernel's log says of processes that ran out of memory."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

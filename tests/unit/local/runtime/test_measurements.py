@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tfoperator.local.runtime import measurements
 from tfoperator.local.runtime.measurements import ContainerName, PeakMemory
 

@@ -1,7 +1,5 @@
 """An archive on an S3 server: what only it has, beside what the tests of the writer and of stacks show of both."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta

@@ -1,7 +1,5 @@
 """Stacks in the archive: beside the logs of their pod, whatever is kept before and after them."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """docs/operator.md lists every metric that /metrics can show, and no other, with labels that exist."""
 
-from __future__ import annotations
-
 import fnmatch
 import itertools
 import re

@@ -1,7 +1,5 @@
 """Counters of what jobs' time went to: they begin with this process's lead, and never fall."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 
 from prometheus_client import CollectorRegistry

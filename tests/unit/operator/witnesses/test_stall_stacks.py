@@ -1,7 +1,5 @@
 """Stacks that the operator takes by a command in a job's pods: bounded, told of, and in nobody's way."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Sequence
 from typing import Any

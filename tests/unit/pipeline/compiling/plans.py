@@ -1,7 +1,5 @@
 """Plans for tests."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tfoperator.launcher import ExecutorContainerSpec

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import json
 
 from tests.unit.pipeline.compiling.plans import graph, plan, pods

@@ -1,7 +1,5 @@
 """The examples of the RFC as it has them, but for imports, a comma and a bracket that it lacks, and its `...`."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """A step's container must not write the records by which runs are resumed, used again and believed."""
 
-from __future__ import annotations
-
 from pathlib import Path, PurePosixPath
 from typing import Any
 

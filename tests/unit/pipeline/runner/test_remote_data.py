@@ -1,7 +1,5 @@
 """Artifacts in an object store: an S3 server on loopback."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

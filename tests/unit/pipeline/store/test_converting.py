@@ -1,7 +1,5 @@
 """Files of the first release are converted when they are opened, and kept as they were."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import time

@@ -1,7 +1,5 @@
 """Logs whose connection breaks, or whose server ends the answer though the container runs on."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta

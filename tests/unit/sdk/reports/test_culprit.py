@@ -1,7 +1,5 @@
 """Who began it, as an error says it: what the report says, by reading no more logs than that needs."""
 
-from __future__ import annotations
-
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What runs in a replica, as a process of its own: it knows nothing of the package that has its text."""
 
-from __future__ import annotations
-
 import gzip
 import hashlib
 import inspect

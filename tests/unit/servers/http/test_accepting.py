@@ -1,7 +1,5 @@
 """In which order connections that wait are let in."""
 
-from __future__ import annotations
-
 import asyncio
 import resource
 import socket

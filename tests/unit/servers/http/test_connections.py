@@ -1,7 +1,5 @@
 """What closes the socket of a connection."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """Crowds of strangers, with one connection each or with unread responses: who asks is answered."""
 
-from __future__ import annotations
-
 import socket
 import time
 from collections.abc import Iterator

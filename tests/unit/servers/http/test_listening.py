@@ -1,7 +1,5 @@
 """A server that listens at more than one address."""
 
-from __future__ import annotations
-
 import http.client
 import socket
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Requests as attackers write them: each is answered once, or refused."""
 
-from __future__ import annotations
-
 import select
 import socket
 from collections.abc import AsyncGenerator, Iterator

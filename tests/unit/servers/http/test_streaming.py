@@ -1,7 +1,5 @@
 """Answers without a known end: sent as they come, ended with their client, the server or themselves."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import socket

@@ -1,7 +1,5 @@
 """Reports, jobs and signed tokens for the tests of the progress server."""
 
-from __future__ import annotations
-
 import base64
 import json
 import time

@@ -1,7 +1,5 @@
 """Gauges of what jobs report: as many as a Prometheus bears, and none of what programs name."""
 
-from __future__ import annotations
-
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tfoperator.api.v1.status import Metric, ReplicaProgress, TrainingProgress

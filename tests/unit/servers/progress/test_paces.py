@@ -1,7 +1,5 @@
 """Which of a job's replicas are slow, by their reports alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 import pytest

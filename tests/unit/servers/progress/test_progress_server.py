@@ -1,7 +1,5 @@
 """The whole server, over TLS, against a fake API server: who may report, and what becomes of it."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import ssl

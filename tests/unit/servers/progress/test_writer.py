@@ -1,7 +1,5 @@
 """What the writer remembers of jobs; what it writes is tested with the whole server."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import Mock

@@ -1,7 +1,5 @@
 """What the page says of kinds that can't be read."""
 
-from __future__ import annotations
-
 from tfoperator.ui.jobs.board import Health
 
 

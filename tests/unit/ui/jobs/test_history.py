@@ -1,7 +1,5 @@
 """What is remembered of jobs, and that it stays within bounds."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Queues of Kueue on the page."""
 
-from __future__ import annotations
-
 import queue as queues_of_threads
 from typing import Any
 

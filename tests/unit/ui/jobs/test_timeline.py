@@ -1,7 +1,5 @@
 """What a replica did, out of what its pods say one after the other."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime, timedelta
 from typing import Any
 

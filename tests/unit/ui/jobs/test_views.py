@@ -1,7 +1,5 @@
 """Jobs and pods as the page gets them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.fixtures import every_thread_ends, postgres, postgres_process
 from tests.unit.pipeline.conftest import counted
 

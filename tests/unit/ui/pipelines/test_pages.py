@@ -1,7 +1,5 @@
 """Pipeline runs as the page's server tells of them: of runs that really run, and of records that strangers wrote."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Commands against an API server with Kueue's Workloads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the commands say of jobs that MultiKueue has run on another cluster."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What the commands say of jobs that are in a queue of Kueue."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal

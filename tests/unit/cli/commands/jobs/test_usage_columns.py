@@ -1,7 +1,5 @@
 """What jobs and replicas use, in `describe` and `get -o wide`, where somebody measures and where nobody does."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Requests as attackers write them, to the embedded API server."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from urllib.parse import urlsplit

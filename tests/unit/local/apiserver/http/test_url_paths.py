@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tfoperator.local.apiserver.http.url_paths import ResourcePath, parse_path

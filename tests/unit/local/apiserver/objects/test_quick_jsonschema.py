@@ -1,7 +1,5 @@
 """The embedded API server starts without compiling a grammar that nothing asks for."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 from tests.support.manifests import owner_reference
 from tests.unit.local.apiserver.samples import Json, World
 from tfoperator.local.apiserver.registry.deletion import DeleteOptions

@@ -1,7 +1,5 @@
 """Who reaches a service of this process: containers, over the bridge of their own network."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What only a registry could show: pulls that succeed, take their time, fail and are tried again."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from typing import Any

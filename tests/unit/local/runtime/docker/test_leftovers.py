@@ -1,7 +1,5 @@
 """What is removed at the end of a run, and in which order."""
 
-from __future__ import annotations
-
 import logging
 from http import HTTPStatus
 from typing import Any

@@ -1,7 +1,5 @@
 """What a real engine is too well equipped, or too quick, to show; the rest is in tests/e2e/test_docker_runtime.py."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import threading

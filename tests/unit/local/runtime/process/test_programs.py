@@ -1,5 +1,3 @@
-from __future__ import annotations
-
 import pytest
 
 from tfoperator.local.runtime.process.programs import visible_devices

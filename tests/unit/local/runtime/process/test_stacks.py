@@ -1,7 +1,5 @@
 """Stacks by py-spy, for which a program of the test stands: what it is asked, and what becomes of its answers."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess
