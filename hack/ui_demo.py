@@ -131,9 +131,16 @@ def play(stage: Stage) -> None:
     stage.pod(job, 0, status=_running(1488), created=ago(1556))
     stage.pod(job, 1, status=_running(790, 1, oom), created=ago(1556))
     stage.pod(job, 2, status=_running(1485), created=ago(1556))
+    for pod in stage.objects(PODS, "vision"):
+        _use(stage, pod, "6800m", "0.93")
     stage.event(job, "SuccessfulCreatePod", "Created 4 pods and 4 services.", at=ago(1556))
     for other in _OTHERS:
         _play_other(stage, *other)
+
+
+def _use(stage: Stage, pod: dict[str, Any], cpu: str, gpus: str) -> None:
+    stage.use(pod, cpu, "24Gi", at=0, **{"nvidia.com/gpu": gpus})
+    stage.metrics[pod["metadata"]["name"]]["timestamp"] = ago(5)
 
 
 _OTHERS: tuple[tuple[str, str, str, str, float, str, int, int | None], ...] = (
@@ -161,15 +168,21 @@ def _play_other(
 ) -> None:
     over = state in ("Succeeded", "Failed")
     left = 60 * (100 - percent) if percent is not None else None
+    metric = {"name": "loss", "value": f"{2.5 / (1 + (percent or 0) / 20):.3f}"}
     status = {
         "conditions": [_condition(state, f"TFJob {namespace}/{name} {says}", age / 2)],
         "startTime": ago(age - 20),
         "completionTime": ago(age / 2) if over else None,
         "ready": ready,
         "restarts": restarts,
-        "progress": None if percent is None else {"percentage": percent, "estimatedRemainingSeconds": left},
+        "progress": None
+        if percent is None
+        else {"percentage": percent, "estimatedRemainingSeconds": left, "metrics": [metric]},
     }
-    stage.job(name, namespace=namespace, created=ago(age), status=status)
+    job = stage.job(name, namespace=namespace, created=ago(age), status=status)
+    if not over and percent is not None and state != "Suspended":
+        for index in range(int(ready[0])):
+            _use(stage, stage.pod(job, index, status=_running(age - 60), created=ago(age)), "3100m", "0.88")
 
 
 def go_on(stage: Stage) -> None:
@@ -215,7 +228,7 @@ def served() -> Iterator[tuple[Stage, UiServer, list[str]]]:
     job = stage.job("train-distributed-3f2a", created=ago(180), status=status)
     with tempfile.TemporaryDirectory() as folder, played(Path(folder), job["metadata"]["uid"]) as home:
         client: Any = stage
-        server = UiServer(client, source="kind-demo", pipelines=home.path, on_link=links.append)
+        server = UiServer(client, source="kind-demo", pipelines=home.path, commands="", on_link=links.append)
         server.start()
         try:
             yield stage, server, links
@@ -229,6 +242,7 @@ def _shoot(browser: Browser, url: str, links: list[str], stage: Stage, name: str
     page.goto(links[-1])
     expect(page.get_by_role("link", name="resnet-imagenet")).to_be_visible()
     if not stage.logs:
+        expect(page.get_by_role("row").filter(has_text="bert-finetune")).to_contain_text("27.9")
         page.screenshot(path=DOCS / f"{name}-jobs.png")
         go_on(stage)
     page.goto(f"{url}#/jobs/vision/resnet-imagenet")
