@@ -12,7 +12,7 @@ from tests.support.cluster import tfjob
 from tests.support.controller_harness import Harness, namespaced
 from tests.support.eventually import eventually
 from tests.support.fake_api import Call, FakeApi, api_error
-from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.v1.types import TFJOBS, TFJob
 from tfoperator.controller import gang_scheduler
 from tfoperator.controller.pods.gang import COSCHEDULING_POD_GROUPS
 from tfoperator.expectations import expectation_key
@@ -24,6 +24,22 @@ from tfoperator.reconciler import Reconciler
 OURS = {"training.kubeflow.org/operator-name": "tfjob-controller"}
 
 
+class Attentive(Reconciler):
+    """Tells which versions of jobs its handler has got."""
+
+    def __init__(self, *given: Any, **options: Any) -> None:
+        self.heard: set[tuple[str, str]] = set()
+        super().__init__(*given, **options)
+
+    def on_add(self, obj: TFJob) -> None:
+        super().on_add(obj)
+        self.heard.add((obj.metadata.uid, obj.metadata.resource_version))
+
+    def on_update(self, old: TFJob, new: TFJob) -> None:
+        super().on_update(old, new)
+        self.heard.add((new.metadata.uid, new.metadata.resource_version))
+
+
 class World(Harness):
     """A controller that works, and a reconciler that a test drives."""
 
@@ -32,9 +48,15 @@ class World(Harness):
         super().__init__(api=api(self.clock.now), clock=self.clock, gang=gang)
         self.reconciler = self.make_reconciler(namespaces)
 
-    def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Reconciler:
+    def make_reconciler(self, namespaces: tuple[str, ...] = ("",)) -> Attentive:
         options = {"expectations": self.expectations, "namespaces": namespaces, "clock": self.clock}
-        return Reconciler(self.api, self.informers, self.controller, **options)
+        return Attentive(self.api, self.informers, self.controller, **options)
+
+    def catch_up(self) -> None:
+        """Wait for the reconciler, too, whose handler has a thread of its own."""
+        super().catch_up()
+        known = {(job.metadata.uid, job.metadata.resource_version) for job in self.informers.jobs.lister.list()}
+        eventually(lambda: known <= self.reconciler.heard, what="the reconciler has heard of each job")
 
     def change_leader(self) -> None:
         """From now on the reconciler is that of another process, which has listed the job just now."""
