@@ -5,13 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import jsonpatch
-import jsonschema
 import pytest
 import yaml
 
 from hack import generate
 from hack.fields import GO_OPERATOR, SINCE, field_rows
-from tests.unit.api.samples import FULL_SPEC, tfjob
 from tfoperator.api.schema.crd import crd, openapi_schema, versions_patch_yaml
 from tfoperator.api.schema.fields import TABLE
 from tfoperator.api.schema.structs import Table, struct_schema
@@ -68,19 +66,6 @@ def test_the_table_of_fields_has_every_field_of_the_types_once_and_says_since_wh
     assert rows["spec.checkpoint.mountPath"].default == "required"
 
 
-def test_the_resource_is_called_as_the_peers_and_has_its_columns() -> None:
-    spec = crd()["spec"]
-    (version,) = spec["versions"]
-    called = (spec["group"], spec["names"]["plural"], spec["scope"], version["name"])
-    assert called == ("kubeflow.org", "tfjobs", "Namespaced", "v1")
-    assert spec["names"]["shortNames"] == ["tfj"]
-    assert version["subresources"].keys() == {"status", "scale"}
-    columns = {column["name"]: column for column in version["additionalPrinterColumns"]}
-    assert list(columns) == ["State", "Stalled", "Ready", "Restarts", "Progress", "ETA", "Goodput", "Age"]
-    assert columns["State"]["jsonPath"] == ".status.conditions[-1:].type"
-    assert {name for name, column in columns.items() if column.get("priority")} == {"Ready", "Restarts", "Goodput"}
-
-
 def test_printer_columns_and_the_scale_subresource_read_fields_that_exist_and_that_names_the_workers() -> None:
     (version,) = crd()["spec"]["versions"]
     shown = {re.sub(r"\[.*\]", "[]", column["jsonPath"]) for column in version["additionalPrinterColumns"]}
@@ -88,28 +73,6 @@ def test_printer_columns_and_the_scale_subresource_read_fields_that_exist_and_th
     paths = version["subresources"]["scale"].values()
     assert all(".Worker." in path for path in paths)
     assert {path.replace(".Worker.", "[].") for path in paths} <= NODES.keys()
-
-
-def test_all_versions_store_v1_and_convert_by_a_webhook() -> None:
-    only, both = crd()["spec"], crd(all_versions=True)["spec"]
-    assert only["conversion"] == {"strategy": "None"}
-    assert both["conversion"]["strategy"] == "Webhook"
-    assert both["conversion"]["webhook"]["conversionReviewVersions"] == ["v1"]
-    assert both["versions"][0] == only["versions"][0]
-    v1alpha2 = both["versions"][1]
-    assert (v1alpha2["name"], v1alpha2["served"], v1alpha2["storage"]) == ("v1alpha2", True, False)
-    paths = v1alpha2["subresources"]["scale"].values()
-    assert {path.replace(".Worker.", "[].") for path in paths} <= OLDER_NODES.keys()
-
-
-def test_the_older_version_is_worded_as_its_design_document_has_it() -> None:
-    own = {"cleanPodPolicy", "tfReplicaSpecs", "ttlSecondsAfterFinishing"}
-    assert set(OLDER_NODES[".spec"]["properties"]) == {*own, "network", "runPolicy"}
-    assert set(OLDER_NODES[".spec.tfReplicaSpecs[]"]["properties"]) == {"replicas", "restartPolicy", "template"}
-    renamed = {name.replace("replicaStatuses", "tfReplicaStatuses") for name in NODES[".status"]["properties"]}
-    assert set(OLDER_NODES[".status"]["properties"]) == renamed
-    # A default in the schema would hide what the template says: the conversion writes Always.
-    assert "default" not in OLDER_NODES[".spec.tfReplicaSpecs[].restartPolicy"]
 
 
 def test_what_cant_be_changed_has_fields_and_v1s_rules_in_the_older_version() -> None:
@@ -135,30 +98,6 @@ def test_what_cant_be_changed_has_fields_and_v1s_rules_in_the_older_version() ->
 def test_the_patch_of_the_webhook_overlay_makes_one_crd_of_the_other() -> None:
     patched = jsonpatch.apply_patch(crd(), yaml.safe_load(versions_patch_yaml()))
     assert patched == crd(all_versions=True)
-
-
-def worker_of(*containers: dict[str, Any]) -> dict[str, Any]:
-    return {"tfReplicaSpecs": {"Worker": {"template": {"spec": {"containers": [*containers]}}}}}
-
-
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        ({"tfReplicaSpecs": {}}, "tfReplicaSpecs"),
-        ({"successPolicy": "x"}, "successPolicy"),
-        ({"runPolicy": {"cleanPodPolicy": "x"}}, "runPolicy.cleanPodPolicy"),
-        ({"runPolicy": {"backoffLimit": -1}}, "runPolicy.backoffLimit"),
-        (
-            {"runPolicy": {"schedulingPolicy": {"minResources": {"cpu": "a lot"}}}},
-            "runPolicy.schedulingPolicy.minResources.cpu",
-        ),
-        (worker_of(), "tfReplicaSpecs.Worker.template.spec.containers"),
-        (worker_of({"name": "tensorflow"}), "tfReplicaSpecs.Worker.template.spec.containers[0]"),
-    ],
-)
-def test_the_schema_alone_refuses(change: dict[str, Any], path: str) -> None:
-    [refusal] = jsonschema.Draft202012Validator(SCHEMA).iter_errors(tfjob({}) | {"spec": FULL_SPEC | change})
-    assert refusal.json_path == f"$.spec.{path}"
 
 
 def test_the_schema_is_structural() -> None:
@@ -188,17 +127,6 @@ def test_rules_speak_to_people_and_bound_what_they_walk_over() -> None:
         assert rule["message"], path
     assert NODES[".spec.tfReplicaSpecs"]["maxProperties"] == len(ReplicaType)
     assert NODES[".spec.tfReplicaSpecs[].template.spec.containers"]["maxItems"]
-
-
-def test_the_pod_template_stays_open_and_defaults_are_those_of_the_controller() -> None:
-    template = ".spec.tfReplicaSpecs[].template"
-    for path in ("", ".metadata", ".spec", ".spec.containers[]", ".spec.containers[].ports[]"):
-        assert NODES[template + path]["x-kubernetes-preserve-unknown-fields"] is True, path
-    replica = NODES[".spec.tfReplicaSpecs[]"]["properties"]
-    assert (replica["replicas"]["default"], replica["restartPolicy"]["default"]) == (1, "Never")
-    policy = NODES[".spec.runPolicy"]["properties"]
-    assert policy["suspend"]["default"] is False
-    assert "default" not in policy["cleanPodPolicy"], "unset means something else than each of its values"
 
 
 def test_a_write_costs_the_api_server_little() -> None:
