@@ -15,17 +15,6 @@ from tfoperator.controller import Comparison, ControllerMetrics, ControllerOptio
 from tfoperator.kube.resources import PODS, SERVICES
 
 
-def test_a_status_can_be_written_again_before_the_cache_shows_the_last_one(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1)
-    harness.api.mute("tfjobs")
-    for phase in ("Running", "Succeeded"):
-        harness.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": phase}})
-        eventually(lambda p=phase: harness.informers.pods.lister.find("ns/job-worker-0").status.phase == p)
-        harness.controller.sync_tfjob("ns/job")
-        assert harness.status()["phase"] == phase
-    assert harness.queue.num_requeues("ns/job") == 0
-
-
 def test_a_deleted_job_leaves_nothing_behind_in_memory(harness: Harness) -> None:
     job = harness.submit_and_sync(Worker=2)
     harness.queue.add_rate_limited("ns/job")
@@ -122,21 +111,6 @@ def test_a_standby_counts_no_deleted_jobs() -> None:
         assert counted == ["later"]
 
 
-def test_a_job_made_anew_under_its_old_name_does_not_inherit_the_old_pods(harness: Harness) -> None:
-    harness.submit_and_sync(Worker=1)
-    old = harness.api.objects(PODS)[0]["metadata"]["uid"]
-    harness.api.remove(TFJOBS, "ns", "job")
-    harness.submit(Worker=1)
-    harness.controller.sync_tfjob("ns/job")
-    assert [pod["metadata"]["uid"] for pod in harness.api.objects(PODS)] == [old]
-    # The garbage collector comes.
-    harness.api.remove(PODS, "ns", "job-worker-0")
-    harness.api.remove(SERVICES, "ns", "job-worker-0")
-    harness.sync()
-    [pod] = harness.api.objects(PODS)
-    assert pod["metadata"]["uid"] != old
-
-
 def test_a_comparisons_time_rides_on_another_write_and_survives_a_conflict(clocked: Harness, clock: FakeClock) -> None:
     uid = clocked.submit_and_sync(Worker=1)["metadata"]["uid"]
     clocked.controller.note_comparison(uid, Comparison(time=clock.now(), write=False))
@@ -202,20 +176,6 @@ def test_a_killed_replica_does_not_wait_for_news_of_others() -> None:
 
 
 # Threads.
-
-
-def test_workers_bring_every_job_to_its_end(harness: Harness) -> None:
-    harness.controller.start()
-    for number in range(20):
-        harness.submit(f"job-{number}", Worker=2)
-    eventually(lambda: len(harness.api.names(PODS)) == 40, what="40 pods")
-    for pod in sorted(harness.api.names(PODS), reverse=True):  # the end of worker-0 is the job's, and deletes worker-1
-        harness.api.edit(PODS, "ns", pod, {"status": {"phase": "Succeeded"}})
-
-    def all_done() -> bool:
-        return all(job.get("status", {}).get("phase") == "Succeeded" for job in harness.api.objects(TFJOBS))
-
-    eventually(all_done, what="all jobs succeed")
 
 
 def test_a_bug_in_one_sync_does_not_end_the_worker(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -151,28 +151,6 @@ def test_wait_for_sync_gives_up_in_time_and_when_stopped(make: Make, server: Ser
 # --- late, removed and misbehaving handlers
 
 
-def test_handlers_that_join_while_much_happens_miss_nothing_and_hear_nothing_twice(make: Make, server: Server) -> None:
-    informer = make()
-    informer.start()
-    views = [View() for _ in range(20)]
-    done = threading.Event()
-
-    def change() -> None:
-        number = 0
-        while not done.is_set() and number < 1500:
-            number += 1
-            server.put(f"p{number % 7}")
-            if number % 3 == 0:
-                server.remove(f"p{(number * 5) % 7}")
-
-    changer = InThread(change)
-    for view in views:
-        informer.add_handler(view)
-    done.set()
-    changer.result()
-    caught_up(informer, server, *views)
-
-
 def test_a_raising_handler_is_told_and_goes_on(make: Make, server: Server, caplog: pytest.LogCaptureFixture) -> None:
     metrics = Mock(spec=InformerMetrics)
     informer = make(metrics=metrics)
