@@ -60,14 +60,3 @@ def test_a_write_that_fails_does_not_begin_to_wait_anew(harness: Harness, clock:
     assert harness.status()["ready"] == "1/6"
     comes_up(harness, 2)
     assert harness.status()["ready"] == "3/6"
-
-
-def test_a_cache_that_lags_behind_a_write_takes_nothing_back(harness: Harness, clock: FakeClock) -> None:
-    comes_up(harness, 1)
-    comes_up(harness, 2)
-    clock.advance(1)
-    harness.api.mute("tfjobs")
-    harness.controller.sync_tfjob("ns/job")
-    assert harness.status()["ready"] == "3/6"
-    harness.controller.sync_tfjob("ns/job")
-    assert (harness.calls("patch"), harness.status()["ready"]) == ([("patch", "tfjobs")], "3/6")

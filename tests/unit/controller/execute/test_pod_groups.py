@@ -37,23 +37,15 @@ def edit_job(world: Harness, **spec: Any) -> None:
     world.api.edit(TFJOBS, "ns", "job", {"metadata": {"generation": generation}, "spec": spec})
 
 
-def test_a_gang_costs_one_create_and_a_quiet_one_no_call(world: Harness) -> None:
-    world.submit(Worker=2)
-    world.forget_calls()
-    world.sync()
-    assert world.calls()[0] == ("create", "podgroups")
-    assert world.calls().count(("create", "pods")) == 2
-    assert group(world.api)["metadata"]["labels"] == {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
-    assert world.calls_of_sync() == []
-
-
 def test_a_gang_of_kubernetes_is_made_before_its_pods_and_costs_no_watch_of_priority_classes() -> None:
     with harness("kubernetes") as world:
         world.submit(Worker=2)
         world.forget_calls()
         world.sync()
         assert world.calls()[0] == ("create", "podgroups")
-        assert group(world.api, KUBERNETES_POD_GROUPS)["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        made = group(world.api, KUBERNETES_POD_GROUPS)
+        assert made["spec"] == {"schedulingPolicy": {"gang": {"minCount": 2}}}
+        assert made["metadata"]["labels"] == {LABEL_OPERATOR_NAME: OPERATOR_NAME, LABEL_JOB_NAME: "job"}
         assert {pod["spec"]["schedulingGroup"]["podGroupName"] for pod in world.api.objects(PODS)} == {"job"}
         assert world.calls_of_sync() == []
         assert world.informers.priority_classes is None

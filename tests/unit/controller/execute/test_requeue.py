@@ -3,10 +3,9 @@ from datetime import UTC, datetime
 import pytest
 
 from tests.support.controller_harness import Harness
-from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tfoperator.controller import Comparison
-from tfoperator.kube.errors import Status, StatusCause, StatusDetails, TransportError, error_from_status
+from tfoperator.kube.errors import Status, StatusCause, StatusDetails, error_from_status
 from tfoperator.kube.resources import PODS
 
 INVALID = StatusCause(field="spec.containers[0].resources", message="must be less than or equal to cpu limit")
@@ -109,15 +108,6 @@ def test_a_time_to_live_of_zero_does_not_make_a_refused_write_a_tight_loop(clock
     clocked.controller.sync_tfjob("ns/job")
     assert delays
     assert min(delays) > 0
-
-
-def test_a_failed_sync_is_tried_again_until_it_works(harness: Harness) -> None:
-    harness.api.fail("create", "services", TransportError("connection reset"), times=3)
-    harness.api.fail("create", "pods", api_error(500), times=2)
-    harness.controller.start()
-    harness.submit(Worker=2)
-    eventually(lambda: len(harness.api.names(PODS)) == 2, what="2 pods")
-    eventually(lambda: harness.queue.num_requeues("ns/job") == 0, what="success forgets the failures")
 
 
 def test_a_terminating_namespace_is_not_fought_against(harness: Harness) -> None:

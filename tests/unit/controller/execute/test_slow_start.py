@@ -63,14 +63,6 @@ def test_a_failed_pod_that_may_not_be_deleted_does_not_hold_up_its_own_type(harn
     assert "job-worker-1" in harness.api.names(PODS)
 
 
-def test_one_refusal_is_enough_to_learn_that_none_may_be_created(harness: Harness) -> None:
-    harness.submit(Chief=1, Worker=50)
-    harness.api.fail("create", "pods", DENIED, times=1000)
-    for tries in range(1, 4):
-        harness.sync()
-        assert harness.api.count("create", "pods") == tries
-
-
 @pytest.mark.parametrize(("failing", "tried"), [(0, 1), (1, 3), (2, 3), (5, 7), (20, 31), (70, 95)])
 def test_batches_double_until_one_has_a_failure(failing: int, tried: int) -> None:
     done = in_growing_batches(range(100), list, ok=lambda number: number != failing, most=32)

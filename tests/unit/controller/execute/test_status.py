@@ -26,17 +26,6 @@ def test_a_status_that_the_api_server_refuses_is_told_of_once_by_an_event(harnes
     assert harness.condition("Created")["status"] == "True"
 
 
-def test_the_status_of_a_job_that_is_gone_is_not_written_onto_its_successor(harness: Harness) -> None:
-    harness.submit(Worker=1)
-    harness.api.mute("tfjobs")
-    harness.api.remove(TFJOBS, "ns", "job")
-    successor = harness.api.put(TFJOBS, {"metadata": {"name": "job", "namespace": "ns"}, "spec": {}})
-    harness.controller.sync_tfjob("ns/job")
-    [job] = harness.api.objects(TFJOBS)
-    assert job["metadata"]["uid"] == successor["metadata"]["uid"]
-    assert "status" not in job
-
-
 def test_a_new_leader_with_an_old_view_of_a_job_does_not_write_over_what_it_has_not_seen(harness: Harness) -> None:
     harness.submit_and_sync(Worker=2, restart_policy="OnFailure")
     harness.api.mute("tfjobs")

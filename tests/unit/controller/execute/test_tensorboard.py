@@ -16,25 +16,6 @@ def warnings(harness: Harness) -> list[str]:
     return [message for kind, reason, message in harness.recorder.events if reason == "FailedTensorBoard"]
 
 
-def test_it_is_made_once_and_shown_in_the_status(harness: Harness) -> None:
-    harness.submit(Worker=1, spec=BOARD)
-    harness.sync(times=3)
-    assert harness.api.names(DEPLOYMENTS) == [NAME]
-    assert harness.api.names(SERVICES) == [NAME, "job-worker-0"]
-    assert harness.api.count("create", "deployments") == 1
-    assert harness.status()["tensorBoard"] == {"url": f"http://{NAME}.ns.svc"}
-    assert harness.recorder.reasons.count("TensorBoardCreated") == 1
-
-
-def test_a_cache_that_has_not_seen_it_yet_makes_no_second_one(harness: Harness) -> None:
-    harness.submit(Worker=1, spec=BOARD)
-    harness.api.mute("deployments", "services")
-    for _ in range(3):
-        harness.controller.sync_tfjob("ns/job")
-    assert harness.api.count("create", "deployments") == 1
-    assert harness.api.count("create", "services") == 2
-
-
 @pytest.mark.parametrize("resource", [DEPLOYMENTS, SERVICES])
 def test_a_foreign_object_in_the_way_is_reported_once_and_the_job_trains_on(harness: Harness, resource: Any) -> None:
     harness.api.put(resource, {"metadata": {"name": NAME, "namespace": "ns", "labels": {}}})
@@ -84,6 +65,7 @@ def test_a_change_is_one_patch_and_a_removal_two_deletions(harness: Harness) -> 
     harness.api.edit(TFJOBS, "ns", "job", {"spec": {"tensorBoard": {"image": "boards:2"}}})
     harness.sync(times=2)
     assert harness.api.count("patch", "deployments") == 1
+    assert harness.recorder.reasons.count("TensorBoardCreated") == 1
     [deployment] = harness.api.objects(DEPLOYMENTS)
     assert deployment["spec"]["template"]["spec"]["containers"][0]["image"] == "boards:2"
 

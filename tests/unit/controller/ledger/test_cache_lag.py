@@ -153,23 +153,6 @@ def test_a_pod_that_may_have_been_made_is_asked_about_again(harness: Harness) ->
     assert ("get", "pods") in harness.calls()
 
 
-def test_a_new_leader_with_an_old_view_of_a_finished_job_does_not_run_it_again() -> None:
-    with Harness() as old, Harness(api=old.api) as new:
-        old.submit_and_sync(Worker=1, restart_policy="OnFailure", run_policy={"cleanPodPolicy": "All"})
-        old.play_kubelet("job-worker-0", "Running")
-        old.sync()
-        new.catch_up()
-        old.api.mute("tfjobs")
-        old.api.edit(PODS, "ns", "job-worker-0", {"status": {"phase": "Succeeded"}})
-        eventually(lambda: old.informers.pods.lister.find("ns/job-worker-0").status.phase == "Succeeded")
-        old.controller.sync_tfjob("ns/job")
-        assert old.status()["phase"] == "Succeeded"
-        eventually(lambda: not new.informers.pods.lister.list(), what="the new leader sees that the pod is gone")
-        with pytest.raises(StaleCache, match="the job has changed"):
-            new.controller.sync_tfjob("ns/job")
-        assert (old.api.names(PODS), old.status()["phase"]) == ([], "Succeeded")
-
-
 def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() -> None:
     clock = FakeClock()
     with Harness(clock=clock) as old, Harness(api=old.api, clock=clock) as new:
@@ -192,14 +175,6 @@ def test_a_new_leader_that_hears_late_of_a_finished_job_does_not_run_it_again() 
         with pytest.raises(StaleCache, match="the job has changed"):
             new.controller.sync_tfjob("ns/job")
         assert old.api.names(PODS) == []
-
-
-def test_a_job_that_is_made_while_one_leads_is_not_asked_about(clocked: Harness, clock: FakeClock) -> None:
-    clocked.controller.start()
-    clock.advance(5)
-    clocked.submit(Worker=1)
-    eventually(lambda: clocked.api.names(PODS) == ["job-worker-0"], what="its pod")
-    assert ("get", "tfjobs") not in clocked.calls("get")
 
 
 def test_a_new_leader_with_an_old_view_of_a_resumed_job_does_not_take_its_pods() -> None:
