@@ -10,7 +10,6 @@ import typer
 import tfoperator
 from tests.unit.cli.conftest import Run
 from tfoperator.api.loading import ManifestError
-from tfoperator.base.controlchars import printable
 from tfoperator.cli import app as cli_app
 from tfoperator.cli.__main__ import main
 from tfoperator.cli.terminal.errors import CliError, explained
@@ -109,10 +108,6 @@ def test_errors_of_lower_floors_speak_to_a_user_and_others_are_not_explained_awa
 ) -> None:
     known = explained(error)
     assert (known and (known.message, known.exit_code)) == told
-
-
-def test_printable_text_keeps_words_and_lines() -> None:
-    assert printable("größe\nok\x1b[31m\x00") == "größe\nok\\x1b[31m\\x00"
 
 
 def test_the_module_runs_as_a_program_and_a_closed_pipe_is_no_news() -> None:
