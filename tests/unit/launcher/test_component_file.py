@@ -3,12 +3,10 @@ from typing import Any
 
 import pytest
 
-from tests.unit.launcher.executors import Copies
 from tfoperator.launcher import (
     Artifact,
     ComponentError,
     DockerPlatformConfig,
-    ExecutorClassSpec,
     ExecutorContainerSpec,
     KubernetesPodPlatformConfig,
     TFJobPlatformConfig,
@@ -50,12 +48,6 @@ def test_a_file_says_what_a_program_would(tmp_path: Path) -> None:
     assert pod.as_json() == {"layers": [{"metadata": {"labels": {"a": "b"}}, "spec": {"hostNetwork": False}}]}
     assert isinstance(job, TFJobPlatformConfig)
     assert job.replicas == {"Worker": 2}
-
-
-def test_a_class_is_a_component_too(tmp_path: Path) -> None:
-    file = load(tmp_path, "{name: light, class: 'tests.unit.launcher.executors:Copies'}")
-    assert isinstance(file.executor_spec, ExecutorClassSpec)
-    assert file.executor_spec.load() is Copies
 
 
 @pytest.mark.parametrize(

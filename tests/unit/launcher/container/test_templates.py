@@ -73,13 +73,6 @@ def test_kubernetes_expands_what_the_author_wrote_and_no_value(literals: list[st
         assert for_kubernetes == render_container("step", spec, bindings)
 
 
-def test_a_shells_own_substitution_gets_its_values_as_they_are() -> None:
-    bindings = Bindings(exec_properties={"path": "/a$b"})
-    text = "cat $(ls {{ exec_props.path }}) $(ls x) $x"
-    rendered = render_container("step", ExecutorContainerSpec("i", (), (text,)), bindings, for_kubernetes=True)
-    assert expand(rendered.args[0], {}) == "cat $(ls /a$b) $(ls x) $x"
-
-
 def test_image_and_command_have_placeholders_too() -> None:
     whole = render(image="repo/{{ exec_props.columns }}:1", command=("sh", "{{ inputs.raw_input.uri }}"))
     assert (whole.image, tuple(whole.command)) == ("repo/20:1", ("sh", "/in/a"))

@@ -3,8 +3,8 @@ from pathlib import Path, PurePosixPath
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.logs.archive.samples import JOB, JOB_UID, pod, record
-from tfoperator.logs.archive.layout import RECORD, encode_record, path_component, pod_folder, read_record
+from tests.unit.logs.archive.samples import JOB, JOB_UID, pod
+from tfoperator.logs.archive.layout import path_component, pod_folder
 
 
 def test_names_of_kubernetes_stay_as_they_are() -> None:
@@ -24,11 +24,3 @@ def test_no_name_leads_out_of_its_folder_or_is_too_long(text: str) -> None:
 @given(st.text(max_size=250), st.text(max_size=250))
 def test_two_names_have_two_folders(one: str, other: str) -> None:
     assert (path_component(one) == path_component(other)) == (one == other)
-
-
-def test_a_record_can_be_read_again(tmp_path: Path) -> None:
-    before = record(2, uid="u", previous=True, folder=str(tmp_path))
-    assert read_record(tmp_path) is None
-    (tmp_path / RECORD).write_bytes(encode_record(before))
-    assert read_record(tmp_path) == before
-    assert JOB.name == before.job

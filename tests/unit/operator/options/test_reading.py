@@ -105,11 +105,3 @@ def test_a_mistake_in_the_file_names_file_and_key(tmp_path: Path, content: str, 
         parse(f"--config={file}")
     assert message in str(caught.value)
     assert str(file) in str(caught.value)
-
-
-def test_help_and_version_print_and_end(capsys: pytest.CaptureFixture[str]) -> None:
-    for flag, expected in (("--help", "--reconcile-max-period"), ("--version", "tfoperator ")):
-        with pytest.raises(SystemExit) as done:
-            parse(flag)
-        assert done.value.code == 0
-        assert expected in capsys.readouterr().out

@@ -1,6 +1,5 @@
 import copy
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -22,7 +21,6 @@ from tfoperator.launcher import (
     Artifact,
     ComponentError,
     KubernetesPodPlatformConfig,
-    ProcessComponentLauncher,
     TFJobPlatformConfig,
 )
 from tfoperator.pipeline import AS_PROCESSES, ON_KUBERNETES, PipelineFailed, PipelineResult, PipelineRunner
@@ -266,10 +264,3 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
     assert json.loads(words[1][0])["inputs"]["parameterValues"] == {"x": said, "n": [1]}
     with pytest.raises(ComponentError, match="argument has more"):
         spec.words(inputs, outputs, {"x": "x" * 140_000, "n": 1, "tmp_path": "/t"})
-
-
-def test_only_a_runner_can_run_it_and_a_process_is_what_runs_here(tmp_path: Path) -> None:
-    with pytest.raises(ComponentError, match="has a condition or a loop"):
-        runner(tmp_path).run_step(shapes(tmp_path), "paint", run_id="r", orchestrator="argo")
-    assert ProcessComponentLauncher in AS_PROCESSES
-    assert os.access("/bin/sh", os.X_OK)
