@@ -139,7 +139,6 @@ def test_the_job_for_a_cluster_is_printed_and_nothing_is_started(run: Run, folde
         (["--name", "No Name"], "metadata.name"),
         (["--workdir", "nowhere"], "is no directory"),
         (["--workdir", ".", "--runtime", "docker"], "for processes"),
-        (["--workers", "0"], "no replica would train"),
     ],
 )
 def test_what_is_wrong_on_the_command_line_is_told_and_nothing_is_started(

@@ -159,20 +159,6 @@ def test_a_lease_that_is_lost_while_a_sync_finishes_is_no_orderly_end(api: FakeA
     release.set()
 
 
-def test_a_lost_lease_is_a_failure_that_ends_the_work(api: FakeApi, start: Start) -> None:
-    reasons: list[str] = []
-    operator = start(ELECT, on_failure=reasons.append)
-    eventually(lambda: operator.is_leader)
-    lose_the_lease(api)
-    eventually(lambda: reasons, what="the failure is reported")
-    assert "lease" in reasons[0]
-    assert not operator.is_leader
-    assert not operator.is_ready
-    submit(api, Worker=1)
-    assert operator.stop(60)
-    assert api.names(PODS) == []
-
-
 def test_a_cache_that_can_not_be_kept_is_a_failure(api: FakeApi, start: Start) -> None:
     operator = start()
     eventually(lambda: operator.is_ready)

@@ -113,7 +113,6 @@ def test_a_dry_run_shows_the_launch_and_leaves_nothing(launch: Run, folder: Path
     ("component", "arguments", "words"),
     [
         ({"container": {"image": "i", "args": ["{{ inputs.nope.uri }}"]}}, ["--launcher", "docker"], "no input 'nope'"),
-        ({"container": {"image": "i", "args": ["{{ 7*7 }}"]}}, ["--launcher", "kubernetes"], "is no placeholder"),
         ({"container": {"image": "i"}, "inputs": ["a"]}, [], "input 'a' is missing"),
         (CONTAINER, ["--launcher", "in-process"], "no launcher here accepts"),
         ({"class": SAYS}, ["--launcher", "docker"], "no launcher here accepts"),

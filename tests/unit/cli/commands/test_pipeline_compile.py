@@ -87,12 +87,10 @@ def test_options_of_launchers_come_to_their_pods(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--param", "root=here"], "pipeline_root here is a relative path"),
         (["--platform", "docker"], "no launcher here accepts its config: DockerPlatformConfig"),
         (["--platform", "moon"], "there is no platform 'moon'"),
         (["--param", "more=x"], "'more' is int by default"),
         (["--claim", "data"], "--claim data: write it like NAME:PATH"),
-        (["--home", "{{workflow.uid}}"], "--home: .* has '{{'"),
         (["--to", "airflow", "--template"], "--template is for Argo"),
         (["--image", ""], "needs an image"),
     ],
