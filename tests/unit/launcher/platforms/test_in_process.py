@@ -76,14 +76,6 @@ def test_it_takes_classes_and_no_config() -> None:
         InProcessComponentLauncher(Component("a", ExecutorContainerSpec("i")))
 
 
-def test_a_run_publishes_its_output(tmp_path: Path) -> None:
-    result = launcher(copies(tmp_path), tmp_path, **recording(tmp_path)).launch()
-    assert (tmp_path / "out").read_text() == "text"
-    assert (result.execution_id, result.attempts, result.cached) == (1, 1, False)
-    assert result.outputs == {"copy": (Artifact(str(tmp_path / "out")),)}
-    assert '"state":"succeeded"' in (tmp_path / "records/copies/1.json").read_text()
-
-
 def test_output_json_overrides_what_is_recorded(tmp_path: Path) -> None:
     result = says(tmp_path, '{"outputs": {"o": {"uri": "/elsewhere"}}, "exec_properties": {"rows": 3}}').launch()
     assert result.outputs == {"o": (Artifact("/elsewhere"),)}
