@@ -53,18 +53,6 @@ def test_a_restart_that_is_not_counted_is_lost() -> None:
     assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
 
 
-def test_a_pod_that_nobody_had_noted_yet_may_be_lost_without_being_counted() -> None:
-    story = Story().running("worker-0").take("worker-0").pod("worker-0", "second", phase="Running")
-    assert story.status("Running", "Ready", Worker=ACTIVE).end() == []
-
-
-@pytest.mark.parametrize("policy", [{"suspend": True}, {"cleanPodPolicy": "All"}])
-def test_a_loss_that_coincides_with_a_suspension_proves_no_restart(policy: dict[str, object]) -> None:
-    story = healthy().take("worker-0").spec(runPolicy=policy).spec(runPolicy={"suspend": False})
-    story.pod("worker-0", "second", phase="Running").status("Running", "Ready", Worker=ACTIVE)
-    assert bool(story.end()) == ("suspend" not in policy)
-
-
 def test_a_count_that_is_taken_back_is_lost() -> None:
     story = restarted().status("Running", "Ready", Worker=ACTIVE)
     assert story.never() == ["lost: job: Worker-0 had 1 restarts, now 0"]
@@ -95,11 +83,6 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
 
 
 # Doubled.
-
-
-def test_a_loss_that_is_counted_twice_is_doubled() -> None:
-    story = restarted().status("Running", "Ready", Worker={**ACTIVE, "restartCounts": {"0": 2}})
-    assert story.never() == ["doubled: job: Worker-0 counts 2 restarts, there were at most 1"]
 
 
 def test_a_pod_that_claims_too_many_restarts_is_doubled() -> None:
@@ -232,15 +215,6 @@ def test_what_ran_at_a_failure_may_be_active_where_a_policy_is_set(policy: str, 
 # Wrong.
 
 
-@pytest.mark.parametrize("policy", ["", "None"])
-@pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
-def test_what_has_run_may_not_be_deleted_without_a_policy(verdict: str, policy: str) -> None:
-    text = "wrong: job: pod job-worker-1 (Running) was deleted without a reason"
-    assert ended(verdict, policy).remove("worker-1").never() == [text]
-    assert len(ended(verdict, policy).remove("service-worker-1").never()) == 1
-    assert bool(ended(verdict, policy).remove("worker-2").never()) is bool(policy)
-
-
 def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> None:
     text = "wrong: job: pod job-worker-1 (Running) was stopped without a reason"
     assert ended("Failed", "None").stop("worker-1").never() == [text]
@@ -248,11 +222,6 @@ def test_nobody_may_be_stopped_but_by_the_end_of_a_job_without_a_policy() -> Non
     assert len(healthy().stop("worker-0").never()) == 1
     assert len(ended("Succeeded").stop("worker-1").never()) == 1
     assert ended("Succeeded").stop("worker-2").never() == []
-
-
-def test_a_permanent_failure_that_is_restarted_is_wrong() -> None:
-    story = healthy("ExitCode").phase("worker-0", "Failed", 1).remove("worker-0")
-    assert story.never() == ["wrong: job: pod job-worker-0 (Failed) was deleted without a reason"]
 
 
 @pytest.mark.parametrize("verdict", ["Succeeded", "Failed"])
@@ -324,12 +293,6 @@ def test_objects_that_the_journal_shows_before_their_job_are_the_jobs() -> None:
 
 
 # The odd ones.
-
-
-def test_under_never_a_pod_that_was_taken_is_a_restart() -> None:
-    story = healthy("Never").take("worker-0")
-    assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
-    assert "stuck: job: it should have Failed" not in map(str, story.end())
 
 
 def test_a_dynamic_worker_may_stay_failed() -> None:

@@ -64,12 +64,3 @@ def test_a_completed_replica_runs_again_only_with_the_others() -> None:
     story.running("worker-0", "worker-1").phase("worker-0", "Succeeded", 0).status("Running", Worker=done)
     story.phase("worker-1", "Failed", 137).status("Restarting", job_restarts=1, Worker={})
     assert again(story.remove("worker-0").remove("worker-1")).end() == []
-
-
-def test_a_completed_replica_runs_again_after_a_suspension_of_all() -> None:
-    done = {"succeeded": 1, "completedIndexes": "0"}
-    for scope, complaints in (("Job", []), ("Replica", ["lost: job: Worker-0 is not completed any more"])):
-        run_policy = {"restartScope": scope, "suspend": True}
-        story = Story("OnFailure", {"successPolicy": "AllWorkers", "runPolicy": run_policy}, Worker=2)
-        story.running("worker-0", "worker-1").phase("worker-0", "Succeeded", 0).status("Running", Worker=done)
-        assert story.status("-Running", "Suspended", Worker={}).never() == complaints

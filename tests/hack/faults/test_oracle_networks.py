@@ -26,14 +26,6 @@ def per_job(network: str | None = "PerJob", *, recorded: bool = True, **spec: An
     return story.report("j", network="PerJob") if recorded else story
 
 
-def test_dynamic_workers_are_told_of_each_other_by_index() -> None:
-    spec = pod_spec()
-    config = {"cluster": {"worker": {"0": "job-worker-0.job.ns.svc:2222"}, "ps": []}}
-    spec["containers"][0]["env"][0]["value"] = json.dumps(config)
-    story = Story("OnFailure", {"network": "PerJob"}).job_service().pod("worker-0", "w", spec=spec)
-    assert story.never() == []
-
-
 @pytest.mark.parametrize("service", ["job", "other"])
 def test_hosts_that_are_said_in_short_are_read_as_the_kubelet_does(service: str) -> None:
     spec = pod_spec()

@@ -35,10 +35,6 @@ def test_a_restart_of_what_has_not_is_wrong() -> None:
     assert "wrong: job: pod job-worker-1 (Running) was deleted without a reason" in found
 
 
-def test_who_only_wants_to_be_told_is_not_restarted() -> None:
-    assert restarted(healthy("Report"), "Running", "Stalled").never()
-
-
 def test_two_restarts_for_one_stall_are_one_too_many() -> None:
     twice = healthy().status("Running", "Stalled", Worker={**ACTIVE, "restartCounts": {"1": 2}})
     assert twice.never() == ["doubled: job: Worker-1 counts 2 restarts, there were at most 1"]
