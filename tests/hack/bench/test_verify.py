@@ -207,21 +207,10 @@ def test_many_hosts_may_be_said_in_short() -> None:
     assert verify(MANY, found) == ["pod bench-0001-worker-89: its TF_CONFIG names another cluster"]
 
 
-def test_the_networks_are_not_taken_for_each_other() -> None:
-    assert verify(STAYING, outcome(PER_JOB))
-    assert verify(PER_JOB, outcome(STAYING))
-
-
-@pytest.mark.parametrize("load", [DYNAMIC], ids=lambda load: load.name)
-def test_other_kinds_of_loads_are_looked_at_one_object_after_the_other(load: Load) -> None:
-    whole = outcome(load)
+def test_objects_are_looked_at_one_after_the_other_and_dynamic_workers_are_told_of_themselves_alone() -> None:
+    whole = outcome(DYNAMIC)
     found = Found(iter(whole.jobs), iter(whole.pods), iter(whole.services), whole.pods_made)
-    assert verify(load, found) == []
-
-
-def test_a_dynamic_worker_must_not_be_told_of_the_others() -> None:
-    complaints = verify(DYNAMIC, outcome(replace(DYNAMIC, dynamic=False)))
-    assert "pod bench-0000-worker-0: its TF_CONFIG names another cluster" in complaints
+    assert verify(DYNAMIC, found) == []
 
 
 def test_no_parameter_servers_may_be_said_by_null() -> None:
