@@ -44,9 +44,11 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item() -> 
     active: set[int] = set()
     seen: set[int] = set()
     shared: list[int] = []
+    threads: set[str] = set()
 
     def work(item: int) -> None:
         with lock:
+            threads.add(threading.current_thread().name)
             if item in active:
                 shared.append(item)
             active.add(item)
@@ -68,6 +70,7 @@ def test_many_producers_and_consumers_lose_nothing_and_never_share_an_item() -> 
     queue.add(-1)
     assert shared == []
     assert seen == set(range(500))
+    assert threads <= {f"w-{number}" for number in range(10)}
 
 
 def test_shutdown_wakes_every_waiting_worker(queue: Queue[str], clock: FakeClock) -> None:
