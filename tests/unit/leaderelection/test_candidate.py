@@ -134,14 +134,6 @@ def test_a_lease_of_ours_counts_from_before_a_slow_request(api: FakeApi, me: One
         assert me.seen.since == began < clock.monotonic()
 
 
-def test_a_leader_that_finds_another_in_the_lease_has_lost_it(api: FakeApi, me: One) -> None:
-    assert me.attempt()
-    put(api, holderIdentity="other", leaseDurationSeconds=15)
-    assert not me.attempt()
-    assert me.seen.holder == "other"
-    assert spec(api)["holderIdentity"] == "other"
-
-
 def test_a_deleted_lease_is_its_holders_for_its_time(api: FakeApi, me: One, other: One, clock: FakeClock) -> None:
     assert other.attempt()
     assert not me.attempt()
