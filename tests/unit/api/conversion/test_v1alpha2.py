@@ -432,8 +432,3 @@ def test_whatever_is_not_carried_over_has_a_note(job: dict[str, Any]) -> None:
     assert {f"spec.{name}" for name in spec if name not in known} <= set(lost(conversion))
     for name, replica in (spec.get("tfReplicaSpecs") or {}).items():
         assert "odd" not in (replica or {}) or f"spec.tfReplicaSpecs[{name}].odd" in lost(conversion)
-
-
-def test_a_full_v1_job_survives_v1alpha2() -> None:
-    job = tfjob({}) | {"spec": FULL_SPEC}
-    assert to_v1(v1_to_v1alpha2(job).obj).obj == job
