@@ -18,7 +18,8 @@ __all__ = ["docker_engine"]
 
 PROBE = """
 import importlib.metadata, importlib.util, json, os, sys
-import tfoperator.operator.__main__, tfoperator.servers.webhook, tfoperator.servers.progress, tfoperator.logs.archive
+import tfoperator.operator.__main__, tfoperator.servers.webhook.server, tfoperator.servers.progress.progress_server
+import tfoperator.logs.archive.writer
 import yaml
 import kubernetes.config.kube_config, kubernetes.config.incluster_config
 owners = importlib.metadata.packages_distributions()

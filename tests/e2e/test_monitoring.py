@@ -82,6 +82,8 @@ def prometheus(operated: Operated, webhook_port: int, tmp_path_factory: pytest.T
         ask_for_a_conversion(webhook_port, "v1alpha2")
         job.fail("worker-0", exit_code=137)
         job.play("Running", "worker-0")
+        trained = 'tfoperator_usage_seconds_total{phase="training"}'
+        eventually(lambda: one.query(trained), every=0.1, what="a scrape shows a second of training")
         job.play("Succeeded", "worker-0", leads_to="Succeeded")
         series = "training_operator_jobs_successful_total"
         eventually(lambda: one.query(series), every=0.1, what="the scrape shows the job's end")

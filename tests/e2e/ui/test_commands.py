@@ -93,10 +93,11 @@ def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
 
 _TRAIN = """
 import sys
-from tfoperator.progress import Progress
+from tfoperator.progress import Progress, flush
 with Progress(3) as progress:
     for step in (1, 2, 3):
         progress.update(step, loss=float(sys.argv[2]) / step, **({"late": step} if sys.argv[2] == "6" else {}))
+        flush()
         __import__("time").sleep(0.3)
 """
 

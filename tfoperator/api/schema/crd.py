@@ -23,7 +23,6 @@ from tfoperator.api.v1.types import TFJOBS, ReplicaType, TFJobSpec
 
 _PRINTER_COLUMNS = (
     ("State", "string", ".status.conditions[-1:].type", 0, "The latest condition."),
-    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 0, "Whether it makes no progress."),
     ("Ready", "string", ".status.ready", 1, "Replicas that are ready, of all."),
     ("Restarts", "integer", ".status.restarts", 1, "How often replicas were started again."),
     (
@@ -35,6 +34,7 @@ _PRINTER_COLUMNS = (
     ),
     ("ETA", "string", ".status.progress.eta", 0, "How long the rest will take."),
     ("Goodput", "string", ".status.usage.goodput", 1, "The share of the time that trained."),
+    ("Stalled", "string", '.status.conditions[?(@.type=="Stalled")].status', 1, "Whether it makes no progress."),
     ("Age", "date", ".metadata.creationTimestamp", 0, ""),
 )
 
