@@ -31,8 +31,15 @@ if TYPE_CHECKING:
     from tfoperator.progress.keras_callbacks import ProgressCallback, SavingCallback
 
 __all__ = [
-    "NotInMainThread", "Progress", "ProgressCallback", "Saving", "SavingCallback", "flush", "report", "serve_chief"
-]  # fmt: skip
+    "NotInMainThread",
+    "Progress",
+    "ProgressCallback",
+    "Saving",
+    "SavingCallback",
+    "flush",
+    "report",
+    "serve_chief",
+]
 
 
 def __getattr__(name: str) -> Any:

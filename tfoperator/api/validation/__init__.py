@@ -2,5 +2,5 @@
 
 `validate` judges a typed job (`job`, with a module each for the larger parts of the spec); `validate_manifest` judges a
 handwritten manifest, and finds misspelt and misplaced members, too (`manifest`). The CRD has the same rules for API
-servers (`tfoperator.api.schema`), with the limits that are exported here.
+servers (`tfoperator.api.schema`), with the limits of `limits`.
 """

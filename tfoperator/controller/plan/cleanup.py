@@ -27,7 +27,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from tfoperator.api.job_conditions import ended_by_limit
-from tfoperator.api.names import DEFAULT_CONTAINER_NAME, is_parameter_server, replica_of
+from tfoperator.api.names import is_parameter_server, replica_of
 from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.replica_pods import ENDED_PHASES, outlives_training, replica_phase
 from tfoperator.api.v1.status import find_condition
@@ -35,6 +35,7 @@ from tfoperator.api.v1.types import CleanPodPolicy, ConditionType, Network, TFJo
 from tfoperator.base.clock import seconds_between
 from tfoperator.controller.plan.actions import DeleteReason, StopReason
 from tfoperator.controller.plan.draft import Draft
+from tfoperator.controller.plan.held_resources import program_of, termination_of
 from tfoperator.controller.plan.observed import clean_pod_policy
 from tfoperator.controller.plan.restart import CLOCK_SKEW, any_begun, node_is_lost
 from tfoperator.kube.objects import Pod
@@ -137,9 +138,8 @@ def _has_begun(pod: Pod) -> bool:
 def _has_ended_since(pod: Pod, completion: datetime | None) -> bool:
     """Return whether the pod's training container ended after the job's end, and was restarted or waits for it."""
     status = pod.status
-    trains = [one for one in status.container_statuses if one.name == DEFAULT_CONTAINER_NAME]
-    for container in status.init_container_statuses if status.phase == "Pending" else trains:
-        before = container.last_state.terminated if container.last_state is not None else None
+    for container in status.init_container_statuses if status.phase == "Pending" else (program_of(pod),):
+        before = termination_of(container, last=True)
         if completion is None or before is None or before.finished_at is None:
             continue
         if seconds_between(completion, before.finished_at) > CLOCK_SKEW:

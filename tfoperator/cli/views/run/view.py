@@ -23,6 +23,7 @@ from tfoperator.kube.event import Event
 from tfoperator.kube.objects import Pod
 from tfoperator.local.run.container_output import LogChunk, RunListener
 from tfoperator.local.run.results import RunOutcome
+from tfoperator.sdk.states import container_status
 
 _QUIET = {"Created", "Ready", "SuccessfulCreatePod", "TensorBoardCreated", "TFJobSucceeded", "TFJobFailed"}
 """Conditions and events of a job that goes as it should, and those that a condition's line says, too."""
@@ -216,18 +217,14 @@ class KnownRestarts(msgspec.Struct, frozen=True):
 
 def after(known: KnownRestarts, pod: Pod) -> tuple[KnownRestarts, str]:
     """Return the history after this state of its pod, and a sentence about a new restart; "" without one."""
-    statuses = [one for one in pod.status.container_statuses if one.name == "tensorflow"]
-    before = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
-    count = before + sum(status.restart_count for status in statuses)
-    ends = [
-        state.terminated.exit_code
-        for status in statuses
-        for state in (status.last_state, status.state)
-        if state is not None and state.terminated is not None
-    ]
+    program = container_status(pod, "tensorflow")
+    count = annotated_count(pod.metadata.annotations, ANNOTATION_RESTARTS)
+    count += 0 if program is None else program.restart_count
+    states = () if program is None else (program.last_state, program.state)
+    ends = [one.terminated.exit_code for one in states if one is not None and one.terminated is not None]
     failed = [code for code in ends if code] or ends
     exit_code = failed[-1] if failed else known.exit_code
     if count <= known.count:
         return KnownRestarts(known.count, exit_code), ""
     how = "" if exit_code is None else f"exited with {exit_code}, "
-    return KnownRestarts(count, None if not statuses else exit_code), f"{how}started again ({count})"
+    return KnownRestarts(count, None if program is None else exit_code), f"{how}started again ({count})"
