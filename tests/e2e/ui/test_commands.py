@@ -92,20 +92,27 @@ def _look_at_a_pipeline(cli: Cli, page: Page, kubeconfig: str) -> None:
 
 
 _TRAIN = """
-import sys
+import sys, time
+from pathlib import Path
 from tfoperator.progress import Progress, flush
+rate = sys.argv[2]
 with Progress(3) as progress:
     for step in (1, 2, 3):
-        progress.update(step, loss=float(sys.argv[2]) / step, **({"late": step} if sys.argv[2] == "6" else {}))
+        progress.update(step, loss=float(rate) / step, **({"late": step} if rate == "6" else {}))
         flush()
-        __import__("time").sleep(0.3)
+        while step < 3 and not Path(f"SEEN-{rate}-{step}").exists():
+            time.sleep(0.05)
 """
 
 
 def test_two_runs_are_laid_side_by_side_on_the_page(cli: Cli, browser: Browser) -> None:
-    (cli.folder / "train.py").write_text(_TRAIN)
+    (cli.folder / "train.py").write_text(_TRAIN.replace("SEEN", str(cli.folder / "seen")))
     for rate in ("3", "6"):
-        cli.run("run", "train.py", "--name", f"rate-{rate}", "--", "--rate", rate, code=0)
+        with cli.start("run", "train.py", "--name", f"rate-{rate}", "--", "--rate", rate) as run:
+            for step in (1, 2):
+                run.until(f"step {step} of 3")
+                (cli.folder / f"seen-{rate}-{step}").touch()
+            assert run.wait() == 0, run.output
     [three] = (cli.folder / ".tfoperator/runs").glob("*-rate-3")
     with cli.start("runs", "compare", three.name, "latest", "--ui") as served:
         with visited(browser, link_in(served)) as page:
