@@ -56,8 +56,8 @@ class EventRecorder:
     write that gets no answer is tried again, 12 times in all, 10 s apart (the first pause is random, so that operators
     don't retry in step); any answer of the API server is final.
 
-    While `behind()` returns True, other work has priority: an event is held for at most 5 s, and then all events
-    recorded meanwhile are written with it; `behind` must not block. A warning is never held, nor are earlier events
+    While `behind()` returns True, other work has priority: it is asked before each event, which is held for at most
+    5 s, and then all events recorded meanwhile are written with it; `behind` must not block. A warning is never held, nor are earlier events
     about the same object: the events of one object keep their order.
     """
 
@@ -174,8 +174,11 @@ class EventRecorder:
             deadline = None
             if self._held:
                 now, deadline = self._clock.monotonic(), self._held[0].monotonic + _MAX_HOLD_SECONDS
-                if deadline <= now or not self._behind():
+                if deadline <= now:
                     self._release()
+                    return
+                if not self._behind():
+                    self._queue.append(self._held.popleft())
                     return
                 deadline = min(deadline, now + _LOOK_PERIOD)
             self._clock.wait_until(self._changed, deadline)
