@@ -32,6 +32,8 @@ def pytest_report_header() -> str:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `make test` leaves out, and begin with what takes longest."""
     for item in items:
+        if _group(item.nodeid) == "cluster":
+            item.add_marker(pytest.mark.controlplane)
         if _is_full(item):
             item.add_marker(pytest.mark.full)
     trains = {item.path for item in items if item.get_closest_marker("tensorflow")}
