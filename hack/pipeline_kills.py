@@ -54,10 +54,10 @@ from tfoperator.pipeline import (
     ON_KUBERNETES,
     BaseComponent,
     ChannelParameter,
+    Home,
     Pipeline,
     PipelineRunner,
     make_spec_class,
-    open_home,
     stop_run,
 )
 
@@ -163,7 +163,7 @@ def stop_left(folder: Path, kubeconfig: str) -> None:
     if "://" not in home_of(folder):
         return
     context = LaunchContext(kube=lambda: Client(load_config(kubeconfig)))
-    with closing(open_home(home_of(folder))) as home, home.store() as store:
+    with closing(Home(home_of(folder))) as home, home.store() as store:
         for one in store.runs():
             if one.state in ("running", "interrupted"):
                 stop_run(home, store, one, context, wait=True)

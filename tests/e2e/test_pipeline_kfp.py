@@ -10,7 +10,7 @@ import pytest
 from hack import strangers
 from tests.support.cli import Cli
 from tfoperator.launcher import LaunchContext, ProcessPlatformConfig
-from tfoperator.pipeline import AS_PROCESSES, PipelineFailed, PipelineResult, PipelineRunner, open_home
+from tfoperator.pipeline import AS_PROCESSES, Home, PipelineFailed, PipelineResult, PipelineRunner
 from tfoperator.pipeline.graph import Graph
 from tfoperator.pipeline.pipeline_file import load_pipeline_file
 
@@ -42,7 +42,7 @@ def test_ten_pipelines_of_kfp_put_out_what_its_own_runner_says(tmp_path: Path, m
     for name in theirs:
         result = run(tmp_path, tmp_path / f"{name}.yaml", packages)
         states |= {str(view.state) for view in result.steps.values()}
-        with open_home(tmp_path / "home").store() as store:
+        with Home(tmp_path / "home").store() as store:
             found = store.executions(result.run_id)
         last = {
             "conditional": "condition-branches-1.condition-2.greet",

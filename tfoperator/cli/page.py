@@ -97,9 +97,9 @@ def checked_home(place: str) -> Path | str:
     """Return a directory, or a valid URL. Raises ComponentError."""
     if "://" not in place:
         return Path(place).absolute()
-    from tfoperator.pipeline import open_home
+    from tfoperator.pipeline import Home
 
-    open_home(place).close()
+    Home(place).close()
     return place
 
 

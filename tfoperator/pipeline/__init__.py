@@ -4,7 +4,6 @@
 and outputs of every run. The design is the TFX RFC 20190829.
 """
 
-from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl import standard_artifacts
 from tfoperator.pipeline.dsl.component import (
     BaseComponent,
@@ -60,7 +59,6 @@ __all__ = [
     "finish_run",
     "lineage_of",
     "make_spec_class",
-    "open_home",
     "standard_artifacts",
     "stop_run",
 ]

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import shutil
+import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from random import Random
-from typing import IO, Any
 
 import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
-from tfoperator.base.files import is_locked, take_lock
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease, kernel_id
-from tfoperator.pipeline.local_paths import network_file_system
+from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
+from tfoperator.pipeline.local_paths import local_path, network_file_system
 from tfoperator.pipeline.store.metadata_store import MetadataStore
+from tfoperator.pipeline.store.postgresql import postgres_url
 from tfoperator.pipeline.store.records import Lease, RunRecord
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
@@ -42,75 +41,66 @@ class NoSuchRun(ComponentError):
     """There is no run of this id."""
 
 
-_LOCK = "lock"
-_LOCK_TRIES = 1000
-_LOCK_PAUSE = 0.001
-"""A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
-
-
-def has_runner(folder: Path) -> bool:
-    """Return whether a runner holds the lock of a run's folder. Writes nothing, and does not block a runner."""
-    return is_locked(folder / _LOCK)
-
-
-def _kernel_lock(folder: Path, run_id: str) -> IO[bytes]:
-    """Return a file that holds the lock until it is closed. Raises RunInProgress."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    for _ in range(_LOCK_TRIES):
-        if take_lock(handle):
-            return os.fdopen(handle, "rb")
-        # A runner's lock also excludes shared ones; a mere check (`has_runner`) shares it for a moment.
-        if not take_lock(handle, shared=True):
-            break
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        time.sleep(_LOCK_PAUSE)
-    os.close(handle)
-    raise RunInProgress(f"run {run_id} is under way: its runner holds {folder / _LOCK}")
-
-
 class Home:
-    """A directory. Several processes may use it; each run has one runner at a time."""
+    """Where the data of pipelines are: a directory, or a database with a folder for logs.
 
-    def __init__(self, path: Path = DEFAULT_HOME) -> None:
-        self.path = path.absolute()
-        self.folder = self.path
-        """Where the logs are."""
+    Several processes may use it; each run has one runner at a time. With a database the working directories of launches
+    are in a temporary one, which `close` removes: nothing in them is needed later.
+    """
+
+    def __init__(self, place: str | Path = DEFAULT_HOME) -> None:
+        """Make no request. Raises ComponentError for an invalid place."""
         self._opened = ExitStack()  # has the reader
+        self._scratch = ExitStack()
         self._guard = threading.Lock()  # guards the two below
         self._reader: MetadataStore | None = None
         self._identity = 0  # of the file that it reads
+        self.look_seconds = 1.0
+        """Seconds between two checks of an unfinished run."""
+        self.path = self.folder = Path(place).absolute()
+        self.database: Path | str = self.path / "metadata.db"
+        """The file of the metadata store, or libpq's URL of it."""
+        if url := database_url(str(place)):
+            self.look_seconds = 2.0
+            self.database, folder = url
+            logs = local_path(folder or str(DEFAULT_HOME))
+            if logs is None:
+                raise ComponentError(f"folder={folder}: logs go to a directory")
+            self.folder = logs.absolute()
+            """Where the logs are."""
+            # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
+            scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
+            self.path = Path(self._scratch.enter_context(scratch))
 
     def __str__(self) -> str:
-        return str(self.path)
+        return str(self.path if self._local else self.database)
+
+    @property
+    def _local(self) -> bool:
+        return isinstance(self.database, Path)
 
     def close(self) -> None:
         """Release it."""
         self._opened.close()
-
-    @property
-    def database(self) -> Path:
-        """The file of the metadata store."""
-        return self.path / "metadata.db"
+        self._scratch.close()
 
     def store(self, *, read_only: bool = False) -> MetadataStore:
         """Return the metadata store; the caller closes it. With `read_only` it must exist. Raises StoreError."""
         return MetadataStore(self.database, read_only=read_only)
 
     def exists(self) -> bool:
-        """Return whether there are any runs."""
-        return self.database.exists()
+        """Return whether there are any runs. Raises StoreError for a database that can't be read."""
+        if isinstance(self.database, Path):
+            return self.database.exists()
+        return bool(self.reading())
 
     # For repeated reads.
 
-    look_seconds = 1.0
-    """Seconds between two checks of an unfinished run."""
-
-    def reading(self) -> AbstractContextManager[MetadataStore]:
+    def reading(self) -> MetadataStore:
         """Return the metadata store, to be read only: one for all readers, until this is closed. Raises StoreError."""
         with self._guard:
             try:
-                identity = self.database.stat().st_ino  # another file may be there by now
+                identity = Path(self.database).stat().st_ino  # another file may be there by now
             except OSError:
                 identity = 0
             if self._reader is None or identity != self._identity:
@@ -118,18 +108,18 @@ class Home:
                 self._opened.close()
                 self._reader = self._opened.enter_context(self.store(read_only=True))
                 self._identity = identity
-            return nullcontext(self._reader)
+            return self._reader
 
     def changes(self) -> str:
         """Return a text that changes with each write; "" before the first run. Raises StoreError."""
         if not self.exists():
             return ""
-        with self.reading() as store:
-            return f"{self._identity} {store.database.changes()}"
+        store = self.reading()
+        return f"{self._identity} {store.database.changes()}"
 
     def wait(self) -> float:
         """Wait for a write, where one is notified; return the seconds until the next look. From one thread."""
-        return self.look_seconds
+        return self.look_seconds if self._local else self.reading().database.wait(self.look_seconds)
 
     def known_launch(self, store: MetadataStore, run: RunRecord, step: str) -> LaunchRecord | None:
         """Return the record of a step's launch, None if there is none, or it can't be read.
@@ -158,9 +148,11 @@ class Home:
         return self.folder / "runs" / run_id / "logs" / f"{step}.log"
 
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
-        """Return the keeper of a step's launch record, if not the working directory. While the run is locked."""
-        del store, run, step
-        return None
+        """Return the keeper of a step's launch record, if not the working directory; in a database it is a row."""
+        if self._local:
+            return None
+        logs = self.folder / "runs" / run.id / "steps" / step
+        return RecordKeeper(partial(store.launch, run.id, step), partial(store.put_launch, run, step), logs)
 
     def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """Return the receiver of a step's log lines, which keeps them without control characters.
@@ -189,41 +181,32 @@ class Home:
         run_id: str,
         clock: Clock | None = None,
         *,
+        step: str = "",
         wait: bool = False,
         tell: Callable[[str], object] = lambda _: None,
         stop: StopSignal | None = None,
         seconds: float = LEASE_SECONDS,
     ) -> RunLease:
-        """Be the only runner of a run; for use as a context manager.
+        """Be the only runner of a run, or only launcher of a step of one; for use as a context manager.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
-        lease = RunLease(store.leases, run_id, clock or SystemClock(), seconds=seconds)
+        name = f"{run_id}/{step}" if step else run_id
+        lease = RunLease(store.leases, name, clock or SystemClock(), seconds=seconds)
         with ExitStack() as held:
-            # Before the lease: it is released at any end of the process, so nobody waits on one machine.
-            kernel = self._lock_here(run_id, held)
+            kernel = ""
+            if self._local:
+                # Before the lease: it is released at any end of the process, so nobody waits on one machine.
+                folder = self.run_folder(run_id)
+                held.enter_context(kernel_lock(folder / "launchers" / step if step else folder, name))
+                kernel = kernel_id()  # an earlier holder on it must be dead
             lease.acquire(wait=wait, tell=tell, stop=stop, dead_kernel=kernel)
             lease.held_with = held.pop_all()
         return lease
 
-    def _lock_here(self, run_id: str, held: ExitStack) -> str:
-        """Exclude other runners of this machine; return its kernel, on which an earlier holder must be dead then."""
-        held.enter_context(_kernel_lock(self.run_folder(run_id), run_id))
-        return kernel_id()
-
-    def lock_step(
-        self, store: MetadataStore, run_id: str, step: str, clock: Clock | None = None, **more: Any
-    ) -> AbstractContextManager[RunLease | None]:
-        """Be the only launcher of a step whose order an orchestrator decides; see `lock`.
-
-        Return None where the lock of its working directory says that.
-        """
-        del store, run_id, step, clock, more
-        return nullcontext()
-
     def check_sharing(self) -> None:
         """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
-        if kind := network_file_system(self.path):
+        if self._local and (kind := network_file_system(self.path)):
             raise ComponentError(
                 f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
                 f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=DIRECTORY"
@@ -248,15 +231,27 @@ class Home:
         return msgspec.structs.replace(run, state="interrupted", message="its runner has died")
 
     def _alive(self, run: RunRecord) -> bool:
-        """Return whether it may have a runner: one of this machine holds the kernel's lock."""
+        """Return whether it may have a runner: one of this machine holds the kernel's lock of a directory."""
         owner = self.owner(run)
-        elsewhere = owner is not None and owner.left > 0 and owner.kernel != kernel_id()
-        return elsewhere or has_runner(self.run_folder(run.id))
+        held = owner is not None and owner.left > 0 and not (self._local and owner.kernel == kernel_id())
+        return held or has_runner(self.run_folder(run.id))
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory."""
         for folder in (self.path, self.folder):
             shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+
+
+def database_url(place: str) -> tuple[str, str] | None:
+    """Return libpq's URL of a database, and the folder; None for a directory. Raises ComponentError for other URLs."""
+    if place.startswith(("postgresql://", "postgres://")):
+        return postgres_url(place)
+    if "://" in place:
+        raise ComponentError(
+            f"{place}: records are in a directory, or in PostgreSQL at postgresql://HOST/DB?folder=DIRECTORY; objects "
+            "and file:// hold none any more. Runs that were recorded there begin anew"
+        )
+    return None
 
 
 def orchestrated(run: RunRecord) -> bool:

@@ -7,15 +7,19 @@ term: one of an earlier holder fails as soon as another has taken it over.
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import secrets
 import socket
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from typing import IO
 
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
+from tfoperator.base.files import is_locked, take_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.lease_table import LeaseTable
 from tfoperator.pipeline.store.limits import StoreError
@@ -32,6 +36,33 @@ _RENEWAL_SHARE = 0.25
 
 class RunInProgress(LaunchInProgress):
     """The run has a runner."""
+
+
+_LOCK = "lock"
+_LOCK_TRIES = 1000
+_LOCK_PAUSE = 0.001
+"""A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
+
+
+def has_runner(folder: Path) -> bool:
+    """Return whether a runner holds the lock of a run's folder. Writes nothing, and does not block a runner."""
+    return is_locked(folder / _LOCK)
+
+
+def kernel_lock(folder: Path, name: str) -> IO[bytes]:
+    """Return a file that holds the lock of a folder until it is closed. Raises RunInProgress, of a run or step."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    for _ in range(_LOCK_TRIES):
+        if take_lock(handle):
+            return os.fdopen(handle, "rb")
+        # A runner's lock also excludes shared ones; a mere check (`has_runner`) shares it for a moment.
+        if not take_lock(handle, shared=True):
+            break
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        time.sleep(_LOCK_PAUSE)
+    os.close(handle)
+    raise RunInProgress(f"run {name} is under way: its runner holds {folder / _LOCK}")
 
 
 class RunLease:

@@ -220,10 +220,10 @@ class UiServer(HttpServer):
         there = self._cluster is None or isinstance(home, str) or (home / "metadata.db").exists()
         if not there or find_spec("sqlalchemy") is None:
             return None
-        from tfoperator.pipeline import open_home
+        from tfoperator.pipeline import Home
         from tfoperator.ui.pipelines.pages import PipelinePages
 
-        return PipelinePages(open_home(home), self._find_job)
+        return PipelinePages(Home(home), self._find_job)
 
     def _find_job(self, uid: str) -> tuple[str, str] | None:
         """Return namespace and name of a job, if it is known already. From any thread."""

@@ -16,7 +16,6 @@ from tfoperator.pipeline import (
     PipelineRunner,
     StepView,
     make_spec_class,
-    open_home,
 )
 
 Place = Path | str
@@ -37,7 +36,7 @@ OPENED: list[Home] = []
 
 def home_of(folder: Path) -> Home:
     """Where the records of a test are; the fixture `place` closes it."""
-    OPENED.append(open_home(DATABASES.get(folder, folder / "home")))
+    OPENED.append(Home(DATABASES.get(folder, folder / "home")))
     return OPENED[-1]
 
 

@@ -10,7 +10,6 @@ import pytest
 
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, home_of, runner
 from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
-from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import CannotStop, NoSuchRun, RunInProgress, RunRecord, StepView, finish_run, stop_run
 from tfoperator.pipeline.runner.leftovers import old_runs
 
@@ -66,18 +65,6 @@ def test_a_step_that_comes_again_is_not_run_again_and_one_that_failed_for_good_s
     run = ended(tmp_path)
     assert (run.state, "left: " in run.message) == ("failed", True)
     assert msgspec.structs.replace(ended(tmp_path), lease=run.lease) == run
-
-
-@pytest.mark.parametrize("place", ["sqlite"], indirect=True)
-def test_a_launcher_that_still_lives_makes_the_next_one_wait_and_the_end_too(tmp_path: Path) -> None:
-    launch(tmp_path, "begin")
-    home = home_of(tmp_path)
-    with WorkDirectory(home.step_folder("r-1", "left")):
-        view = launch(tmp_path, "left")
-        assert (str(view.state), "another launcher" in view.message) == ("retryable", True)
-        with pytest.raises(CannotStop, match="another launcher"):
-            ended(tmp_path)
-    assert str(launch(tmp_path, "left").state) == "succeeded"
 
 
 def test_launchers_refuse_records_on_a_network_file_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -137,13 +124,14 @@ def test_a_step_fails_before_those_that_it_reads_from_and_is_not_launched_if_it_
     assert (str(view.state), DONE) == ("cancelled", [])
 
 
-@pytest.mark.postgresql
-@pytest.mark.parametrize("place", ["postgresql"], indirect=True)
-def test_of_two_launchers_of_a_step_on_two_machines_one_launches_it(tmp_path: Path) -> None:
+def test_of_two_launchers_of_a_step_one_launches_it_and_the_end_waits_for_it(tmp_path: Path) -> None:
     launch(tmp_path, "begin")
     home = home_of(tmp_path)
     with home.store() as store:
-        with home.lock_step(store, "r-1", "left", seconds=2.0), pytest.raises(RunInProgress, match="r-1/left is under"):
-            launch(tmp_path, "left")
+        with home.lock(store, "r-1", step="left", seconds=2.0):
+            with pytest.raises(RunInProgress, match="r-1/left is under"):
+                launch(tmp_path, "left")
+            with pytest.raises(CannotStop, match="r-1/left is under"):
+                ended(tmp_path)
         assert str(launch(tmp_path, "left").state) == "succeeded"
         assert DONE == ["begin", "left"]

@@ -13,7 +13,7 @@ from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, diamond, fails, 
 from tfoperator.launcher import ComponentError, LaunchContext, RetryableFailure
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import MetadataStore, PipelineFailed, RunInProgress, StepState, stop_run
-from tfoperator.pipeline.home import has_runner
+from tfoperator.pipeline.lease import has_runner
 
 
 @pytest.mark.usefixtures("place")

@@ -15,8 +15,8 @@ from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint
-from tfoperator.pipeline.database_home import database_url
 from tfoperator.pipeline.graph import Graph, check_fixed
+from tfoperator.pipeline.home import database_url
 from tfoperator.pipeline.local_paths import local_path
 
 COMMAND = ("tfoperator", "pipeline")

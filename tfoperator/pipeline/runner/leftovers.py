@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 
 import msgspec
 
@@ -55,12 +55,9 @@ def stop_run(
             try:
                 keeper = home.keeper(store, run, step)
                 logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=keeper)
-                mine = (
-                    home.lock_step(store, run.id, step, context.clock, wait=wait)
-                    if orchestrated(run)
-                    else nullcontext()
-                )
-                with mine:
+                with ExitStack() as mine:
+                    if orchestrated(run):
+                        mine.enter_context(home.lock(store, run.id, context.clock, step=step, wait=wait))
                     record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")

@@ -20,7 +20,6 @@ from tfoperator.launcher import (
     LocalComponentRunner,
     PlatformConfig,
 )
-from tfoperator.pipeline.database_home import open_home
 from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
@@ -117,7 +116,7 @@ class PipelineRunner:
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
         graph = _absolute(graph_of(pipeline))
-        with closing(open_home(self._place)) as home, home.store() as store, ExitStack() as stack:
+        with closing(Home(self._place)) as home, home.store() as store, ExitStack() as stack:
             if run_id:
                 check_run_id(run_id)
                 resume = run_id if store.run(run_id) is not None else resume
@@ -184,10 +183,10 @@ class PipelineRunner:
         check_fixed(graph)
         if step not in (known := [one.name for one in graph.steps]):
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
-        with closing(open_home(self._place)) as home, ExitStack() as stack:
+        with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
             store = stack.enter_context(home.store())
-            ownership = stack.enter_context(home.lock_step(store, run_id, step, self._context.clock, wait=True))
+            ownership = stack.enter_context(home.lock(store, run_id, self._context.clock, step=step, wait=True))
             begun = store.run(run_id)
             if begun is not None:
                 run = resumed_run(home, store, graph, run_id, orchestrator)
@@ -195,10 +194,9 @@ class PipelineRunner:
                 run = new_run(
                     graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id, self._context
                 )
-            if ownership is not None:
-                term = begun.lease.term if begun is not None else 0
-                run = msgspec.structs.replace(run, term=term, step_terms={step: ownership.term})
-                ownership.when_lost = self.cancel
+            term = begun.lease.term if begun is not None else 0
+            run = msgspec.structs.replace(run, term=term, step_terms={step: ownership.term})
+            ownership.when_lost = self.cancel
             self._chooser.check_names(known)
             parts = RunParts(home, store, graph, run, ownership)
             launch = self._launch(parts, graph.step(step))

@@ -39,16 +39,13 @@ logger = logging.getLogger(__name__)
 
 @dataclasses.dataclass
 class RunParts:
-    """A run that is worked on: where its data are, its steps, and its record, for one thread.
-
-    `ownership` is None if the launcher's working directory excludes others.
-    """
+    """A run that is worked on: where its data are, its steps, and its record, for one thread."""
 
     home: Home
     store: MetadataStore
     graph: Graph
     run: RunRecord
-    ownership: RunLease | None
+    ownership: RunLease
 
     def record(self, **changes: Any) -> None:
         """Record the run, changed. Raises OwnershipLost, StoreError."""
@@ -82,7 +79,7 @@ class StepLaunch:
             driver=metadata,
             publisher=metadata,
             keeper=home.keeper(parts.store, run, step.name),
-            still_ours=parts.ownership.check if parts.ownership is not None else pattern.still_ours,
+            still_ours=parts.ownership.check,
             log=self._log,
             tell=lambda message: listener.tell(step.name, message),
         )

@@ -80,9 +80,9 @@ class RunBoard:
             if not mark:  # no runs yet
                 self._records, self._states = [], {}
             else:
-                with self._home.reading() as store:
-                    self._records = store.runs(most=MAX_RUNS)
-                    self._states = store.execution_states([run.id for run in self._records])
+                store = self._home.reading()
+                self._records = store.runs(most=MAX_RUNS)
+                self._states = store.execution_states([run.id for run in self._records])
         except StoreError as error:
             self._mark = None
             return str(error)

@@ -60,7 +60,6 @@ def _opened(home: Home) -> Iterator[MetadataStore]:
     try:
         if not home.exists():
             raise NotThere("no pipeline was run here yet")
-        with home.reading() as store:
-            yield store
+        yield home.reading()
     except StoreError as error:
         raise CannotRead(str(error)) from error

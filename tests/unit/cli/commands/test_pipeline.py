@@ -17,7 +17,7 @@ from tests.support.threads import no_threads_left
 from tests.unit.cli.conftest import Run
 from tfoperator.base.clock import SystemClock
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
-from tfoperator.pipeline import Home, open_home
+from tfoperator.pipeline import Home
 from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.store.records import RunRecord
 
@@ -163,7 +163,7 @@ def test_records_may_be_in_postgresql(
 
     # Another machine's runner is at work on a run; this one waits, and sees that it lives.
     with (
-        closing(open_home(place)) as home,
+        closing(Home(place)) as home,
         home.store() as store,
         home.lock(store, "one", SystemClock(), seconds=2.0) as held,
     ):

@@ -14,7 +14,7 @@ import pytest
 from tests.support.threads import run_at_once
 from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.launcher import Artifact, OwnershipLost
-from tfoperator.pipeline import open_home
+from tfoperator.pipeline import Home
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -143,7 +143,7 @@ def test_a_file_that_is_none_or_newer_is_an_error_that_names_it_and_a_reader_mak
     with pytest.raises(StoreError, match="No such file"):
         MetadataStore(tmp_path / "other" / "metadata.db", read_only=True)
     assert not (tmp_path / "other").exists()
-    assert open_home(tmp_path / "nothing").changes() == ""
+    assert Home(tmp_path / "nothing").changes() == ""
 
 
 def test_a_reader_writes_nothing_and_sees_what_others_write(store: MetadataStore, tmp_path: Path) -> None:

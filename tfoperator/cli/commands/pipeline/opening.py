@@ -62,9 +62,9 @@ def in_words(hint: str = "Nothing was launched.", *, failed: int = EXIT_FAILED) 
 def opened(path: str) -> Iterator[tuple[Home, MetadataStore]]:
     """Open the records, for commands that need existing ones."""
     with in_words():
-        from tfoperator.pipeline import open_home
+        from tfoperator.pipeline import Home
 
-        with closing(open_home(path)) as home:
+        with closing(Home(path)) as home:
             if not home.exists():
                 raise CliError(f"no pipeline was run here: there is no {home}", "Where was it? --home says so.")
             with home.store() as store:

@@ -95,9 +95,9 @@ def finish(
 ) -> None:
     """End a run whose steps an orchestrator has launched: stop what they may have left, and record how it ended."""
     with in_words(failed=EXIT_RETRYABLE):
-        from tfoperator.pipeline import NoSuchRun, finish_run, open_home
+        from tfoperator.pipeline import Home, NoSuchRun, finish_run
 
-        with closing(open_home(home)) as records, records.store() as store:
+        with closing(Home(home)) as records, records.store() as store:
             try:
                 found = records.find(store, run)
             except NoSuchRun:
