@@ -12,7 +12,7 @@ import msgspec
 
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, MetadataStore
-from tfoperator.pipeline.store.records import ExecutionState, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, RunRecord
 
 _NOW = datetime.now(UTC)
 _ROOT = "/data/pipelines/digits"
@@ -53,13 +53,14 @@ class _Play:
         output, kind, properties = _OUTPUTS[name]
         known = self.store.executions(self.run.id)
         inputs = {
-            before: [record.id for records in known[before].outputs.values() for record in records]
+            before: tuple([record for records in known[before].outputs.values() for record in records])
             for before in _STEPS[name]
         }
         kind_of_step = name.partition(".")[0]
-        outputs = {output: (kind, f"{_ROOT}/{name}/{output}/{self.run.id}")}
+        planned = ArtifactRecord(0, kind, f"{_ROOT}/{name}/{output}/{self.run.id}", "PENDING")
         parameters, now = more.get("parameters", {}), _ago(self._clock)
-        begun = self.store.begin_execution(self.run, name, kind_of_step, inputs, outputs, parameters, name, now)
+        new = ExecutionRecord(0, self.run.id, name, kind_of_step, "RUNNING", "", name, "", parameters, inputs)
+        begun = self.store.begin_execution(self.run, msgspec.structs.replace(new, outputs={output: (planned,)}), now)
         container = more.get("container", f"{name.lower()}-3f2a")
         record = LaunchRecord(name, "f", begun.id, "3f2a", more.get("attempts", 1), container, more.get("uid", ""))
         with WorkDirectory(self.home.step_folder(self.run.id, name)) as work:
@@ -70,16 +71,15 @@ class _Play:
         if state is None:
             return
         self._clock -= _SECONDS[name]
-        uri = f"{_ROOT}/{name}/{output}/{self.run.id}"
-        made = {output: ((uri, properties, False),)} if state == "COMPLETE" else {}
-        self.store.publish(
-            begun.id, StepOutcome(state, more.get("message", ""), "sha256:9c1f04", {}, made, _ago(self._clock))
-        )
+        made = {output: (msgspec.structs.replace(planned, properties=properties),)} if state == "COMPLETE" else {}
+        message = more.get("message", "")
+        ended = msgspec.structs.replace(begun, state=state, message=message, image_id="sha256:9c1f04", outputs=made)
+        self.store.publish(self.run, ended, _ago(self._clock))
 
     def again(self, name: str, pipeline: str) -> None:
         """A step is used again."""
         earlier = self.store.usable(pipeline, name, name)[0]
-        self.store.use_again(self.run, name, name.partition(".")[0], earlier, _ago(self._clock))
+        self.store.begin_execution(self.run, msgspec.structs.replace(earlier, state="CACHED"), _ago(self._clock))
 
     def end(self, state: Any, message: str = "") -> None:
         """The run is over."""

@@ -21,9 +21,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from hack.postgres import postgres_server
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import Lease, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
 
 
 def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> None:
@@ -33,18 +35,22 @@ def execute(place: Path | str, name: str, count: int, go: Any, times: Any) -> No
         with MetadataStore(place) as store:
             now = datetime.now(UTC)
             steps: dict[str, tuple[str, ...]] = {f"s{number}": () for number in range(count)}
-            term = store.leases.take(name, Lease(holder=name), 600.0)
+            term = store.take_lease(name, Lease(holder=name), 600.0)
             run = RunRecord(name, "bench", "running", "/root", "f", now, steps=steps, term=term)
             store.put_run(run)
             go.wait()
             for step in steps:
                 began = time.monotonic()
                 properties = {"alpha": 0.5, "steps": 1000, "name": step}
-                outputs = {"model": ("Model", f"/root/{step}/model/{name}")}
-                one = store.begin_execution(run, step, "Train", {}, outputs, properties, "0" * 64, now)
+                model = ArtifactRecord(0, "Model", f"/root/{step}/model/{name}", "PENDING")
+                new = ExecutionRecord(
+                    0, name, step, "Train", "RUNNING", "", "0" * 64, "", properties, {}, {"model": (model,)}
+                )
+                one = store.begin_execution(run, new, now)
                 store.put_launch(run, step, b'{"component": "x", "state": "created"}')
-                made = {"model": ((f"/root/{step}/model/{name}", {"loss": 0.1}, True),)}
-                store.publish(one.id, StepOutcome("COMPLETE", "", "sha256:1", properties, made, now), run)
+                made = ArtifactRecord(0, "Model", model.uri, "LIVE", {"loss": 0.1}, made=True)
+                done = msgspec.structs.replace(one, state="COMPLETE", image_id="sha256:1", outputs={"model": (made,)})
+                store.publish(run, done, now)
                 seconds.append(time.monotonic() - began)
         times.put(seconds)
     except Exception as error:  # noqa: BLE001 - the parent prints it

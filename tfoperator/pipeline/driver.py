@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -17,7 +17,7 @@ from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Graph, Source, Step
 from tfoperator.pipeline.local_paths import content, exists, local_path, version
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate
 
 logger = logging.getLogger(__name__)
@@ -44,36 +44,31 @@ class MetadataDriver:
         """See `Driver`: inputs are the outputs of earlier steps, outputs get URIs of this run."""
         step = self._step
         before = self._store.executions(self._run.id, step.after | {step.name})
-        known = before.get(step.name)
-        if known is not None and known.state == "CACHED":  # decided before a crash
-            return _execution(known, "succeeded")
+        if (known := before.get(step.name)) and known.state == "CACHED":  # decided before a crash
+            return _execution(known)
         try:
-            inputs = {name: _resolved(source, before) for name, source in step.inputs.items()}
+            found = {name: _resolved(source, before) for name, source in step.inputs.items()}
             lookup: Any = partial(looked_up, before=before)
             values = {name: evaluate(one, lookup) for name, one in step.exec_properties.items()}
         except (ComponentError, LeftOut) as error:
             raise ComponentError(f"component {step.name}: {error}") from None
-        numbers = {
-            name: [
-                one.id if isinstance(one, ArtifactRecord) else self._store.external_artifact(type_name, one, now)
-                for one in found
-            ]
-            for name, (type_name, found) in inputs.items()
+        inputs = {
+            name: tuple([one if one.id else self._store.external_artifact(one, now) for one in records])
+            for name, records in found.items()
         }
-        artifacts = {name: _artifacts(found) for name, (_, found) in inputs.items()}
-        outputs = {
-            name: (kind, self._graph.output_uri(step.name, name, self._run.id)) for name, kind in step.outputs.items()
-        }
-        resolved = msgspec.structs.replace(component, inputs=artifacts, exec_properties=values)
+        places = {name: self._graph.output_uri(step.name, name, self._run.id) for name in step.outputs}
+        outputs = {name: (ArtifactRecord(0, step.outputs[name], uri, "PENDING"),) for name, uri in places.items()}
+        resolved = msgspec.structs.replace(component, inputs=_artifacts(inputs), exec_properties=values)
         key = self._key(step, resolved, identity)
-        if key:
-            for earlier in self._store.usable(self._run.pipeline, step.name, key):
-                if _still_there(earlier):
-                    again = self._store.use_again(self._run, step.name, step.kind, earlier, now)
-                    return _execution(again, "succeeded")
-        self._make_folders([uri for _, uri in outputs.values()])
-        begun = self._store.begin_execution(self._run, step.name, step.kind, numbers, outputs, values, key, now)
-        return _execution(begun, "running")
+        new = ExecutionRecord(
+            0, self._run.id, step.name, step.kind, "RUNNING", "", key, "", values, inputs=inputs, outputs=outputs
+        )
+        usable = self._store.usable(self._run.pipeline, step.name, key) if key else ()
+        if earlier := next((one for one in usable if _still_there(one)), None):
+            new = msgspec.structs.replace(earlier, kind=step.kind, state="CACHED")
+        else:
+            _make_folders(places.values())
+        return _execution(self._store.begin_execution(self._run, new, now))
 
     def publish(self, execution: Execution) -> None:
         """See `Publisher`. Raises PermanentFailure, recorded, for an output that is no value of its type."""
@@ -92,17 +87,14 @@ class MetadataDriver:
             return ""
         return fingerprint(step.name, cache_key(resolved, identity), versions)
 
-    def _make_folders(self, uris: list[str]) -> None:
-        """Make the folders around outputs; the component itself makes the output, a file or a folder."""
-        for uri in uris:
-            path = local_path(uri)
-            if path is not None:
-                try:
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                except OSError as error:
-                    raise ComponentError(
-                        f"pipeline_root: {error.filename}: {error.strerror}; outputs can't go there"
-                    ) from error
+
+def _make_folders(uris: Iterable[str]) -> None:
+    """Make the folders around outputs; the component itself makes the output, a file or a folder."""
+    try:
+        for path in filter(None, map(local_path, uris)):
+            path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ComponentError(f"pipeline_root: {error.filename}: {error.strerror}; outputs can't go there") from error
 
 
 def looked_up(value: Value, before: Mapping[str, ExecutionRecord], *, content: bool = True) -> Any:
@@ -126,15 +118,15 @@ def looked_up(value: Value, before: Mapping[str, ExecutionRecord], *, content: b
     return live[0].properties["value"] if content else live
 
 
-def _resolved(
-    source: Source, before: Mapping[str, ExecutionRecord]
-) -> tuple[str, tuple[ArtifactRecord | Artifact, ...]]:
+def _resolved(source: Source, before: Mapping[str, ExecutionRecord]) -> tuple[ArtifactRecord, ...]:
+    """Return the artifacts of an input; those from outside have no id."""
     if isinstance(source, FromOutside):
-        one = () if source.uri is None else (evaluate(source.uri, lambda value: looked_up(value, before)),)
-        properties = source.artifacts[0].properties if one and source.artifacts else {}
-        return source.type_name, tuple([Artifact(str(uri), properties) for uri in one]) or source.artifacts
-    found = tuple(_flat(evaluate(source, lambda value: looked_up(value, before, content=False))))
-    return (found[0].type if found else "Artifact"), found
+        artifacts = source.artifacts
+        if source.uri is not None:
+            uri = evaluate(source.uri, lambda value: looked_up(value, before))
+            artifacts = (Artifact(str(uri), artifacts[0].properties if artifacts else {}),)
+        return tuple([ArtifactRecord(0, source.type_name, one.uri, "LIVE", one.properties) for one in artifacts])
+    return tuple(_flat(evaluate(source, lambda value: looked_up(value, before, content=False))))
 
 
 def _flat(found: Any) -> Iterator[ArtifactRecord]:
@@ -162,39 +154,36 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
                     properties = properties if raw is None else {**properties, "value": value_of(kind, raw)}
                 except (OSError, ValueError) as error:
                     problem = f"component {execution.component}: its output {name} is no {kind}: {error}"
-            valued.append((one.uri, properties, made))
+            valued.append(ArtifactRecord(0, "", one.uri, "LIVE", properties, made=made))
         outputs[name] = tuple(valued)
     if problem:
         execution = msgspec.structs.replace(execution, state="failed", message=problem)
     state: Any = _STATES[execution.state]
-    at = execution.ended or datetime.now(UTC)
-    store.publish(
-        execution.id,
-        StepOutcome(state, execution.message, execution.image_id, execution.exec_properties, outputs, at),
-        run,
+    image, values = execution.image_id, execution.exec_properties
+    outcome = ExecutionRecord(
+        execution.id, run.id, execution.component, "", state, execution.message, "", image, values, outputs=outputs
     )
+    store.publish(run, outcome, execution.ended or datetime.now(UTC))
     return problem
 
 
-def _artifacts(found: tuple[ArtifactRecord | Artifact, ...]) -> tuple[Artifact, ...]:
-    return tuple([Artifact(one.uri, dict(one.properties)) for one in found])
+def _artifacts(side: Mapping[str, Iterable[ArtifactRecord]]) -> dict[str, tuple[Artifact, ...]]:
+    return {name: tuple([Artifact(one.uri, dict(one.properties)) for one in records]) for name, records in side.items()}
 
 
-def _execution(record: ExecutionRecord, state: str) -> Execution:
-    sides = [{name: _artifacts(records) for name, records in side.items()} for side in (record.inputs, record.outputs)]
-    if state == "succeeded":
-        sides[1] = {
-            name: _artifacts(tuple([one for one in records if one.state == "LIVE"]))
-            for name, records in record.outputs.items()
-        }
+def _execution(record: ExecutionRecord) -> Execution:
+    """Return an execution that begins as launchers know it; of one that uses outputs again, those that are there."""
+    cached, outputs = record.state == "CACHED", dict[str, list[ArtifactRecord]]()
+    for name, records in record.outputs.items():
+        outputs[name] = [one for one in records if one.state == "LIVE" or not cached]
     return Execution(
         record.id,
         record.step,
-        state,
+        "succeeded" if cached else "running",
         cache_key=record.cache_key,
         image_id=record.image_id,
-        inputs=sides[0],
-        outputs=sides[1],
+        inputs=_artifacts(record.inputs),
+        outputs=_artifacts(outputs),
         exec_properties=record.exec_properties,
         began=record.began,
     )

@@ -192,7 +192,7 @@ class Home:
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
-        lease = RunLease(store.leases, name, clock or SystemClock(), seconds=seconds)
+        lease = RunLease(store, name, clock or SystemClock(), seconds=seconds)
         with ExitStack() as held:
             kernel = ""
             if self._local:

@@ -21,8 +21,8 @@ from typing import IO
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
 from tfoperator.base.files import is_locked, take_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
-from tfoperator.pipeline.store.lease_table import LeaseTable
 from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import Lease
 
 logger = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class RunLease:
     out because the store is away: then this holder has ended, even if the store comes back.
     """
 
-    def __init__(self, leases: LeaseTable, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
-        self._leases = leases
+    def __init__(self, store: MetadataStore, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
+        self._store = store
         self._name = name
         self._clock = clock
         self._seconds = seconds
@@ -115,7 +115,7 @@ class RunLease:
         what, stop = f"run {self._name}", stop or StopSignal()
         first: Lease | None = None
         while not self.take(dead_kernel=dead_kernel):
-            seen = self._leases.look(self._name)
+            seen = self._store.lease(self._name)
             renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
             if not wait or stop.is_set() or (renewed and seen.holder):
                 raise RunInProgress(f"{what} is under way: {owner_words(seen)}")
@@ -128,14 +128,14 @@ class RunLease:
         """Take it, if nobody holds it any more; return whether it is ours. Raises StoreError."""
         since = Elapsed(self._clock)
         mine = Lease(holder=self._identity, host=socket.gethostname(), process=os.getpid(), kernel=kernel_id())
-        self.term = self._leases.take(self._name, mine, self._seconds, dead_kernel=dead_kernel)
+        self.term = self._store.take_lease(self._name, mine, self._seconds, dead_kernel=dead_kernel)
         self._since = since if self.term else None
         return self._since is not None
 
     def renew(self) -> None:
         """Renew it. Raises OwnershipLost if another runner has taken it over, StoreError."""
         since = Elapsed(self._clock)
-        if self._since is None or not self._leases.renew(self._name, self._identity, self._seconds):
+        if self._since is None or not self._store.renew_lease(self._name, self._identity, self._seconds):
             self._since = None
             raise OwnershipLost("another runner has taken the run over: it goes on there")
         self._since = since
@@ -163,7 +163,7 @@ class RunLease:
         """Release it at once. Raises StoreError: it then expires by itself."""
         since, self._since = self._since, None
         if since is not None:
-            self._leases.release(self._name, self._identity)
+            self._store.renew_lease(self._name, self._identity, 0.0)
 
     def _keep(self) -> None:
         if self._lost is not None:

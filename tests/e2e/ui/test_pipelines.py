@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
@@ -19,7 +20,7 @@ from tests.unit.pipeline.samples import ON_THE_WAY, diamond, fails, runner
 from tfoperator.launcher import PermanentFailure
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home, PipelineFailed
-from tfoperator.pipeline.store.records import RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -181,10 +182,12 @@ def test_what_strangers_wrote_into_a_run_stays_text(shown: Shown, home: Home) ->
     with home.store() as store:
         store.put_run(run)
         uri = "javascript:alert(8)"
-        made = store.begin_execution(run, step, HOSTILE, {}, {HOSTILE: (HOSTILE, uri)}, {HOSTILE: [HOSTILE]}, "", NOW)
-        store.publish(
-            made.id, StepOutcome("COMPLETE", HOSTILE, HOSTILE, {}, {HOSTILE: ((uri, {HOSTILE: HOSTILE}, False),)}, NOW)
+        outputs = {HOSTILE: (ArtifactRecord(0, HOSTILE, uri, "PENDING", {HOSTILE: HOSTILE}),)}
+        new = ExecutionRecord(
+            0, "evil", step, HOSTILE, "RUNNING", exec_properties={HOSTILE: [HOSTILE]}, outputs=outputs
         )
+        made = store.begin_execution(run, new, NOW)
+        store.publish(run, msgspec.structs.replace(made, state="COMPLETE", message=HOSTILE, image_id=HOSTILE), NOW)
     home.step_log("evil", step).parent.mkdir(parents=True)
     home.step_log("evil", step).write_text(HOSTILE + "\n")
     with WorkDirectory(home.step_folder("evil", step)) as work:

@@ -18,7 +18,6 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import MetadataStore, RunInProgress, StoreError
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease
-from tfoperator.pipeline.store.lease_table import LeaseTable
 from tfoperator.pipeline.store.records import Lease
 
 NAME = "x"
@@ -41,31 +40,33 @@ def store_at(world: FakeClock, folder: Path) -> Iterator[MetadataStore]:
 
 
 @pytest.fixture
-def leases(clock: FakeClock, tmp_path: Path) -> Iterator[LeaseTable]:
+def store(clock: FakeClock, tmp_path: Path) -> Iterator[MetadataStore]:
     with store_at(clock, tmp_path) as store:
-        yield store.leases
+        yield store
 
 
-def held(leases: LeaseTable, clock: FakeClock) -> RunLease:
-    lease = RunLease(leases, NAME, clock)
+def held(store: MetadataStore, clock: FakeClock) -> RunLease:
+    lease = RunLease(store, NAME, clock)
     lease.acquire(wait=False)
     return lease
 
 
-def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back(leases: LeaseTable, clock: FakeClock) -> None:
-    first = held(leases, clock)
+def test_a_lease_that_nobody_holds_is_had_at_once_and_given_back(store: MetadataStore, clock: FakeClock) -> None:
+    first = held(store, clock)
     assert (first.held(), first.term) == (True, 1)
     with pytest.raises(RunInProgress, match=r"x is under way: held by .* \(process \d+\), until 2026-01-01T00:00:31Z"):
-        held(leases, clock)
+        held(store, clock)
     first.release()
-    second = held(leases, clock)
+    second = held(store, clock)
     assert (first.held(), second.held(), second.term) == (False, True, 2)
     with pytest.raises(OwnershipLost):
         first.check()
 
 
-def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(leases: LeaseTable, clock: FakeClock) -> None:
-    dead, successor, told = held(leases, clock), RunLease(leases, NAME, clock), list[str]()
+def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
+    store: MetadataStore, clock: FakeClock
+) -> None:
+    dead, successor, told = held(store, clock), RunLease(store, NAME, clock), list[str]()
     call = InThread(lambda: successor.acquire(wait=True, tell=told.append))
     passed = 0.0
     while call.running and passed < 60:
@@ -80,16 +81,18 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(leases:
     assert "waiting for 31 s until it has run out" in told[0] or "waiting for 32 s until it has run out" in told[0]
 
 
-def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(leases: LeaseTable, clock: FakeClock) -> None:
-    held(leases, clock)
+def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(
+    store: MetadataStore, clock: FakeClock
+) -> None:
+    held(store, clock)
     clock.advance(60)
-    assert held(leases, clock).held()
-    assert leases.take(NAME, Lease(holder="other"), 30.0) == 0
-    assert leases.take(NAME, Lease(holder="other"), 30.0, dead_kernel=leases.look(NAME).kernel) == 3
+    assert held(store, clock).held()
+    assert store.take_lease(NAME, Lease(holder="other"), 30.0) == 0
+    assert store.take_lease(NAME, Lease(holder="other"), 30.0, dead_kernel=store.lease(NAME).kernel) == 3
 
 
-def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(leases: LeaseTable, clock: FakeClock) -> None:
-    living, other = held(leases, clock), RunLease(leases, NAME, clock)
+def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(store: MetadataStore, clock: FakeClock) -> None:
+    living, other = held(store, clock), RunLease(store, NAME, clock)
     call = InThread(lambda: other.acquire(wait=True))
     clock.wait_for_waiters()
     clock.advance(1)
@@ -101,8 +104,8 @@ def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(leases: L
 
 
 @pytest.mark.parametrize("passes", [FakeClock.advance, FakeClock.jump_wall], ids=["late", "it has slept"])
-def test_a_late_holder_goes_on_if_nobody_took_over(leases: LeaseTable, clock: FakeClock, passes: Any) -> None:
-    lease = held(leases, clock)
+def test_a_late_holder_goes_on_if_nobody_took_over(store: MetadataStore, clock: FakeClock, passes: Any) -> None:
+    lease = held(store, clock)
     passes(clock, 100)
     assert not lease.held()
     lease.check()
@@ -110,8 +113,8 @@ def test_a_late_holder_goes_on_if_nobody_took_over(leases: LeaseTable, clock: Fa
 
 
 @pytest.mark.parametrize("outage", [20.0, 40.0])
-def test_an_outage_longer_than_its_lease_ends_a_holder(leases: LeaseTable, clock: FakeClock, outage: float) -> None:
-    way: Any = Way(leases)
+def test_an_outage_longer_than_its_lease_ends_a_holder(store: MetadataStore, clock: FakeClock, outage: float) -> None:
+    way: Any = Way(store)
     lease, ended, survives = held(way, clock), list[str](), outage < LEASE_SECONDS
     lease.when_lost = lambda: ended.append("lost")
     with lease:
@@ -129,11 +132,11 @@ def test_an_outage_longer_than_its_lease_ends_a_holder(leases: LeaseTable, clock
 def test_a_lease_runs_out_in_the_time_of_the_database(tmp_path: Path, place: Place) -> None:
     clock = SystemClock()
     with home_of(tmp_path).store() as store:
-        first, second = (RunLease(store.leases, NAME, clock, seconds=2.0) for _ in range(2))
+        first, second = (RunLease(store, NAME, clock, seconds=2.0) for _ in range(2))
         assert (first.take(), second.take(), first.term) == (True, False, 1)
-        assert 0 < store.leases.look(NAME).left <= 2.1
+        assert 0 < store.lease(NAME).left <= 2.1
         second.acquire(wait=True)
-        assert (second.term, store.leases.look(NAME).holder != "", first.held()) == (2, True, False)
+        assert (second.term, store.lease(NAME).holder != "", first.held()) == (2, True, False)
         with pytest.raises(OwnershipLost):
             first.renew()
 
@@ -156,15 +159,15 @@ class OwnClock(FakeClock):
 class Way:
     """The way to the database and back: it takes time, and answers get lost."""
 
-    def __init__(self, leases: LeaseTable) -> None:
-        self._leases = leases
+    def __init__(self, store: MetadataStore) -> None:
+        self._store = store
         self.forth = self.back = lambda: None
         self.loses_answers = False
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:
             self.forth()
-            answer = getattr(self._leases, name)(*arguments, **options)
+            answer = getattr(self._store, name)(*arguments, **options)
             self.back()
             if self.loses_answers:
                 raise StoreError("no answer")
@@ -187,7 +190,7 @@ class Runners(RuleBasedStateMachine):
         self.folder = TemporaryDirectory(ignore_cleanup_errors=True)
         self.world = FakeClock()
         self.context = store_at(self.world, Path(self.folder.name))
-        self.way: Any = Way(self.context.__enter__().leases)
+        self.way: Any = Way(self.context.__enter__())
         clocks = [OwnClock(self.world, *both) for both in zip(rates, offsets, strict=True)]
         self.clocks, self.leases = clocks, [RunLease(self.way, NAME, clock) for clock in clocks]
         self.holders: dict[int, int] = {}

@@ -21,7 +21,7 @@ from tfoperator.pipeline.home import Home, orchestrated
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.local_paths import remove
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import RunRecord, RunState, StepOutcome
+from tfoperator.pipeline.store.records import RunRecord, RunState
 
 _STOP_REASON = "its runner died, and it was stopped by a later command"
 
@@ -70,7 +70,8 @@ def stop_run(
                 types = {name: records[0].type for name, records in execution.outputs.items() if records}
                 publish(store, recorded_execution(record, now), run, types)
             else:
-                store.publish(execution.id, StepOutcome("CANCELED", _STOP_REASON, execution.image_id, {}, {}, now), run)
+                stopped = msgspec.structs.replace(execution, state="CANCELED", message=_STOP_REASON)
+                store.publish(run, stopped, now)
         if failures:
             raise CannotStop("\n".join([f"run {run.id}: what it has left can't be stopped:", *failures]))
         run = msgspec.structs.replace(run, state="cancelled", ended=now, message=_STOP_REASON)

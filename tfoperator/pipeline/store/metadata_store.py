@@ -3,29 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
-from tfoperator.launcher import Artifact
 from tfoperator.pipeline.store.database import Database, writes
-from tfoperator.pipeline.store.engines import exclusively, upsert
-from tfoperator.pipeline.store.lease_table import LeaseTable
+from tfoperator.pipeline.store.engines import database_seconds, exclusively, upsert
 from tfoperator.pipeline.store.limits import StoreError, batched, named
 from tfoperator.pipeline.store.postgresql import PostgreSQL
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.queries import (
     add_events,
     fence,
-    forget_context,
     milliseconds,
     new_artifact,
     new_execution,
     run_contexts,
-    run_text,
     settle_output,
 )
 from tfoperator.pipeline.store.reading import (
@@ -38,26 +35,29 @@ from tfoperator.pipeline.store.reading import (
     execution_records,
     executions_in,
 )
-from tfoperator.pipeline.store.records import (
-    ExecutionRecord,
-    ExecutionState,
-    RunRecord,
-    StepOutcome,
-)
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
 from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 from tfoperator.pipeline.store.tables import (
     ARTIFACT_STATES,
     EVENTS,
     EXECUTION_STATES,
     artifacts,
+    associations,
+    attributions,
+    contexts,
     events,
     execution_properties,
     executions,
     launches,
+    leases,
     our_executions,
     our_runs,
+    parent_contexts,
     types,
 )
+
+_RATE_MARGIN = 1.05
+"""The maximum ratio of the speeds of two machines' clocks: a holder counts its lease by its own."""
 
 
 class MetadataStore(Reads):
@@ -74,7 +74,6 @@ class MetadataStore(Reads):
             if isinstance(place, Path)
             else PostgreSQL(place, read_only=read_only)
         )
-        self.leases = LeaseTable(self.database)
 
     def __enter__(self) -> MetadataStore:
         return self
@@ -93,16 +92,40 @@ class MetadataStore(Reads):
         """Record a run, or its changed state. Raises OwnershipLost."""
         fence(db, run)
         context, _ = run_contexts(db, run, run.began)
-        values = upsert(db, our_runs).values(context_id=context, record=run_text(run))
+        plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
+        values = upsert(db, our_runs).values(context_id=context, record=json.dumps(plain))
         db.execute(values.on_conflict_do_update(index_elements=["context_id"], set_={"record": values.excluded.record}))
 
     @writes
     def forget_run(self, db: Connection, run_id: str) -> None:
         """Remove a run from the list. Its artifacts stay known: other runs may have used them."""
-        number = db.execute(context_named(RUN, run_id)).scalar()
-        if number is not None:
-            forget_context(db, number)
+        number = context_named(RUN, run_id).scalar_subquery()
+        for table in (associations, attributions, parent_contexts, our_runs):
+            db.execute(delete(table).where(table.c.context_id == number))
+        db.execute(delete(contexts).where(contexts.c.id == number))
         db.execute(delete(launches).where(launches.c.run == run_id))
+
+    # Leases. A holder on `dead_kernel` is known not to be alive.
+
+    @writes
+    def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float, *, dead_kernel: str = "") -> int:
+        """Take it, if nobody holds it any more; return its term, 0 if it is another's."""
+        who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
+        free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds())
+        if dead_kernel:
+            free |= leases.c.kernel == dead_kernel
+        until = database_seconds() + seconds * _RATE_MARGIN
+        new = upsert(db, leases).values(name=named(name), term=1, until=until, **who)
+        changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}
+        taken = new.on_conflict_do_update(index_elements=["name"], set_=changed, where=free)
+        return int(db.execute(taken.returning(leases.c.term)).scalar() or 0)
+
+    @writes
+    def renew_lease(self, db: Connection, name: str, holder: str, seconds: float) -> bool:
+        """Renew it, or with no seconds give it back; return whether it was still this holder's."""
+        mine = update(leases).where(leases.c.name == name, leases.c.holder == holder)
+        until = database_seconds() + seconds * _RATE_MARGIN
+        return db.execute(mine.values(until=until) if seconds else mine.values(holder="")).rowcount > 0
 
     # Launches.
 
@@ -119,61 +142,29 @@ class MetadataStore(Reads):
     # Executions.
 
     @writes
-    def begin_execution(
-        self,
-        db: Connection,
-        run: RunRecord,
-        step: str,
-        kind: str,
-        inputs: Mapping[str, Sequence[int]],
-        outputs: Mapping[str, tuple[str, str]],
-        exec_properties: Mapping[str, Any],
-        cache_key: str,
-        now: datetime,
-    ) -> ExecutionRecord:
-        """Return a new execution. `inputs` are ids of artifacts, `outputs` type and URI.
+    def begin_execution(self, db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> ExecutionRecord:
+        """Return a new execution, RUNNING or CACHED, with the artifacts that it names; those without an id are made.
 
-        An unfinished one of this step is returned unchanged: its launcher was killed before it had a record.
+        If there is one of this step in this state it is returned unchanged: its launcher was killed then.
         """
         fence(db, run)
-        known = self._last(db, run.id, step, "RUNNING")
-        if known is not None:
-            return known
-        number, within = new_execution(db, run, step, kind, "RUNNING", cache_key, exec_properties, now)
-        read = [(name, at, one) for name, numbers in inputs.items() for at, one in enumerate(numbers)]
-        add_events(db, number, "INPUT", read, now)
-        made = [
-            (name, 0, new_artifact(db, type_name, uri, "PENDING", {}, now, within))
-            for name, (type_name, uri) in outputs.items()
-        ]
-        add_events(db, number, "OUTPUT", made, now)
-        return self._execution(db, number)
-
-    @writes
-    def use_again(
-        self, db: Connection, run: RunRecord, step: str, kind: str, earlier: ExecutionRecord, now: datetime
-    ) -> ExecutionRecord:
-        """Return an execution that did not run: it reuses the outputs of an earlier one. Idempotent."""
-        fence(db, run)
-        known = self._last(db, run.id, step, "CACHED")
-        if known is not None:
-            return known
-        number, _ = new_execution(
-            db, run, step, kind, "CACHED", earlier.cache_key, earlier.exec_properties, now, earlier.image_id
-        )
-        for direction, side in (("INPUT", earlier.inputs), ("OUTPUT", earlier.outputs)):
-            paths = [(name, at, one.id) for name, records in side.items() for at, one in enumerate(records)]
-            add_events(db, number, direction, paths, now)
-        return self._execution(db, number)
-
-    def _last(self, db: Connection, run_id: str, step: str, state: ExecutionState) -> ExecutionRecord | None:
-        """Return the last execution of a step in a state."""
-        wanted = (
-            executions_in(RUN, run_id)
-            .where(our_executions.c.step == named(step), executions.c.last_known_state == EXECUTION_STATES.index(state))
+        known = (
+            executions_in(RUN, run.id)
+            .where(our_executions.c.step == named(new.step))
+            .where(executions.c.last_known_state == EXECUTION_STATES.index(new.state))
             .order_by(executions.c.id.desc())
         )
-        return next(iter(execution_records(db, wanted.limit(1))), None)
+        if found := execution_records(db, known.limit(1)):
+            return found[0]
+        number, within = new_execution(db, run, new, now)
+        for direction, side in (("INPUT", new.inputs), ("OUTPUT", new.outputs)):
+            paths = [
+                (name, at, one.id or new_artifact(db, one, now, within))
+                for name, records in side.items()
+                for at, one in enumerate(records)
+            ]
+            add_events(db, number, direction, paths, now)
+        return self._execution(db, number)
 
     def _execution(self, db: Connection, number: int) -> ExecutionRecord:
         found = execution_records(db, EXECUTIONS.where(executions.c.id == number))
@@ -182,38 +173,34 @@ class MetadataStore(Reads):
         return found[0]
 
     @writes
-    def publish(self, db: Connection, number: int, outcome: StepOutcome, run: RunRecord | None = None) -> None:
-        """Record the outcome of an execution, of `run`. Idempotent. Raises OwnershipLost."""
-        if run is not None:
-            fence(db, run)
-        before = self._execution(db, number)
+    def publish(self, db: Connection, run: RunRecord, outcome: ExecutionRecord, at: datetime) -> None:
+        """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
+        fence(db, run)
+        before = self._execution(db, outcome.id)
         state = {
             "last_known_state": EXECUTION_STATES.index(outcome.state),
-            "last_update_time_since_epoch": milliseconds(outcome.at),
+            "last_update_time_since_epoch": milliseconds(at),
         }
-        row = executions.c.id == number
+        row = executions.c.id == outcome.id
         db.execute(update(executions).where(row).values(**state))
         ours = {"message": json.dumps(outcome.message), "image_id": outcome.image_id}
-        db.execute(update(our_executions).where(our_executions.c.execution_id == number).values(**ours))
+        db.execute(update(our_executions).where(our_executions.c.execution_id == outcome.id).values(**ours))
         if outcome.exec_properties and outcome.exec_properties != before.exec_properties:
             type_id = db.execute(select(executions.c.type_id).where(row)).scalar_one()
-            put_properties(db, execution_properties, number, type_id, outcome.exec_properties)
+            put_properties(db, execution_properties, outcome.id, type_id, outcome.exec_properties)
         for name, records in before.outputs.items():
-            settle_output(db, number, name, records, outcome)
+            settle_output(db, name, records, outcome, at)
 
     # Artifacts.
 
     @writes
-    def external_artifact(self, db: Connection, type_name: str, artifact: Artifact, now: datetime) -> int:
-        """Return the id of an artifact made by no step; the same for the same type, URI and properties."""
+    def external_artifact(self, db: Connection, one: ArtifactRecord, now: datetime) -> ArtifactRecord:
+        """Return an artifact made by no step, with its id; the same for the same type, URI and properties."""
         exclusively(db)
-        type_name = named(type_name)
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
-        wanted = ARTIFACTS.where(artifacts.c.uri == artifact.uri, types.c.name == type_name, ~made.exists())
-        for known in artifact_records(db, wanted):
-            if known.properties == artifact.properties:
-                return known.id
-        return new_artifact(db, type_name, artifact.uri, "LIVE", artifact.properties, now)
+        wanted = ARTIFACTS.where(artifacts.c.uri == one.uri, types.c.name == named(one.type), ~made.exists())
+        alike = [known for known in artifact_records(db, wanted) if known.properties == one.properties]
+        return alike[0] if alike else msgspec.structs.replace(one, id=new_artifact(db, one, now))
 
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Insert, delete, insert, select, update
+from sqlalchemy import Connection, Insert, insert, select, update
 
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline.store.engines import exclusively
 from tfoperator.pipeline.store.limits import named
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.reading import NODE, PIPELINE, RUN, context_named, type_named
-from tfoperator.pipeline.store.records import ArtifactRecord, Lease, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 from tfoperator.pipeline.store.tables import (
     ARTIFACT_STATES,
     EVENTS,
@@ -33,7 +32,6 @@ from tfoperator.pipeline.store.tables import (
     leases,
     our_artifacts,
     our_executions,
-    our_runs,
     parent_contexts,
     types,
 )
@@ -46,31 +44,33 @@ def inserted(db: Connection, statement: Insert) -> int:
     return int(key[0])
 
 
-def type_id_of(db: Connection, name: str, kind: str) -> int:
-    """Return the id of a type, which is created if necessary."""
-    name = named(name)
-    known = db.execute(type_named(name, kind)).scalar()
+def _only(db: Connection, query: Any, make: Callable[[], int]) -> int:
+    """Return the id that a query finds; if there is none, make the row, of which there is one only."""
+    known = db.execute(query).scalar()
     if known is None:
         exclusively(db)
-        known = db.execute(type_named(name, kind)).scalar()
-    if known is None:
-        return inserted(db, insert(types).values(name=name, type_kind=KINDS[kind]))
-    return int(known)
+        known = db.execute(query).scalar()
+    return make() if known is None else int(known)
+
+
+def type_id_of(db: Connection, name: str, kind: str) -> int:
+    """Return the id of a type, which is created if necessary."""
+    new = insert(types).values(name=named(name), type_kind=KINDS[kind])
+    return _only(db, type_named(name, kind), lambda: inserted(db, new))
 
 
 def context_id(db: Connection, kind: str, name: str, now: datetime, *parents: int) -> int:
     """Return the id of a context, which is created if necessary, as a child of others."""
     name = named(name)
-    known = db.execute(context_named(kind, name)).scalar()
-    if known is None:
-        exclusively(db)
-        known = db.execute(context_named(kind, name)).scalar()
-    if known is not None:
-        return int(known)
-    number = inserted(db, insert(contexts).values(type_id=type_id_of(db, kind, "context"), name=name, **_times(now)))
-    for parent in parents:
-        db.execute(insert(parent_contexts).values(context_id=number, parent_context_id=parent))
-    return number
+
+    def make() -> int:
+        type_id = type_id_of(db, kind, "context")
+        number = inserted(db, insert(contexts).values(type_id=type_id, name=name, **_times(now)))
+        for parent in parents:
+            db.execute(insert(parent_contexts).values(context_id=number, parent_context_id=parent))
+        return number
+
+    return _only(db, context_named(kind, name), make)
 
 
 def run_contexts(db: Connection, run: RunRecord, now: datetime) -> tuple[int, int]:
@@ -91,53 +91,27 @@ def fence(db: Connection, run: RunRecord) -> None:
             raise OwnershipLost(f"run {run.id}: another runner has taken it over, and goes on with it")
 
 
-def run_text(run: RunRecord) -> str:
-    """Return a run as it is stored."""
-    plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
-    return json.dumps(plain)
-
-
-def new_execution(
-    db: Connection,
-    run: RunRecord,
-    step: str,
-    kind: str,
-    state: str,
-    cache_key: str,
-    exec_properties: Mapping[str, Any],
-    now: datetime,
-    image_id: str = "",
-) -> tuple[int, list[int]]:
-    """Create an execution; return its id, and its contexts."""
-    type_id = type_id_of(db, kind, "execution")
-    values = {"type_id": type_id, "last_known_state": EXECUTION_STATES.index(state), **_times(now)}
+def new_execution(db: Connection, run: RunRecord, new: ExecutionRecord, now: datetime) -> tuple[int, list[int]]:
+    """Create an execution, without its inputs and outputs; return its id, and its contexts."""
+    type_id = type_id_of(db, new.kind, "execution")
+    values = {"type_id": type_id, "last_known_state": EXECUTION_STATES.index(new.state), **_times(now)}
     number = inserted(db, insert(executions).values(**values))
-    ours = {"execution_id": number, "step": named(step), "cache_key": cache_key, "image_id": image_id}
+    ours = {"execution_id": number, "step": named(new.step), "cache_key": new.cache_key, "image_id": new.image_id}
     db.execute(insert(our_executions).values(**ours, message='""'))
-    put_properties(db, execution_properties, number, type_id, exec_properties, new=True)
+    put_properties(db, execution_properties, number, type_id, new.exec_properties, new=True)
     context, pipeline = run_contexts(db, run, now)
-    within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{step}", now, pipeline)]
+    within = [context, pipeline, context_id(db, NODE, f"{run.pipeline}.{new.step}", now, pipeline)]
     db.execute(insert(associations), [{"execution_id": number, "context_id": one} for one in within])
     return number, within
 
 
-def new_artifact(
-    db: Connection,
-    type_name: str,
-    uri: str,
-    state: str,
-    properties: Mapping[str, Any],
-    now: datetime,
-    within: Iterable[int] = (),
-    *,
-    made: bool = False,
-) -> int:
+def new_artifact(db: Connection, new: ArtifactRecord, now: datetime, within: Iterable[int] = ()) -> int:
     """Create an artifact in some contexts; return its id."""
-    type_id = type_id_of(db, type_name, "artifact")
-    values = {"type_id": type_id, "uri": uri, "state": ARTIFACT_STATES.index(state), **_times(now)}
+    type_id = type_id_of(db, new.type, "artifact")
+    values = {"type_id": type_id, "uri": new.uri, "state": ARTIFACT_STATES.index(new.state), **_times(now)}
     number = inserted(db, insert(artifacts).values(**values))
-    db.execute(insert(our_artifacts).values(artifact_id=number, made=made))
-    put_properties(db, artifact_properties, number, type_id, properties, new=True)
+    db.execute(insert(our_artifacts).values(artifact_id=number, made=new.made))
+    put_properties(db, artifact_properties, number, type_id, new.properties, new=True)
     if within:
         db.execute(insert(attributions), [{"artifact_id": number, "context_id": one} for one in within])
     return number
@@ -164,38 +138,28 @@ def add_events(
 
 
 def settle_output(
-    db: Connection, execution: int, name: str, before: Sequence[ArtifactRecord], outcome: StepOutcome
+    db: Connection, name: str, before: Sequence[ArtifactRecord], outcome: ExecutionRecord, at: datetime
 ) -> None:
     """Replace planned outputs by the actual ones; a planned one that does not exist is abandoned."""
-    if outcome.state == "RUNNING":
-        set_state(db, before, "PENDING")
-        return
     if outcome.state != "COMPLETE":
-        set_state(db, before, "ABANDONED")
+        set_state(db, before, "PENDING" if outcome.state == "RUNNING" else "ABANDONED")
         return
     now = outcome.outputs.get(name, ())
-    for position, (uri, properties, made) in enumerate(now):
-        if position < len(before):
-            _settle(db, before[position], uri, properties, made, outcome.at)
-            continue
+    for old, new in zip(before, now, strict=False):
+        row, live = artifacts.c.id == old.id, ARTIFACT_STATES.index("LIVE")
+        values = {"uri": new.uri, "state": live, "last_update_time_since_epoch": milliseconds(at)}
+        db.execute(update(artifacts).where(row).values(**values))
+        if new.made != old.made:
+            db.execute(update(our_artifacts).where(our_artifacts.c.artifact_id == old.id).values(made=new.made))
+        if new.properties != old.properties:
+            type_id = db.execute(select(artifacts.c.type_id).where(row)).scalar_one()
+            put_properties(db, artifact_properties, old.id, type_id, new.properties)
+    for position, new in enumerate(now[len(before) :], len(before)):
         query = select(attributions.c.context_id).where(attributions.c.artifact_id == before[0].id)
         within = list(db.execute(query).scalars())
-        new = new_artifact(db, before[0].type, uri, "LIVE", properties, outcome.at, within, made=made)
-        add_events(db, execution, "OUTPUT", [(name, position, new)], outcome.at)
+        made = new_artifact(db, msgspec.structs.replace(new, type=before[0].type), at, within)
+        add_events(db, outcome.id, "OUTPUT", [(name, position, made)], at)
     set_state(db, before[len(now) :], "ABANDONED")
-
-
-def _settle(
-    db: Connection, before: ArtifactRecord, uri: str, properties: Mapping[str, Any], made: bool, at: datetime
-) -> None:
-    values = {"uri": uri, "state": ARTIFACT_STATES.index("LIVE"), "last_update_time_since_epoch": milliseconds(at)}
-    row = artifacts.c.id == before.id
-    db.execute(update(artifacts).where(row).values(**values))
-    if made != before.made:
-        db.execute(update(our_artifacts).where(our_artifacts.c.artifact_id == before.id).values(made=made))
-    if properties != before.properties:
-        type_id = db.execute(select(artifacts.c.type_id).where(row)).scalar_one()
-        put_properties(db, artifact_properties, before.id, type_id, properties)
 
 
 def set_state(db: Connection, records: Sequence[ArtifactRecord], state: str) -> None:
@@ -203,13 +167,6 @@ def set_state(db: Connection, records: Sequence[ArtifactRecord], state: str) -> 
     if records:
         chosen = artifacts.c.id.in_([one.id for one in records])
         db.execute(update(artifacts).where(chosen).values(state=ARTIFACT_STATES.index(state)))
-
-
-def forget_context(db: Connection, number: int) -> None:
-    """Remove a context; what was in it stays."""
-    for table in (associations, attributions, parent_contexts, our_runs):
-        db.execute(delete(table).where(table.c.context_id == number))
-    db.execute(delete(contexts).where(contexts.c.id == number))
 
 
 def _times(now: datetime) -> dict[str, int]:

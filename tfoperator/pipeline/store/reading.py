@@ -119,6 +119,13 @@ class Reads:
         return [run for run in found if pipeline in ("", run.pipeline)]
 
     @reads
+    def lease(self, db: Connection, name: str) -> Lease:
+        """Return the lease of a run, or of RUN/STEP, as it is now."""
+        wanted = select(leases, (leases.c.until - database_seconds()).label("left")).where(leases.c.name == name)
+        row = db.execute(wanted).first()
+        return Lease() if row is None else lease_record(row)
+
+    @reads
     def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
         """Return the record of a step's launch."""
         query = select(launches.c.record).where(launches.c.run == run_id, launches.c.step == step)

@@ -30,7 +30,7 @@ class ArtifactRecord(msgspec.Struct, frozen=True):
 
 
 class ExecutionRecord(msgspec.Struct, frozen=True):
-    """One execution of a step."""
+    """One execution of a step. Outputs that are new have no id."""
 
     id: int
     run_id: str
@@ -103,15 +103,3 @@ class RunRecord(msgspec.Struct, frozen=True):
     term: int = 0
     step_terms: dict[str, int] = {}
     lease: Lease = Lease()
-
-
-class StepOutcome(msgspec.Struct, frozen=True):
-    """The outcome of an execution, or that it continues."""
-
-    state: ExecutionState
-    message: str
-    image_id: str
-    exec_properties: dict[str, Any]
-    outputs: Mapping[str, tuple[tuple[str, dict[str, Any], bool], ...]]
-    """The artifacts by output: URI, properties, `made`."""
-    at: datetime

@@ -19,7 +19,7 @@ from tfoperator.base.clock import SystemClock
 from tfoperator.launcher.core.record import LaunchRecord, WorkDirectory
 from tfoperator.pipeline import Home
 from tfoperator.pipeline.lease import RunLease
-from tfoperator.pipeline.store.records import RunRecord
+from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord
 
 FILE = """
 from pathlib import Path
@@ -188,12 +188,12 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
     home = Home(here / ".tfoperator/pipelines")
     with home.store() as store:
         for _ in range(2):  # of which the first has died
-            assert eventually(RunLease(store.leases, "one", clock, seconds=0.01).take)
+            assert eventually(RunLease(store, "one", clock, seconds=0.01).take)
     one = RunRecord("one", "p", "running", "/root", "f", clock.now(), steps={"train": (), "../../etc": ()}, term=2)
     with home.store() as store:
         store.put_run(one)
         for step in one.steps:
-            store.begin_execution(one, step, "Kind", {}, {}, {}, "", clock.now())
+            store.begin_execution(one, ExecutionRecord(0, "one", step, "Kind", "RUNNING"), clock.now())
     place = {"namespace": "vision"}
     record = LaunchRecord("train", "f", 1, "1a2b", 2, "train-1a2b-2", "u", "created", kind="tfjob", place=place)
     with WorkDirectory(home.step_folder("one", "train")) as work:

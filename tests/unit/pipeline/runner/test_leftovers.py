@@ -12,7 +12,7 @@ from tfoperator.pipeline import Home, RunInProgress
 from tfoperator.pipeline.driver import publish
 from tfoperator.pipeline.runner.leftovers import clean_run, old_runs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import RunRecord
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 
 __all__ = ["s3", "s3_variables"]
 
@@ -23,7 +23,9 @@ def over(store: MetadataStore, root: Path | str, name: str, *uris: str) -> RunRe
     """A run whose only step has put out what is at these URIs."""
     run = RunRecord(name, "p", "succeeded", str(root), "f", NOW, steps={"a": ()})
     store.put_run(run)
-    begun = store.begin_execution(run, "a", "A", {}, {"o": ("T", f"{root}/a/o/{name}")}, {}, "", NOW)
+    planned = ArtifactRecord(0, "T", f"{root}/a/o/{name}", "PENDING")
+    new = ExecutionRecord(0, name, "a", "A", "RUNNING", outputs={"o": (planned,)})
+    begun = store.begin_execution(run, new, NOW)
     outputs = {"o": tuple([Artifact(uri) for uri in uris])}
     publish(store, Execution(begun.id, "a", "succeeded", outputs=outputs, ended=NOW), run, {})
     return run

@@ -13,12 +13,12 @@ import pytest
 
 from tests.support.threads import run_at_once
 from tests.unit.pipeline.samples import Place, home_of
-from tfoperator.launcher import Artifact, OwnershipLost
+from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import Home
 from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import Lease, Maker, RunRecord, StepOutcome
+from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, Maker, RunRecord
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -27,8 +27,14 @@ def run(name: str = "r1", pipeline: str = "p") -> RunRecord:
     return RunRecord(name, pipeline, "running", "/root", "f", NOW, steps={"a": (), "b": ("a",)})
 
 
-def complete(**outputs: tuple[tuple[str, dict[str, Any], bool], ...]) -> StepOutcome:
-    return StepOutcome("COMPLETE", "", "sha256:1", {}, outputs, NOW)
+def ended(store: MetadataStore, one: ExecutionRecord, *outputs: ArtifactRecord, **more: Any) -> None:
+    """Publish the outcome of an execution."""
+    values = {"state": "COMPLETE", "image_id": "sha256:1", "outputs": {"o": outputs}, **more}
+    store.publish(run(), msgspec.structs.replace(one, **values), NOW)
+
+
+def artifact(uri: str, properties: Any = None, kind: str = "Model", *, made: bool = False) -> ArtifactRecord:
+    return ArtifactRecord(0, kind, uri, "LIVE", properties or {}, made=made)
 
 
 @pytest.fixture
@@ -38,14 +44,21 @@ def store(tmp_path: Path, place: Place) -> Iterator[MetadataStore]:
         yield one
 
 
-def begin(store: MetadataStore, step: str = "a", inputs: Any = None, key: str = "") -> Any:
-    return store.begin_execution(run(), step, "Kind", inputs or {}, {"o": ("Model", f"/{step}")}, {"x": 1}, key, NOW)
+def begin(store: MetadataStore, step: str = "a", inputs: Any = None, **more: Any) -> Any:
+    outputs = {"o": (ArtifactRecord(0, "Model", f"/{step}", "PENDING"),)}
+    values = {"exec_properties": {"x": 1}, "inputs": inputs or {}, "outputs": outputs, **more}
+    return store.begin_execution(run(), ExecutionRecord(0, "r1", step, "Kind", "RUNNING", **values), NOW)
+
+
+def again(store: MetadataStore, earlier: ExecutionRecord) -> ExecutionRecord:
+    """What uses an execution's outputs again, in another run."""
+    return store.begin_execution(run("r2"), msgspec.structs.replace(earlier, state="CACHED"), NOW)
 
 
 def made(store: MetadataStore, step: str = "a", inputs: Any = None) -> Any:
     """An execution that has succeeded, with one output."""
     one = begin(store, step, inputs)
-    store.publish(one.id, complete(o=((f"/{step}", {}, True),)))
+    ended(store, one, artifact(f"/{step}", made=True))
     return one
 
 
@@ -53,8 +66,8 @@ def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_suc
     first = begin(store)
     assert begin(store).id == first.id
     assert [one.state for one in first.outputs["o"]] == ["PENDING"]
-    store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
-    store.publish(first.id, complete(o=(("/a", {"rows": 3}, True), ("/more", {}, False))))
+    for _ in range(2):
+        ended(store, first, artifact("/a", {"rows": 3}, made=True), artifact("/more"))
     known = store.executions("r1")["a"]
     assert (known.state, known.image_id, known.exec_properties, known.ended) == ("COMPLETE", "sha256:1", {"x": 1}, NOW)
     assert [(one.uri, one.state, one.properties, one.made, one.type) for one in known.outputs["o"]] == [
@@ -65,36 +78,36 @@ def test_an_execution_is_begun_once_and_its_outputs_come_to_life_when_it_has_suc
 
 def test_what_a_failure_was_to_make_is_abandoned_and_planned_again_when_it_goes_on(store: MetadataStore) -> None:
     one = begin(store)
-    store.publish(one.id, StepOutcome("FAILED", "no disk", "", {}, {}, NOW))
+    ended(store, one, state="FAILED", message="no disk")
     known = store.executions("r1")["a"]
     assert (known.message, known.outputs["o"][0].state, known.run_id) == ("no disk", "ABANDONED", "r1")
-    store.publish(one.id, StepOutcome("RUNNING", "", "", {}, {}, NOW))
-    again = store.executions("r1")["a"]
-    assert (again.state, again.ended, again.outputs["o"][0].state) == ("RUNNING", None, "PENDING")
+    ended(store, one, state="RUNNING")
+    now = store.executions("r1")["a"]
+    assert (now.state, now.ended, now.outputs["o"][0].state) == ("RUNNING", None, "PENDING")
 
 
 def test_a_success_is_found_by_its_key_in_its_own_pipeline(store: MetadataStore) -> None:
-    one = begin(store, key="k")
+    one = begin(store, cache_key="k")
     assert store.usable("p", "a", "k") == []
-    store.publish(one.id, complete(o=(("/a", {}, False),)))
+    ended(store, one, artifact("/a"))
     assert [found.id for found in store.usable("p", "a", "k")] == [one.id]
     assert store.usable("other", "a", "k") == store.usable("p", "b", "k") == store.usable("p", "a", "z") == []
     store.put_run(run("r2"))
-    again = store.use_again(run("r2"), "a", "Kind", store.usable("p", "a", "k")[0], NOW)
-    assert (again.state, again.outputs["o"][0].id, again.run_id) == ("CACHED", one.outputs["o"][0].id, "r2")
+    used = again(store, store.usable("p", "a", "k")[0])
+    assert (used.state, used.outputs["o"][0].id, used.run_id) == ("CACHED", one.outputs["o"][0].id, "r2")
 
 
 def test_lineage_goes_up_and_down_and_not_in_circles(store: MetadataStore) -> None:
-    number = store.external_artifact("File", Artifact("/in"), NOW)
-    assert store.external_artifact("File", Artifact("/in"), NOW) == number
-    assert store.external_artifact("File", Artifact("/in", {"v": 2}), NOW) != number
-    first = made(store, inputs={"i": [number]})
-    made(store, "b", inputs={"i": [first.outputs["o"][0].id], "j": [number]})
+    given = store.external_artifact(artifact("/in"), NOW)
+    assert store.external_artifact(artifact("/in"), NOW).id == given.id
+    assert store.external_artifact(artifact("/in", {"v": 2}), NOW).id != given.id
+    first = made(store, inputs={"i": (given,)})
+    made(store, "b", inputs={"i": first.outputs["o"], "j": (given,)})
     up = lineage_of(store, store.artifacts("/b")[0])
     assert [one.step for one in up.executions] == ["b"]
     assert [one.artifact.uri for one in up.next] == ["/a", "/in"]
     assert [one.repeated for one in up.next] == [False, True]
-    down = lineage_of(store, store.artifacts(str(number))[0], downstream=True)
+    down = lineage_of(store, store.artifacts(str(given.id))[0], downstream=True)
     assert sorted(one.artifact.uri for one in down.next) == ["/a", "/b"]
 
 
@@ -167,10 +180,10 @@ VALUES = {
 
 
 def test_each_value_of_a_property_is_stored_alike(store: MetadataStore) -> None:
-    one = store.begin_execution(run(), "a", "Kind", {}, {"o": ("Model", "/a")}, VALUES, "", NOW)
+    one = begin(store, exec_properties=VALUES)
     assert one.exec_properties == VALUES
     for values in (VALUES, {**VALUES, "small": "another type", "text": 3, "nan": float("nan")}):
-        store.publish(one.id, complete(o=(("/a", values, True),)))
+        ended(store, one, artifact("/a", values))
         found = store.artifacts("/a")[0].properties
         assert repr(sorted(found.items())) == repr(sorted(values.items()))
 
@@ -180,8 +193,8 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
     for write in (
         lambda: store.put_run(run(name)),
         lambda: begin(store, name),
-        lambda: store.external_artifact(name, Artifact("/x"), NOW),
-        lambda: store.external_artifact("T", Artifact("/x", {name: 1}), NOW),
+        lambda: store.external_artifact(artifact("/x", kind=name), NOW),
+        lambda: store.external_artifact(artifact("/x", {name: 1}), NOW),
     ):
         with pytest.raises(StoreError, match="a name has at most 255"):
             write()
@@ -192,13 +205,13 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
 def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: MetadataStore) -> None:
     for name in ("r1", "r1/a"):
         for term in (1, 2):
-            assert store.leases.take(name, Lease(holder=f"h{term}", host="h"), -10.0) == term
+            assert store.take_lease(name, Lease(holder=f"h{term}", host="h"), -10.0) == term
     old, older = (msgspec.structs.replace(run(), term=1), msgspec.structs.replace(run(), term=2, step_terms={"a": 1}))
     for late in (old, older):
         for write in (
             lambda late=late: store.put_run(late),
             lambda late=late: store.put_launch(late, "a", b"{}"),
-            lambda late=late: store.begin_execution(late, "a", "Kind", {}, {}, {}, "", NOW),
+            lambda late=late: store.begin_execution(late, ExecutionRecord(0, "r1", "a", "Kind", "RUNNING"), NOW),
         ):
             with pytest.raises(OwnershipLost):
                 write()
@@ -211,12 +224,12 @@ def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) 
     one = made(store)
     (output,) = store.executions("r1")["a"].outputs["o"]
     store.put_run(run("r2"))
-    again = store.use_again(run("r2"), "a", "Kind", store.executions("r1")["a"], NOW)
+    used = again(store, store.executions("r1")["a"])
     found = store.execution_states(["r1", "r2", "nothing"])
     assert found == {"r1": {"a": "COMPLETE"}, "r2": {"a": "CACHED"}, "nothing": {}}
-    outside = store.external_artifact("Text", Artifact("/text"), NOW)
-    assert store.makers([output.id, outside]) == {output.id: Maker(one.id, "r1", "a")}
-    assert again.outputs["o"] == (output,)
+    outside = store.external_artifact(artifact("/text"), NOW)
+    assert store.makers([output.id, outside.id]) == {output.id: Maker(one.id, "r1", "a")}
+    assert used.outputs["o"] == (output,)
     store.forget_run("r1")
     assert store.makers([output.id]) == {output.id: Maker(one.id, "", "a")}
 
@@ -224,10 +237,10 @@ def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) 
 def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
     """A model that is trained on for ever: neither Python's calls nor JSON's levels are without end."""
     monkeypatch.setattr("tfoperator.pipeline.store.lineage._DEEPEST", 3)
-    inputs: dict[str, list[int]] = {}
+    inputs: dict[str, tuple[ArtifactRecord, ...]] = {}
     for number in range(6):
         (model,) = begin(store, str(number), inputs).outputs["o"]
-        inputs = {"i": [model.id]}
+        inputs = {"i": (model,)}
     tree = lineage_of(store, store.artifacts(str(model.id))[0])
     uris = []
     while tree.next:
