@@ -75,11 +75,20 @@ def load_pipeline_file(
     known, optional = _known_parameters(make)
     texts = {name: text for name, text in (given or {}).items() if text or not (blank_is_left_out and name in optional)}
     left_out = tuple([name for name in optional if name not in texts])
-    parameters = _values(path, {name: default for name, default in known.items() if name not in left_out}, texts)
+    problems: list[str] = []
+    wanted = {name: default for name, default in known.items() if name not in left_out}
+    parameters = parameter_values(wanted, texts, problems)
+    if problems:
+        raise ComponentError("\n".join([f"{path}: its parameters are wrong:", *problems]))
     pipeline = _called(path, lambda: make(**parameters))
     if not isinstance(pipeline, Pipeline):
         raise ComponentError(f"{path}: {_FUNCTION} returns a {type(pipeline).__name__}, and no Pipeline")
-    return LoadedPipeline(pipeline, parameters, _platforms(path, getattr(module, _PLATFORMS, {})), left_out)
+    try:
+        platforms = msgspec.convert(getattr(module, _PLATFORMS, {}), dict[str, dict[str, list[PlatformConfig]]])
+    except msgspec.ValidationError as error:
+        what = "has by platform, and then by component, lists of platform configs"
+        raise ComponentError(f"{path}: {_PLATFORMS} {what}") from error
+    return LoadedPipeline(pipeline, parameters, platforms, left_out)
 
 
 def _import(path: Path) -> ModuleType:
@@ -115,39 +124,15 @@ def _called(path: str, call: Callable[[], Any]) -> Any:
     except (Exception, SystemExit) as error:
         if isinstance(error, SyntaxError):
             raise ComponentError(f"{error.filename}:{error.lineno}: {error.msg}") from error
-        own = [
-            frame.lineno
-            for frame in traceback.extract_tb(error.__traceback__)
-            if Path(frame.filename).name == Path(path).name
-        ]
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [frame.lineno for frame in frames if Path(frame.filename).name == Path(path).name]
         where = f"{path}:{own[-1]}" if own else path
         raise ComponentError(f"{where}: {type(error).__name__}: {error}") from error
 
 
 def _known_parameters(make: Callable[..., Any]) -> tuple[dict[str, Any], list[str]]:
     """Return the parameters with their defaults, None for one without; and the optional ones."""
-    known: dict[str, Any] = {}
-    optional: list[str] = []
-    for name, parameter in inspect.signature(make).parameters.items():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            continue
-        known[name] = None if parameter.default is parameter.empty else parameter.default
-        if parameter.default is None:
-            optional.append(name)
-    return known, optional
-
-
-def _values(path: str, known: Mapping[str, Any], given: Mapping[str, str]) -> dict[str, Any]:
-    problems: list[str] = []
-    values = parameter_values(known, given, problems)
-    if problems:
-        raise ComponentError("\n".join([f"{path}: its parameters are wrong:", *problems]))
-    return values
-
-
-def _platforms(path: str, given: Any) -> Platforms:
-    try:
-        return msgspec.convert(given, dict[str, dict[str, list[PlatformConfig]]])
-    except msgspec.ValidationError as error:
-        what = "has by platform, and then by component, lists of platform configs"
-        raise ComponentError(f"{path}: {_PLATFORMS} {what}") from error
+    found = inspect.signature(make).parameters
+    known = {key: one.default for key, one in found.items() if one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)}
+    optional = [name for name, default in known.items() if default is None]
+    return {name: None if default is inspect.Parameter.empty else default for name, default in known.items()}, optional

@@ -7,7 +7,7 @@ artifacts from one component to others, or from outside into a pipeline.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -36,13 +36,6 @@ class Channel:
         """The name of the producer's output."""
         self.choices: tuple[Channel, ...] = ()
 
-    @classmethod
-    def of_output(cls, producer: BaseComponent, output: str, kind: ArtifactTypeName) -> Channel:
-        """Return the channel of a component's output."""
-        channel = cls(kind)
-        channel.producer, channel.output = producer, output
-        return channel
-
     @property
     def value(self) -> Value:
         """What the artifact holds, once it is there: a parameter of other components, or a part of a condition.
@@ -65,27 +58,13 @@ class Channel:
         return f"Channel({self.type_name}: {source or 'empty'})"
 
 
-class Outputs(Mapping[str, Channel]):
+class Outputs(dict[str, Channel]):
     """A component's outputs: `component.outputs["model"]`, or `component.outputs.model`."""
 
-    def __init__(self, channels: Mapping[str, Channel]) -> None:
-        self._channels = dict(channels)
-
-    def __getitem__(self, name: str) -> Channel:
-        return self._channels[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._channels)
-
-    def __len__(self) -> int:
-        return len(self._channels)
-
     def __getattr__(self, name: str) -> Channel:
-        try:
-            return self.__dict__["_channels"][name]  # type: ignore[no-any-return]
-        except KeyError:
-            known = ", ".join(self.__dict__.get("_channels", ())) or "none"
-            raise AttributeError(f"there is no output {name!r}; there are: {known}") from None
+        if name not in self:
+            raise AttributeError(f"there is no output {name!r}; there are: {', '.join(self) or 'none'}")
+        return self[name]
 
 
 class ForEach:
@@ -240,12 +219,9 @@ class BaseComponent:
             self.spec = spec if spec is not None else self.SPEC_CLASS(**arguments)
         except ComponentError as error:
             raise ComponentError(f"{self.id}: {error}") from error
-        self.outputs = Outputs(
-            {
-                name: Channel.of_output(self, name, type_name(parameter.type))
-                for name, parameter in self.spec.OUTPUTS.items()
-            }
-        )
+        self.outputs = Outputs({name: Channel(one.type) for name, one in self.spec.OUTPUTS.items()})
+        for name, channel in self.outputs.items():
+            channel.producer, channel.output = self, name
 
     def when(self, *conditions: Value) -> Self:
         """Run it only if these hold; return the component itself. Otherwise what reads from it is left out, too."""
@@ -266,11 +242,6 @@ class BaseComponent:
         """Set the id; return the component itself."""
         self.id = name
         return self
-
-    @property
-    def name(self) -> str:
-        """Its `id`."""
-        return self.id
 
     @property
     def inputs(self) -> dict[str, Channel]:

@@ -56,19 +56,16 @@ def with_root(info: ComponentLaunchInfo, root: str) -> ComponentLaunchInfo:
 
 
 def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: str) -> None:
-    """Raise ComponentError if a step's container may write to the records at `place`, a path or a URL."""
-    records = local_path(place)
-    if records is not None and isinstance(launcher, ObjectComponentLauncher):
-        check_manifest(step, launcher.manifest, PurePosixPath(records.absolute()))
-
-
-def check_manifest(step: str, manifest: Mapping[str, Any], records: PurePosixPath) -> None:
-    """Raise ComponentError if a container of a step's object may write to its runner's records.
+    """Raise ComponentError if a step's container may write to its runner's records at `place`, a path or a URL.
 
     That is so if it mounts a whole volume, not its own, on the runner's path. A
     mounted part (`subPath`) is assumed to be another one.
     """
-    for pod in _pod_specs(manifest):
+    path = local_path(place)
+    if path is None or not isinstance(launcher, ObjectComponentLauncher):
+        return
+    records = PurePosixPath(path.absolute())
+    for pod in _pod_specs(launcher.manifest):
         shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
         for container in (*_objects(pod.get("initContainers")), *_objects(pod.get("containers"))):
             mount = _nearest(container, records)

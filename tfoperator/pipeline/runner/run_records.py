@@ -75,7 +75,7 @@ def new_run(
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
         source=source,
-        parameters=_plain(parameters or {}),
+        parameters=msgspec.to_builtins(parameters or {}, enc_hook=str),
         place=dict(place or {}),
     )
 
@@ -96,9 +96,3 @@ def resumed_run(home: Home, store: MetadataStore, graph: Graph, wanted: str, orc
 def going_on(run: RunRecord) -> RunRecord:
     """Return the same run, in progress again."""
     return msgspec.structs.replace(run, state="running", ended=None, message="")
-
-
-def _plain(parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return values in JSON's types; others, such as a path, as text."""
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(parameters, enc_hook=str))
-    return plain

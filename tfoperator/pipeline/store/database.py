@@ -6,7 +6,7 @@ import abc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from functools import wraps
-from typing import ClassVar, Concatenate, ParamSpec, Protocol, TypeVar
+from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
@@ -79,7 +79,10 @@ class Database(abc.ABC):
         while True:
             try:
                 with self._in_words(), self._transaction(write=write) as db:
-                    return work(db)
+                    result = work(db)
+                    if write:
+                        notify(db)
+                    return result
             except StoreError as error:
                 if not error.passing or began.seconds > self.retries:
                     raise
@@ -120,35 +123,25 @@ class Database(abc.ABC):
             raise StoreError(f"{self.place}: a text can't be stored: {error.reason}") from error
 
 
-class OverDatabase(Protocol):
-    """Base of classes whose methods are transactions of a database."""
+def reads(method: Callable[Concatenate[Any, Connection, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Return the method of a class with a `database` as one transaction that only reads.
 
-    database: Database
-
-
-S = TypeVar("S", bound=OverDatabase)
-
-
-def reads(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Return the method as one transaction that only reads; it is called without the connection."""
-
-    @wraps(method)
-    def called(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
-        return self.database.run(lambda db: method(self, db, *arguments, **options), write=False)
-
-    return called
+    It is called without the connection.
+    """
+    return _in_transaction(method, write=False)
 
 
-def writes(method: Callable[Concatenate[S, Connection, P], T]) -> Callable[Concatenate[S, P], T]:
+def writes(method: Callable[Concatenate[Any, Connection, P], T]) -> Callable[Concatenate[Any, P], T]:
     """Return the method as one transaction, after which those that wait for a write are woken."""
+    return _in_transaction(method, write=True)
 
+
+def _in_transaction(
+    method: Callable[Concatenate[Any, Connection, P], T], *, write: bool
+) -> Callable[Concatenate[Any, P], T]:
     @wraps(method)
-    def called(self: S, /, *arguments: P.args, **options: P.kwargs) -> T:
-        def work(db: Connection) -> T:
-            result = method(self, db, *arguments, **options)
-            notify(db)
-            return result
-
-        return self.database.run(work, write=True)
+    def called(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
+        result: T = self.database.run(lambda db: method(self, db, *arguments, **options), write=write)
+        return result
 
     return called

@@ -12,16 +12,14 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import Connection, Row, Table, delete, insert, select, text
+from sqlalchemy import Connection, Row, Table, delete, insert, select
 
+from tfoperator.pipeline.store.engines import upsert
 from tfoperator.pipeline.store.limits import batched, named, storable
 from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
 
 _JSON = b"json"
 _COLUMNS = {INT: "int_value", DOUBLE: "double_value", STRING: "string_value", BOOLEAN: "bool_value"}
-_NEW_KINDS = text(
-    "INSERT INTO typeproperty (type_id, name, data_type) VALUES (:type_id, :name, :data_type) ON CONFLICT DO NOTHING"
-)
 
 Kinds = dict[str, int]
 """By name, the data type of the properties that a type has."""
@@ -41,7 +39,8 @@ def put_properties(
     before = set(kinds)
     rows = [{owners.name: owner, **row} for row in property_rows(values, kinds)]
     if unknown := kinds.keys() - before:
-        db.execute(_NEW_KINDS, [{"type_id": type_id, "name": one, "data_type": kinds[one]} for one in sorted(unknown)])
+        kinds_now = [{"type_id": type_id, "name": one, "data_type": kinds[one]} for one in sorted(unknown)]
+        db.execute(upsert(db, type_properties).on_conflict_do_nothing(), kinds_now)
     db.execute(insert(table), rows)
 
 

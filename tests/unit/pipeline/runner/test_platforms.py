@@ -1,6 +1,6 @@
 """A step's container must not write the records by which runs are resumed, used again and believed."""
 
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +8,7 @@ import pytest
 from tfoperator.launcher import (
     ComponentError,
     ExecutorContainerSpec,
+    KubernetesPodComponentLauncher,
     KubernetesPodPlatformConfig,
     LaunchContext,
     PlatformConfig,
@@ -22,9 +23,8 @@ from tfoperator.pipeline import (
     PipelineRunner,
     make_spec_class,
 )
-from tfoperator.pipeline.runner.platforms import check_manifest
+from tfoperator.pipeline.runner.platforms import check_records_are_hidden
 
-RECORDS = PurePosixPath("/data/records")
 HOME = {"persistentVolumeClaim": {"claimName": "pipeline"}}
 
 
@@ -68,6 +68,11 @@ def pod(*mounts: dict[str, Any], volumes: list[Any] | None = None, where: str = 
     return {"spec": spec}
 
 
+def check(manifest: Any) -> None:
+    kind = type("Launcher", (KubernetesPodComponentLauncher,), {"manifest": manifest})
+    check_records_are_hidden("step", object.__new__(kind), "/data/records")
+
+
 @pytest.mark.parametrize("where", ["containers", "initContainers"])
 @pytest.mark.parametrize(
     "mount",
@@ -82,7 +87,7 @@ def pod(*mounts: dict[str, Any], volumes: list[Any] | None = None, where: str = 
 )
 def test_what_shows_the_records_is_refused(mount: dict[str, Any], where: str) -> None:
     with pytest.raises(ComponentError, match="subPath"):
-        check_manifest("step", pod({"name": "v", **mount}, where=where), RECORDS)
+        check(pod({"name": "v", **mount}, where=where))
 
 
 @pytest.mark.parametrize(
@@ -100,9 +105,9 @@ def test_what_shows_the_records_is_refused(mount: dict[str, Any], where: str) ->
 )
 def test_what_does_not_is_left_alone(mounts: list[dict[str, Any]]) -> None:
     volumes = [{"name": "v", **HOME}, {"name": "empty", "emptyDir": {}}]
-    check_manifest("step", pod(*[{"name": "v", **one} for one in mounts], volumes=volumes), RECORDS)
+    check(pod(*[{"name": "v", **one} for one in mounts], volumes=volumes))
 
 
 def test_no_shape_makes_it_raise_anything_else() -> None:
     for manifest in ({}, {"spec": None}, {"spec": {"containers": [None], "volumes": {}}}, pod(volumes=["v"])):
-        check_manifest("step", manifest, RECORDS)
+        check(manifest)
