@@ -106,10 +106,10 @@ def as_value(where: str, source: Any) -> Any:
     return source
 
 
-def member(where: str, known: Mapping[str, Any], name: str) -> Any:
+def member(where: str, known: Mapping[str, Any], name: str, what: str = "") -> Any:
     """Return a member by name. Raises ComponentError."""
     if name not in known:
-        raise ComponentError(f"{where}: there is no {name!r}")
+        raise ComponentError(f"{where}: there is no {what}{name!r}")
     return known[name]
 
 

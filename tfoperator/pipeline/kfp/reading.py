@@ -115,7 +115,8 @@ class _Reading:
         self._tasks += 1
         if self._tasks > _MAX_TASKS:
             raise ComponentError(f"{where[:200]}: there are more than {_MAX_TASKS} tasks")
-        component = self._component(where, task)
+        named = task.get("componentRef", {}).get("name", "")
+        component = member(where, self._pipeline.get("components", {}), named, "component ")
         trigger, iterator = task.get("triggerPolicy", {}), task.get("parameterIterator")
         if trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED") not in _STRATEGIES:
             raise ComponentError(f"{where}.triggerPolicy.strategy: {trigger['strategy']} is not known")
@@ -165,9 +166,7 @@ class _Reading:
 
     def _executed(self, task: Json, component: Json, scope: Scope) -> Made:
         where, label = scope.name, component.get("executorLabel", "")
-        if label not in self._executors:
-            raise ComponentError(f"{where}: there is no executor {label!r}")
-        executor = self._executors[label]
+        executor = member(where, self._executors, label, "executor ")
         if "importer" in executor:
             return imported(where, executor["importer"], scope)
         if "container" not in executor:
@@ -209,14 +208,6 @@ class _Reading:
             self._configs[platform][where] = [config]
         parameters, artifacts = ({key: Value(OUTPUT, (where, key)) for key in side} for side in (values, sides[1]))
         return Made((where,), parameters, artifacts)
-
-    def _component(self, where: str, task: Json) -> Json:
-        name = task.get("componentRef", {}).get("name", "")
-        known: Json = self._pipeline.get("components", {})
-        if name not in known:
-            raise ComponentError(f"{where}: there is no component {name!r}")
-        component: Json = known[name]
-        return component
 
     def _parameters(
         self, where: str, task: Json, component: Json, scope: Scope, made: Mapping[str, Made]

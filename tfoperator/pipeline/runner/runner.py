@@ -200,7 +200,7 @@ class PipelineRunner:
             self._chooser.check_names(known)
             parts = RunParts(home, store, graph, run, ownership)
             launch = self._launch(parts, graph.step(step))
-            self._check_step(step, launch.launcher)
+            launch.launcher.check()
             if begun is None or begun.state != run.state:
                 store.put_run(run)
             with on_signals(self.cancel):
@@ -216,26 +216,22 @@ class PipelineRunner:
         graph = _absolute(graph_of(pipeline))
         shown: dict[str, str] = {}
         for step in graph.steps:
-            launcher = self._chosen(graph, step, "RUN")
-            shown[step.name] = launcher.dry_run()
-            check_records_are_hidden(step.name, launcher, str(self._place))
+            shown[step.name] = self._chosen(graph, step, "RUN").dry_run()
         return shown
 
     def _chosen(
         self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
     ) -> BaseComponentLauncher:
         info = self._chooser.launch_info(graph.component(step, run_id), step.pattern)
-        return with_root(info, graph.root).make(context)
+        launcher = with_root(info, graph.root).make(context)
+        check_records_are_hidden(step.name, launcher, str(self._place))
+        return launcher
 
     def _check(self, graph: Graph) -> None:
         """Check everything about every step before the first of them starts."""
         self._chooser.check_names([step.name for step in graph.steps])
         for step in graph.steps:
-            self._check_step(step.name, self._chosen(graph, step, "RUN", self._context))
-
-    def _check_step(self, step: str, launcher: BaseComponentLauncher) -> None:
-        check_records_are_hidden(step, launcher, str(self._place))
-        launcher.check()
+            self._chosen(graph, step, "RUN", self._context).check()
 
     def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
         launch = StepLaunch(parts, step, self._context, self._listener)

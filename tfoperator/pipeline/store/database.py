@@ -12,8 +12,7 @@ from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
-from tfoperator.pipeline.store.engines import notify
-from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.engines import StoreError, notify
 from tfoperator.pipeline.store.tables import VERSION
 
 T = TypeVar("T")
@@ -75,6 +74,8 @@ class Database(abc.ABC):
         It may run more than once, the last time perhaps after a success whose answer was lost. Raises StoreError, and
         the errors of `work`.
         """
+        if write and self._read_only:
+            raise StoreError(f"{self.place} is opened read-only")
         began = Elapsed(self._clock)
         while True:
             try:

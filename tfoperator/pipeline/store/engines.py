@@ -1,20 +1,51 @@
-"""The statements that differ between SQLite and PostgreSQL: time, inserts, locks, notifications; and the tables."""
+"""What differs between SQLite and PostgreSQL: time, inserts, locks, notifications; and what both take alike."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Float, Table, insert, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import GenericFunction
 
-from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.launcher import LauncherError
 from tfoperator.pipeline.store.tables import MLMD_SCHEMA, metadata, mlmd_env
 
+T = TypeVar("T")
+
+MAX_ID = 2**31 - 1
+"""The greatest id: ML Metadata's columns have 32 bits on PostgreSQL."""
+_MAX_NAME = 255
+_MAX_VARIABLES = 500
+"""Variables of one statement; SQLite's limit was 999 before 3.32."""
 _ADVISORY_LOCK = 0x7F0
 CHANNEL = "tfoperator"
 """Of notifications about writes."""
+
+
+class StoreError(LauncherError):
+    """The metadata can't be read or written; the message names the store. `passing`: a retry may succeed."""
+
+    passing = False
+
+
+def named(name: str) -> str:
+    """Return a name, if both engines take it. Raises StoreError."""
+    if len(name) > _MAX_NAME or not storable(name):
+        raise StoreError(f"{name[:40]!r}: a name has at most {_MAX_NAME} characters of Unicode, and no NUL")
+    return name
+
+
+def storable(text: str) -> bool:
+    """Return whether both engines take a text: PostgreSQL refuses NUL, and both refuse halves of surrogate pairs."""
+    return "\0" not in text and not any("\ud800" <= one <= "\udfff" for one in text)
+
+
+def batched(values: Sequence[T]) -> Iterator[Sequence[T]]:
+    """Yield parts of a sequence that are short enough for the variables of one statement."""
+    return (values[start : start + _MAX_VARIABLES] for start in range(0, len(values), _MAX_VARIABLES))
 
 
 def upsert(db: Connection, table: Table) -> Any:

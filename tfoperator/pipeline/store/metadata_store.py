@@ -12,8 +12,7 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tfoperator.pipeline.store.database import Database, writes
-from tfoperator.pipeline.store.engines import database_seconds, exclusively, upsert
-from tfoperator.pipeline.store.limits import StoreError, batched, named
+from tfoperator.pipeline.store.engines import StoreError, batched, database_seconds, exclusively, named, upsert
 from tfoperator.pipeline.store.postgresql import PostgreSQL
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.queries import (

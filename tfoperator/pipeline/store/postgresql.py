@@ -13,7 +13,6 @@ from sqlalchemy import Connection, create_engine
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.store.database import Database
 from tfoperator.pipeline.store.engines import CHANNEL, exclusively, make_tables
-from tfoperator.pipeline.store.limits import StoreError
 from tfoperator.pipeline.store.tables import VERSION
 
 _CONNECTING: dict[str, Any] = {
@@ -66,8 +65,6 @@ class PostgreSQL(Database):
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
         """See `Database`. A reader sees one state of the whole store."""
-        if write and self._read_only:
-            raise StoreError(f"{self.place} is opened read-only")
         if write:
             with self._engine.begin() as db:
                 yield db

@@ -14,8 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select
 
-from tfoperator.pipeline.store.engines import upsert
-from tfoperator.pipeline.store.limits import batched, named, storable
+from tfoperator.pipeline.store.engines import batched, named, storable, upsert
 from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
 
 _JSON = b"json"

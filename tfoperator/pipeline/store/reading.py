@@ -12,8 +12,7 @@ import msgspec
 from sqlalchemy import Connection, Row, select
 
 from tfoperator.pipeline.store.database import Database, reads
-from tfoperator.pipeline.store.engines import database_seconds
-from tfoperator.pipeline.store.limits import MAX_ID, batched
+from tfoperator.pipeline.store.engines import MAX_ID, batched, database_seconds
 from tfoperator.pipeline.store.properties import properties_of
 from tfoperator.pipeline.store.records import (
     ArtifactRecord,

@@ -16,8 +16,7 @@ from sqlalchemy import URL, Connection, create_engine, event
 from tfoperator.base.files import take_lock
 from tfoperator.pipeline.store.converting import convert
 from tfoperator.pipeline.store.database import Database
-from tfoperator.pipeline.store.engines import make_tables
-from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.engines import StoreError, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
 _BUSY_SECONDS = 30.0
@@ -100,9 +99,6 @@ class SQLiteFile(Database):
     @contextmanager
     def _turn(self) -> Iterator[None]:
         """Wait for the lock of writers, and hold it. All waiters try equally often, so that none is passed for long."""
-        if self._read_only:  # SQLite refuses the write
-            yield
-            return
         turn = self._path.with_suffix(".turn")
         with ExitStack() as held:
             try:

@@ -9,21 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Boolean,
-    Column,
-    Float,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    SmallInteger,
-    String,
-    Table,
-    Text,
-    UniqueConstraint,
-)
+import sqlalchemy as sa
 
 VERSION = 2
 """The version of these tables; newer ones are refused, those of version 1 are converted."""
@@ -36,155 +22,155 @@ KINDS = {"execution": 0, "artifact": 1, "context": 2}
 INT, DOUBLE, STRING, BOOLEAN = 1, 2, 3, 6
 """ML Metadata's numbers of states, kinds and data types."""
 
-metadata = MetaData()
+metadata = sa.MetaData()
 
 
-def _named(name: str, *more: Column[Any]) -> Table:
+def _named(name: str, *more: sa.Column[Any]) -> sa.Table:
     """Return the table of artifacts, executions or contexts."""
-    return Table(
+    return sa.Table(
         name,
         metadata,
-        Column("id", Integer, primary_key=True),
-        Column("type_id", Integer, nullable=False),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("type_id", sa.Integer, nullable=False),
         *more,
-        Column("name", String(255)),
-        Column("external_id", String(255), unique=True),
-        Column("create_time_since_epoch", BigInteger, nullable=False, server_default="0"),
-        Column("last_update_time_since_epoch", BigInteger, nullable=False, server_default="0"),
-        UniqueConstraint("type_id", "name"),
-        Index(f"idx_{name}_create_time_since_epoch", "create_time_since_epoch"),
-        Index(f"idx_{name}_last_update_time_since_epoch", "last_update_time_since_epoch"),
+        sa.Column("name", sa.String(255)),
+        sa.Column("external_id", sa.String(255), unique=True),
+        sa.Column("create_time_since_epoch", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("last_update_time_since_epoch", sa.BigInteger, nullable=False, server_default="0"),
+        sa.UniqueConstraint("type_id", "name"),
+        sa.Index(f"idx_{name}_create_time_since_epoch", "create_time_since_epoch"),
+        sa.Index(f"idx_{name}_last_update_time_since_epoch", "last_update_time_since_epoch"),
         sqlite_autoincrement=True,
     )
 
 
-def _properties(name: str) -> Table:
+def _properties(name: str) -> sa.Table:
     """Return the table of the properties of artifacts, executions or contexts."""
-    return Table(
+    return sa.Table(
         f"{name}property",
         metadata,
-        Column(f"{name}_id", Integer, primary_key=True),
-        Column("name", String(255), primary_key=True),
-        Column("is_custom_property", Boolean, primary_key=True),
-        Column("int_value", Integer),
-        Column("double_value", Float(53)),
-        Column("string_value", Text),
-        Column("byte_value", LargeBinary),  # ML Metadata does not read it; see `properties.py`
-        Column("proto_value", LargeBinary),
-        Column("bool_value", Boolean),
+        sa.Column(f"{name}_id", sa.Integer, primary_key=True),
+        sa.Column("name", sa.String(255), primary_key=True),
+        sa.Column("is_custom_property", sa.Boolean, primary_key=True),
+        sa.Column("int_value", sa.Integer),
+        sa.Column("double_value", sa.Float(53)),
+        sa.Column("string_value", sa.Text),
+        sa.Column("byte_value", sa.LargeBinary),  # ML Metadata does not read it; see `properties.py`
+        sa.Column("proto_value", sa.LargeBinary),
+        sa.Column("bool_value", sa.Boolean),
     )
 
 
-def _pairs(name: str, other: str) -> Table:
+def _pairs(name: str, other: str) -> sa.Table:
     """Return the table of the members of contexts."""
-    return Table(
+    return sa.Table(
         name,
         metadata,
-        Column("id", Integer, primary_key=True),
-        Column("context_id", Integer, nullable=False),
-        Column(other, Integer, nullable=False, index=True),
-        UniqueConstraint("context_id", other),
+        sa.Column("id", sa.Integer, primary_key=True),
+        sa.Column("context_id", sa.Integer, nullable=False),
+        sa.Column(other, sa.Integer, nullable=False, index=True),
+        sa.UniqueConstraint("context_id", other),
         sqlite_autoincrement=True,
     )
 
 
-mlmd_env = Table("mlmdenv", metadata, Column("schema_version", Integer, primary_key=True, autoincrement=False))
-types = Table(
+mlmd_env = sa.Table("mlmdenv", metadata, sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False))
+types = sa.Table(
     "type",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("name", String(255), nullable=False, index=True),
-    Column("version", String(255)),
-    Column("type_kind", SmallInteger, nullable=False),
-    Column("description", Text),
-    Column("input_type", Text),
-    Column("output_type", Text),
-    Column("external_id", String(255), unique=True),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(255), nullable=False, index=True),
+    sa.Column("version", sa.String(255)),
+    sa.Column("type_kind", sa.SmallInteger, nullable=False),
+    sa.Column("description", sa.Text),
+    sa.Column("input_type", sa.Text),
+    sa.Column("output_type", sa.Text),
+    sa.Column("external_id", sa.String(255), unique=True),
     sqlite_autoincrement=True,
 )
-type_properties = Table(
+type_properties = sa.Table(
     "typeproperty",
     metadata,
-    Column("type_id", Integer, primary_key=True),
-    Column("name", String(255), primary_key=True),
-    Column("data_type", Integer),
+    sa.Column("type_id", sa.Integer, primary_key=True),
+    sa.Column("name", sa.String(255), primary_key=True),
+    sa.Column("data_type", sa.Integer),
 )
-parent_types = Table(
+parent_types = sa.Table(
     "parenttype",
     metadata,
-    Column("type_id", Integer, primary_key=True),
-    Column("parent_type_id", Integer, primary_key=True),
+    sa.Column("type_id", sa.Integer, primary_key=True),
+    sa.Column("parent_type_id", sa.Integer, primary_key=True),
 )
-artifacts = _named("artifact", Column("uri", Text), Column("state", Integer))
-Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # of any length
-executions = _named("execution", Column("last_known_state", Integer))
+artifacts = _named("artifact", sa.Column("uri", sa.Text), sa.Column("state", sa.Integer))
+sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # of any length
+executions = _named("execution", sa.Column("last_known_state", sa.Integer))
 contexts = _named("context")
 artifact_properties, execution_properties, context_properties = map(_properties, ("artifact", "execution", "context"))
-events = Table(
+events = sa.Table(
     "event",
     metadata,
-    Column("id", Integer, primary_key=True),
-    Column("artifact_id", Integer, nullable=False),
-    Column("execution_id", Integer, nullable=False, index=True),
-    Column("type", Integer, nullable=False),
-    Column("milliseconds_since_epoch", BigInteger),
-    UniqueConstraint("artifact_id", "execution_id", "type"),
+    sa.Column("id", sa.Integer, primary_key=True),
+    sa.Column("artifact_id", sa.Integer, nullable=False),
+    sa.Column("execution_id", sa.Integer, nullable=False, index=True),
+    sa.Column("type", sa.Integer, nullable=False),
+    sa.Column("milliseconds_since_epoch", sa.BigInteger),
+    sa.UniqueConstraint("artifact_id", "execution_id", "type"),
     sqlite_autoincrement=True,
 )
-event_paths = Table(
+event_paths = sa.Table(
     "eventpath",
     metadata,
     # It has no key of its own. The mapper wants none, either: rows are only inserted and read.
-    Column("event_id", Integer, nullable=False, index=True),
-    Column("is_index_step", Boolean, nullable=False),
-    Column("step_index", Integer),
-    Column("step_key", Text),
+    sa.Column("event_id", sa.Integer, nullable=False, index=True),
+    sa.Column("is_index_step", sa.Boolean, nullable=False),
+    sa.Column("step_index", sa.Integer),
+    sa.Column("step_key", sa.Text),
 )
 associations = _pairs("association", "execution_id")
 attributions = _pairs("attribution", "artifact_id")
-parent_contexts = Table(
+parent_contexts = sa.Table(
     "parentcontext",
     metadata,
-    Column("context_id", Integer, primary_key=True),
-    Column("parent_context_id", Integer, primary_key=True, index=True),
+    sa.Column("context_id", sa.Integer, primary_key=True),
+    sa.Column("parent_context_id", sa.Integer, primary_key=True, index=True),
 )
 
-our_runs = Table(
+our_runs = sa.Table(
     "tfoperator_run",
     metadata,
-    Column("context_id", Integer, primary_key=True, autoincrement=False),
-    Column("record", Text, nullable=False),  # JSON
+    sa.Column("context_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("record", sa.Text, nullable=False),  # JSON
 )
-our_executions = Table(
+our_executions = sa.Table(
     "tfoperator_execution",
     metadata,
-    Column("execution_id", Integer, primary_key=True, autoincrement=False),
-    Column("step", String(255), nullable=False),
-    Column("cache_key", String(64), nullable=False, index=True),
-    Column("image_id", Text, nullable=False, server_default=""),
-    Column("message", Text, nullable=False, server_default=""),  # JSON
+    sa.Column("execution_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("step", sa.String(255), nullable=False),
+    sa.Column("cache_key", sa.String(64), nullable=False, index=True),
+    sa.Column("image_id", sa.Text, nullable=False, server_default=""),
+    sa.Column("message", sa.Text, nullable=False, server_default=""),  # JSON
 )
-our_artifacts = Table(
+our_artifacts = sa.Table(
     "tfoperator_artifact",
     metadata,
-    Column("artifact_id", Integer, primary_key=True, autoincrement=False),
-    Column("made", Boolean, nullable=False),
+    sa.Column("artifact_id", sa.Integer, primary_key=True, autoincrement=False),
+    sa.Column("made", sa.Boolean, nullable=False),
 )
-leases = Table(
+leases = sa.Table(
     "tfoperator_lease",
     metadata,
-    Column("name", String(400), primary_key=True),  # RUN, or RUN/STEP
-    Column("term", Integer, nullable=False),  # counts the holders
-    Column("holder", String(32), nullable=False),  # "": nobody
-    Column("until", Float(53), nullable=False),  # seconds since 1970, by the database's clock
-    Column("host", String(255), nullable=False),
-    Column("process", Integer, nullable=False),
-    Column("kernel", String(64), nullable=False),
+    sa.Column("name", sa.String(400), primary_key=True),  # RUN, or RUN/STEP
+    sa.Column("term", sa.Integer, nullable=False),  # counts the holders
+    sa.Column("holder", sa.String(32), nullable=False),  # "": nobody
+    sa.Column("until", sa.Float(53), nullable=False),  # seconds since 1970, by the database's clock
+    sa.Column("host", sa.String(255), nullable=False),
+    sa.Column("process", sa.Integer, nullable=False),
+    sa.Column("kernel", sa.String(64), nullable=False),
 )
-launches = Table(
+launches = sa.Table(
     "tfoperator_launch",
     metadata,
-    Column("run", String(255), primary_key=True),
-    Column("step", String(255), primary_key=True),
-    Column("record", Text, nullable=False),  # JSON
+    sa.Column("run", sa.String(255), primary_key=True),
+    sa.Column("step", sa.String(255), primary_key=True),
+    sa.Column("record", sa.Text, nullable=False),  # JSON
 )

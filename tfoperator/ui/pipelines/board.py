@@ -52,15 +52,9 @@ class RunBoard:
     def _look(self) -> float:
         if not self.listeners:
             return self._home.look_seconds
-        mark = self._mark
-        problem = self._read()
-        before = self.rows
-        # In an unchanged store, only runners can have died.
-        known = before if self._mark == mark else {}
-        rows = {}
-        for run in self._records:
-            same = run.id in known and run.state != "running"
-            rows[run.id] = known[run.id] if same else run_row(self._home.seen(run), self._states.get(run.id, {}))
+        problem, before = self._read(), self.rows
+        # Also where the store is unchanged: runners can have died.
+        rows = {run.id: run_row(self._home.seen(run), self._states.get(run.id, {})) for run in self._records}
         news = {key for key in before.keys() | rows.keys() if before.get(key) != rows.get(key)}
         problems = {"pipelines": problem} if problem else {}
         status = {"synced": self.status["synced"] or not problem, "problems": problems}

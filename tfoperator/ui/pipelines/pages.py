@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
-from tfoperator.pipeline import Home
+from tfoperator.pipeline import Home, MetadataStore, StoreError, lineage_of
+from tfoperator.pipeline.home import names_files
 from tfoperator.ui.pipelines.board import RunBoard
-from tfoperator.ui.pipelines.reading import log_tail, read_artifact, read_run
-from tfoperator.ui.pipelines.views import FindJob, artifact_detail, run_detail, step_rows
+from tfoperator.ui.pipelines.step_log import StepLogTail
+from tfoperator.ui.pipelines.views import FindJob, PipelineRunFacts, artifact_detail, run_detail, step_rows
 from tfoperator.ui.problems import CannotRead, NotThere
 from tfoperator.ui.streaming import HEARTBEAT, Put, encode, merged, next_changes
 
@@ -77,7 +79,33 @@ class PipelinePages:
         """Return an artifact with its lineage; blocks. Raises NotThere, CannotRead."""
         if not (number.isascii() and number.isdigit() and len(number) < 19):
             raise NotThere("an artifact's id is a number")
-        return artifact_detail(*read_artifact(self._home, int(number)))
+        with self._opened() as store:
+            found = next((one for one in store.artifacts(number) if one.id == int(number)), None)
+            if found is None:
+                raise NotThere(f"there is no artifact {number}")
+            return artifact_detail(lineage_of(store, found), lineage_of(store, found, downstream=True))
+
+    @contextmanager
+    def _opened(self) -> Iterator[MetadataStore]:
+        """Read the home, for milliseconds. Raises NotThere, CannotRead."""
+        try:
+            if not self._home.exists():
+                raise NotThere("no pipeline was run here yet")
+            yield self._home.reading()
+        except StoreError as error:
+            raise CannotRead(str(error)) from error
+
+    def _facts(self, run_id: str) -> PipelineRunFacts:
+        with self._opened() as store:
+            run = store.run(run_id)
+            if run is None:
+                raise NotThere(f"there is no run {run_id}")
+            executions = store.executions(run_id)
+            sides = [side for one in executions.values() for side in (one.inputs, one.outputs)]
+            numbers = {record.id for side in sides for records in side.values() for record in records}
+            known = {step: self._home.known_launch(store, run, step) for step in run.steps}
+            launches = {step: launch for step, launch in known.items() if launch is not None}
+            return PipelineRunFacts(self._home.seen(run), executions, launches, store.makers(sorted(numbers)))
 
     async def _parts(self, run_id: str, put: Put) -> None:
         """Send the parts. One that goes on is read periodically: attempts and containers notify nobody."""
@@ -106,17 +134,19 @@ class PipelinePages:
                         break
 
     def _read(self, run_id: str) -> dict[str, Any]:
-        facts = read_run(self._home, run_id)
+        facts = self._facts(run_id)
         return {"run": run_detail(facts), "steps": step_rows(facts, self._find_job)}
 
     async def _log(self, run_id: str, step: str, tail_lines: int, put: Put) -> None:
         """Send the log of a step, in the form of replicas' logs; each line once, even to a slow page."""
         try:
-            facts = await self._in_thread(read_run, self._home, run_id)
-            tail = log_tail(self._home, facts.run, step, tail_lines)
+            facts = await self._in_thread(self._facts, run_id)
+            if step not in facts.run.steps or not names_files(facts.run.id, step):  # a path may lead elsewhere
+                raise NotThere(f"run {facts.run.id} has no step {step!r}")
         except NotThere:
             await asyncio.Event().wait()  # the other producer reports it, until the page leaves
             return
+        tail = StepLogTail(self._home.step_log(run_id, step), tail_lines=tail_lines)
         try:
             while True:
                 piece = await self._in_thread(tail.read)

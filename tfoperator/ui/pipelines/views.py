@@ -12,7 +12,6 @@ from tfoperator.launcher.core.record import LaunchRecord
 from tfoperator.pipeline import Lineage
 from tfoperator.pipeline.drawing import arrange, states_of, step_states, steps_done
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Maker, RunRecord
-from tfoperator.ui.pipelines.reading import PipelineRunFacts
 from tfoperator.ui.streaming import seconds, short
 
 MAX_VALUES = 200
@@ -24,6 +23,15 @@ FindJob = Callable[[str], tuple[str, str] | None]
 """Returns namespace and name of the TFJob with a UID, if it is one of the page's API server."""
 
 _PLATFORMS = {"docker": "Docker", "kubernetes": "Pod", "tfjob": "TFJob", "in-process": "In process"}
+
+
+class PipelineRunFacts(msgspec.Struct, frozen=True):
+    """A run: by step its last execution and its launch, and by artifact its producer."""
+
+    run: RunRecord
+    executions: Mapping[str, ExecutionRecord] = {}
+    launches: Mapping[str, LaunchRecord] = {}
+    makers: Mapping[int, Maker] = {}
 
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tfoperator.pipeline.store.converting import kept_copy
-from tfoperator.pipeline.store.limits import StoreError
+from tfoperator.pipeline.store.engines import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 
