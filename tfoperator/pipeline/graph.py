@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -145,8 +143,7 @@ def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
 
 
 def _check_names(pipeline: str, steps: Collection[Step]) -> None:
-    parts: dict[str, tuple[str, tuple[str, ...], int]] = {}
-    begun: Counter[Any] = Counter()
+    depths = {step.name.casefold(): len(step.loops) for step in steps}
     for step in steps:
         longest = _name(f"{pipeline}.{step.name}", (MAX_ITEMS - 1,) * len(step.loops))
         if len(longest) > _MAX_NAME:
@@ -154,12 +151,11 @@ def _check_names(pipeline: str, steps: Collection[Step]) -> None:
                 f"pipeline {pipeline}: its name and that of its step {step.name} have {len(longest)} characters "
                 f"together, and records take {_MAX_NAME}: shorten one"
             )
-        word, *numbers = re.split(r"\.(?=[\d.]*$)", step.name.casefold())
-        parts[step.name] = (word, tuple(numbers), len(numbers) + len(step.loops))
-        begun.update((word, tuple(numbers[:end]), parts[step.name][2]) for end in range(len(numbers) + 1))
-    for step in steps:
-        if step.loops and begun[parts[step.name]] > 1:
-            raise ComponentError(f"pipeline {pipeline}: an iteration of {step.name} has the name of another step")
+        name, numbers = step.name.casefold(), len(step.loops)
+        while name.rpartition(".")[2].isdecimal():
+            name, numbers = name.rpartition(".")[0], numbers + 1
+            if depths.get(name) == numbers:
+                raise ComponentError(f"pipeline {pipeline}: an iteration of {name} has the name of another step")
 
 
 def ready(steps: Iterable[Step], after: Mapping[str, Collection[str]], ended: Collection[str]) -> list[Step]:

@@ -107,7 +107,8 @@ def airflow_file(plan: LaunchPlan) -> str:
         if step in (_STEP, "tfoperator-finish"):
             raise ComponentError(f"step {step}: the DAG's file needs this name itself: call it otherwise")
     metadata = {"labels": {LABEL: plan.name[:63].rstrip("-_.")}}
-    spec = {"restartPolicy": "Never", **plan.pods.pod_spec({"name": CONTAINER})}
+    spec = {"restartPolicy": "Never", **plan.pods.pod_spec()}
+    spec["containers"] = [{"name": CONTAINER, **spec["containers"][0]}]
     return _FILE.format(
         name=plan.name,
         description=f"{len(plan.steps)} steps; written by tfoperator pipeline compile",

@@ -32,6 +32,7 @@ FINAL_EXIT_CODES = (1, 2)
 def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
     """Return the manifest; with `template` a WorkflowTemplate, from which workflows are submitted."""
     name = object_name(plan.name, _MAX_WORKFLOW)
+    pod = plan.pods.pod_spec()
     annotation = f"{len(plan.steps)} steps; written by tfoperator pipeline compile"
     return {
         "apiVersion": "argoproj.io/v1alpha1",
@@ -44,12 +45,12 @@ def argo_workflow(plan: LaunchPlan, *, template: bool = False) -> Json:
         "spec": {
             "entrypoint": "pipeline",
             "onExit": "finish",
-            "serviceAccountName": plan.pods.service_account,
+            "serviceAccountName": pod["serviceAccountName"],
             "parallelism": plan.pods.parallel,
-            "securityContext": plan.pods.security_context,
+            "securityContext": pod["securityContext"],
             "podSpecPatch": json.dumps({"terminationGracePeriodSeconds": GRACE_SECONDS}),
             "arguments": {"parameters": [_parameter(key, value) for key, value in plan.parameters.items()]},
-            "volumes": plan.pods.volumes,
+            "volumes": pod["volumes"],
             "templates": [
                 {"name": "pipeline", "dag": {"failFast": False, "tasks": _tasks(plan)}},
                 {
@@ -95,5 +96,5 @@ def _pod(plan: LaunchPlan, words: list[str]) -> Json:
             "expression": f"asInt(lastRetry.exitCode) not in [{final}]",
             "backoff": {"duration": _FIRST_DELAY, "factor": "2"},
         },
-        "container": {"command": list(COMMAND), "args": words, **plan.pods.container},
+        "container": {"command": list(COMMAND), "args": words, **plan.pods.pod_spec()["containers"][0]},
     }

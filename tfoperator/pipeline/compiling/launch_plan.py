@@ -76,36 +76,16 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
             if not path.startswith("/"):
                 raise ComponentError(f"{option}: {path!r} is no absolute path in the pod")
 
-    def pod_spec(self, container: Json) -> Json:
-        """Return the spec of a pod for `container`, which has at least a name: account, security, volumes."""
-        return {
-            "serviceAccountName": self.service_account,
-            "securityContext": self.security_context,
-            "volumes": self.volumes,
-            "containers": [{**container, **self.container}],
-        }
-
-    @property
-    def security_context(self) -> Json:
-        """The security context of the pods."""
-        seccomp = {"type": "RuntimeDefault"}
-        return {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER, "seccompProfile": seccomp}
-
-    @property
-    def volumes(self) -> list[Json]:
-        """The volumes of the pods."""
-        claims = [
+    def pod_spec(self) -> Json:
+        """Return the spec of the pods: account, security, volumes, and the launcher's container without its command."""
+        # Where a pod may write that has no claim there: all else of it is read-only.
+        tmp = {"/tmp"} - {str(PurePosixPath(claim.path)) for claim in self.claims}
+        mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
+        volumes: list[Json] = [
             {"name": f"data-{number}", "persistentVolumeClaim": {"claimName": claim.name}}
             for number, claim in enumerate(self.claims)
         ]
-        return claims + [{"name": "tmp", "emptyDir": {}} for _ in self._own_tmp]
-
-    @property
-    def container(self) -> Json:
-        """The launcher's container, without its command."""
-        mounts = [{"name": f"data-{number}", "mountPath": claim.path} for number, claim in enumerate(self.claims)]
-        secrets = [{"secretRef": {"name": name}} for name in self.secrets]
-        return {
+        container = {
             "image": self.image,
             "resources": {"requests": {"cpu": "100m", "memory": "256Mi"}},
             "securityContext": {
@@ -113,14 +93,16 @@ class LauncherPods(msgspec.Struct, frozen=True, kw_only=True):
                 "readOnlyRootFilesystem": True,
                 "capabilities": {"drop": ["ALL"]},
             },
-            **({"envFrom": secrets} if secrets else {}),
-            "volumeMounts": mounts + [{"name": "tmp", "mountPath": path} for path in self._own_tmp],
+            **({"envFrom": [{"secretRef": {"name": name}} for name in self.secrets]} if self.secrets else {}),
+            "volumeMounts": mounts + [{"name": "tmp", "mountPath": path} for path in tmp],
         }
-
-    @property
-    def _own_tmp(self) -> list[str]:
-        """Where a pod may write that has no claim there: all else of it is read-only."""
-        return [] if any(PurePosixPath(claim.path) == PurePosixPath("/tmp") for claim in self.claims) else ["/tmp"]
+        seccomp = {"type": "RuntimeDefault"}
+        return {
+            "serviceAccountName": self.service_account,
+            "securityContext": {"runAsNonRoot": True, "runAsUser": USER, "fsGroup": USER, "seccompProfile": seccomp},
+            "volumes": volumes + [{"name": "tmp", "emptyDir": {}} for _ in tmp],
+            "containers": [container],
+        }
 
 
 class LaunchPlan(msgspec.Struct, frozen=True):
