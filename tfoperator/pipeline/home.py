@@ -248,8 +248,8 @@ def database_url(place: str) -> tuple[str, str] | None:
         return postgres_url(place)
     if "://" in place:
         raise ComponentError(
-            f"{place}: records are in a directory, or in PostgreSQL at postgresql://HOST/DB?folder=DIRECTORY; objects "
-            "and file:// hold none any more. Runs that were recorded there begin anew"
+            f"{place}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
+            "DIRECTORY, where runs begin anew"
         )
     return None
 

@@ -35,10 +35,10 @@ def ui(
     It listens on 127.0.0.1 only, uses your own rights in the cluster, and changes nothing. The link that is printed
     lets one browser in, once; another one follows. Ctrl-C ends it.
     """
-    home = checked_home(str(pipelines or DEFAULT_HOME))
     if pipelines is not None:
         with opened_home(pipelines):
             pass  # it exists and is readable
+    home = checked_home(str(pipelines or DEFAULT_HOME))
     if run is not None:
         found = find_run(run)
         with opened(found) as recorded:

@@ -11,19 +11,11 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
+from tfoperator.pipeline.store import queries
 from tfoperator.pipeline.store.database import Database, writes
 from tfoperator.pipeline.store.engines import StoreError, batched, database_seconds, exclusively, named, upsert
 from tfoperator.pipeline.store.postgresql import PostgreSQL
 from tfoperator.pipeline.store.properties import put_properties
-from tfoperator.pipeline.store.queries import (
-    add_events,
-    fence,
-    milliseconds,
-    new_artifact,
-    new_execution,
-    run_contexts,
-    settle_output,
-)
 from tfoperator.pipeline.store.reading import (
     ARTIFACTS,
     EXECUTIONS,
@@ -89,8 +81,8 @@ class MetadataStore(Reads):
     @writes
     def put_run(self, db: Connection, run: RunRecord) -> None:
         """Record a run, or its changed state. Raises OwnershipLost."""
-        fence(db, run)
-        context, _ = run_contexts(db, run, run.began)
+        queries.fence(db, run)
+        context, _ = queries.run_contexts(db, run, run.began)
         plain = msgspec.to_builtins(msgspec.structs.replace(run, step_terms={}, lease=Lease()))
         values = upsert(db, our_runs).values(context_id=context, record=json.dumps(plain))
         db.execute(values.on_conflict_do_update(index_elements=["context_id"], set_={"record": values.excluded.record}))
@@ -131,7 +123,7 @@ class MetadataStore(Reads):
     @writes
     def put_launch(self, db: Connection, run: RunRecord, step: str, record: bytes | None) -> None:
         """Record a step's launch, or with None forget it. Raises OwnershipLost."""
-        fence(db, run)
+        queries.fence(db, run)
         db.execute(delete(launches).where(launches.c.run == run.id, launches.c.step == step))
         if record is not None:
             # Escapes, since not every database takes every character.
@@ -146,7 +138,7 @@ class MetadataStore(Reads):
 
         If there is one of this step in this state it is returned unchanged: its launcher was killed then.
         """
-        fence(db, run)
+        queries.fence(db, run)
         known = (
             executions_in(RUN, run.id)
             .where(our_executions.c.step == named(new.step))
@@ -155,14 +147,14 @@ class MetadataStore(Reads):
         )
         if found := execution_records(db, known.limit(1)):
             return found[0]
-        number, within = new_execution(db, run, new, now)
+        number, within = queries.new_execution(db, run, new, now)
         for direction, side in (("INPUT", new.inputs), ("OUTPUT", new.outputs)):
             paths = [
-                (name, at, one.id or new_artifact(db, one, now, within))
+                (name, at, one.id or queries.new_artifact(db, one, now, within))
                 for name, records in side.items()
                 for at, one in enumerate(records)
             ]
-            add_events(db, number, direction, paths, now)
+            queries.add_events(db, number, direction, paths, now)
         return self._execution(db, number)
 
     def _execution(self, db: Connection, number: int) -> ExecutionRecord:
@@ -174,11 +166,11 @@ class MetadataStore(Reads):
     @writes
     def publish(self, db: Connection, run: RunRecord, outcome: ExecutionRecord, at: datetime) -> None:
         """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
-        fence(db, run)
+        queries.fence(db, run)
         before = self._execution(db, outcome.id)
         state = {
             "last_known_state": EXECUTION_STATES.index(outcome.state),
-            "last_update_time_since_epoch": milliseconds(at),
+            "last_update_time_since_epoch": queries.milliseconds(at),
         }
         row = executions.c.id == outcome.id
         db.execute(update(executions).where(row).values(**state))
@@ -188,7 +180,7 @@ class MetadataStore(Reads):
             type_id = db.execute(select(executions.c.type_id).where(row)).scalar_one()
             put_properties(db, execution_properties, outcome.id, type_id, outcome.exec_properties)
         for name, records in before.outputs.items():
-            settle_output(db, name, records, outcome, at)
+            queries.settle_output(db, name, records, outcome, at)
 
     # Artifacts.
 
@@ -199,7 +191,7 @@ class MetadataStore(Reads):
         made = select(events.c.id).where(events.c.artifact_id == artifacts.c.id, events.c.type == EVENTS["OUTPUT"])
         wanted = ARTIFACTS.where(artifacts.c.uri == one.uri, types.c.name == named(one.type), ~made.exists())
         alike = [known for known in artifact_records(db, wanted) if known.properties == one.properties]
-        return alike[0] if alike else msgspec.structs.replace(one, id=new_artifact(db, one, now))
+        return alike[0] if alike else msgspec.structs.replace(one, id=queries.new_artifact(db, one, now))
 
     @writes
     def mark_deleted(self, db: Connection, uris: Sequence[str]) -> None:

@@ -221,11 +221,11 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
         ("postgresql://me:hidden@host/x", "can't have a password in it"),
         ("postgresql://host/x?password=hidden", "can't have a password in it"),
         ("postgresql://host/x?folder=ftp://y", "logs go to a directory"),
-        ("s3://bucket/prefix", "postgresql://HOST/DB"),
+        ("s3://bucket/prefix", "no records there any more: give a directory, or postgresql://HOST/DB"),
     ],
 )
 def test_a_place_of_records_that_makes_no_sense_is_refused(run: Run, two: str, place: str, reason: str) -> None:
-    for command in (["run", two], ["runs"]):
-        said = run("pipeline", *command, "--home", place, code=2).err
+    for command in (["pipeline", "run", two, "--home"], ["pipeline", "runs", "--home"], ["ui", "--pipelines"]):
+        said = run(*command, place, code=2).err
         assert reason in said
         assert "hidden" not in said

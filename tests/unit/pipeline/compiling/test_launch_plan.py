@@ -85,7 +85,7 @@ def test_what_an_orchestrator_would_expand_or_the_api_refuses_is_an_error(option
         ("postgresql://db/records", "has to end in [?]folder=DIRECTORY"),
         ("postgresql://db/records?folder=logs", "an absolute path"),
         ("postgresql://me:hidden@db/records?folder=/logs", "can't have a password"),
-        ("s3://bucket/records", "in PostgreSQL at postgresql"),
+        ("s3://bucket/records", "give a directory, or postgresql"),
     ],
 )
 def test_records_are_where_launchers_of_any_node_find_them(home: str, words: str) -> None:
