@@ -90,8 +90,13 @@ def draw(
         *[f'<path d="{path}" fill="none" stroke="#90a4ae" stroke-width="1.5"/>' for path in picture.lines],
     ]
     for box in picture.boxes:
-        state = (states or {}).get(box.name, "")
-        lines += _box(box, (notes or {}).get(box.name, state), _COLOURS.get(state, _DEFAULT_COLOUR))
+        x, y, state = box.x, box.y, (states or {}).get(box.name, "")
+        note, colour = (notes or {}).get(box.name, state), _COLOURS.get(state, _DEFAULT_COLOUR)
+        lines += [
+            f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{colour}"/>',
+            f'<text x="{x + 10}" y="{y + (20 if note else 28)}" fill="#fff">{_text(_short(box.name))}</text>',
+            f'<text x="{x + 10}" y="{y + 37}" fill="#fff" font-size="11">{_text(_short(note))}</text>',
+        ]
     return "\n".join([*lines, "</svg>", ""])
 
 
@@ -100,17 +105,6 @@ def _line(begin: Box, end: Box) -> str:
     x2, y2 = end.x, end.y + _HEIGHT // 2
     middle = (x1 + x2) // 2
     return f"M{x1} {y1}C{middle} {y1} {middle} {y2} {x2} {y2}"
-
-
-def _box(box: Box, note: str, colour: str) -> list[str]:
-    x, y = box.x, box.y
-    lines = [
-        f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{colour}"/>',
-        f'<text x="{x + 10}" y="{y + (20 if note else 28)}" fill="#fff">{_text(_short(box.name))}</text>',
-    ]
-    if note:
-        lines.append(f'<text x="{x + 10}" y="{y + 37}" fill="#fff" font-size="11">{_text(_short(note))}</text>')
-    return lines
 
 
 def _short(text: str) -> str:

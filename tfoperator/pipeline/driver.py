@@ -146,7 +146,7 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
     for name, artifacts in execution.outputs.items():
         valued = []
         for one in artifacts:
-            made, properties = _is_made(one.uri), one.properties
+            made, properties = _exists(one.uri, unknown=True), one.properties
             if (kind := types.get(name)) in VALUES:
                 own = made and one.uri == f"{run.root}/{execution.component}/{name}/{run.id}"
                 try:
@@ -189,19 +189,15 @@ def _execution(record: ExecutionRecord) -> Execution:
     )
 
 
-def _is_made(uri: str) -> bool:
+def _still_there(earlier: ExecutionRecord) -> bool:
+    """Return whether its outputs are usable: not removed, and still present if they were when it ended."""
+    known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
+    return all(one.state == "LIVE" and (not one.made or _exists(one.uri, unknown=False)) for one in known)
+
+
+def _exists(uri: str, *, unknown: bool) -> bool:
     try:
         return exists(uri)
     except ObjectStoreError as error:
         logger.warning("%s can't be looked at; it has to be before it is used again: %s", uri, error)
-        return True
-
-
-def _still_there(earlier: ExecutionRecord) -> bool:
-    """Return whether its outputs are usable: not removed, and still present if they were when it ended."""
-    known = [one for records in earlier.outputs.values() for one in records if one.state != "ABANDONED"]
-    try:
-        return all(one.state == "LIVE" and (not one.made or exists(one.uri)) for one in known)
-    except ObjectStoreError as error:
-        logger.warning("the outputs of execution %d are not used, for they can't be looked at: %s", earlier.id, error)
-        return False
+        return unknown

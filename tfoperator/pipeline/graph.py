@@ -133,13 +133,16 @@ def in_order(pipeline: str, steps: Iterable[Step]) -> tuple[Step, ...]:
     """
     by_name = {step.name: step for step in steps}
     _check_names(pipeline, by_name.values())
+    order = names_in_order(f"pipeline {pipeline}", {name: step.after for name, step in by_name.items()})
+    return tuple([by_name[name] for name in order])
+
+
+def names_in_order(where: str, before: Mapping[str, Iterable[str]]) -> list[str]:
+    """Return the names, each after those `before` it, else in the given order. Raises ComponentError for a cycle."""
     try:
-        order = TopologicalSorter({name: sorted(step.after) for name, step in by_name.items()}).static_order()
-        return tuple([by_name[name] for name in order])
+        return list(TopologicalSorter({name: sorted(others) for name, others in before.items()}).static_order())
     except CycleError as error:
-        raise ComponentError(
-            f"pipeline {pipeline}: its steps wait for each other: {' <- '.join(error.args[1])}"
-        ) from None
+        raise ComponentError(f"{where}: its steps wait for each other: {' <- '.join(error.args[1])}") from None
 
 
 def _check_names(pipeline: str, steps: Collection[Step]) -> None:

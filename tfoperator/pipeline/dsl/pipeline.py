@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -43,15 +44,11 @@ def graph_of(pipeline: Pipeline | Graph) -> Graph:
     if not pipeline.components:
         raise ComponentError(f"pipeline {pipeline.pipeline_name} has no components")
     names = [component.id for component in pipeline.components]
-    if twice := sorted({name for name in names if names.count(name) > 1}):
+    count = Counter(map(str.casefold, names))  # case doesn't count on some file systems (macOS), where logs are
+    if alike := sorted({name for name in names if count[name.casefold()] > 1}):
         raise ComponentError(
-            f"pipeline {pipeline.pipeline_name}: there is more than one {', '.join(twice)}: tell them apart by "
-            "instance_name, or with_id"
-        )
-    if alike := sorted(name for name in names if [one.casefold() for one in names].count(name.casefold()) > 1):
-        raise ComponentError(
-            f"pipeline {pipeline.pipeline_name}: {', '.join(alike)} differ in case only, and would share their records "
-            "on file systems where case doesn't count (macOS): tell them apart by instance_name, or with_id"
+            f"pipeline {pipeline.pipeline_name}: there is more than one {', '.join(alike)}, be it in another case: "
+            "tell them apart by instance_name, or with_id"
         )
     loops = _Loops(pipeline)
     steps = [_step(component, loops) for component in pipeline.components]

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
 
 from tfoperator.launcher import Artifact, ComponentError
 from tfoperator.launcher.core.component import Json
-from tfoperator.pipeline.graph import FromOutside, Loop, Source
+from tfoperator.pipeline.graph import FromOutside, Loop, Source, names_in_order
 from tfoperator.pipeline.kfp.container import PLACEHOLDER
 from tfoperator.pipeline.values import Value
 
@@ -67,18 +66,12 @@ def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:
     before: dict[str, set[str]] = {}
     for name, task in tasks.items():
         before[name] = set(task.get("dependentTasks", ()))
-        for one in (
-            *task.get("inputs", {}).get("parameters", {}).values(),
-            *task.get("inputs", {}).get("artifacts", {}).values(),
-        ):
+        for one in (one for side in task.get("inputs", {}).values() for one in side.values()):
             for source in ("taskOutputParameter", "taskOutputArtifact", "taskFinalStatus"):
                 before[name] |= {one[source].get("producerTask", "")} if source in one else set()
         if unknown := sorted(before[name] - tasks.keys()):
             raise ComponentError(f"{scope or 'root'}.{name}: there is no task {unknown[0]!r}")
-    try:
-        return list(TopologicalSorter({name: sorted(others) for name, others in before.items()}).static_order())
-    except CycleError as error:
-        raise ComponentError(f"{scope or 'root'}: tasks wait for each other: {' <- '.join(error.args[1])}") from None
+    return names_in_order(scope or "root", before)
 
 
 def output_of(where: str, source: Json, made: Mapping[str, Made], side: str) -> Any:

@@ -53,7 +53,7 @@ def circle() -> list[BaseComponent]:
     ("make", "words"),
     [
         (lambda: graph(add("a"), add("a")), "more than one a"),
-        (lambda: graph(add("step"), add("other"), add("Step")), "Step, step differ in case only.*instance_name"),
+        (lambda: graph(add("step"), add("other"), add("Step")), "more than one Step, step.*instance_name"),
         (lambda: graph(), "no components"),
         (lambda: graph(add("a"), root=""), "pipeline_root"),
         (lambda: graph(add("a"), name="../up"), "no name"),
