@@ -157,8 +157,6 @@ class PipelinePages:
         except CannotRead as error:
             await put(encode({"log": {"step": step, "problem": str(error)}}))
             await asyncio.Event().wait()  # the rest of the page continues
-        finally:
-            tail.close()
 
     async def _in_thread(self, call: Callable[..., T], *arguments: Any) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._readers, partial(call, *arguments))

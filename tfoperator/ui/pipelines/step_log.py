@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
 from pathlib import Path
-from typing import BinaryIO
 
 import msgspec
 
@@ -26,39 +24,37 @@ class LogPiece(msgspec.Struct, frozen=True):
 
 
 class StepLogTail:
-    """The lines of a log that another process writes. `read` from one thread at a time, `close` from any."""
+    """The lines of a log that another process writes. `read` from one thread at a time; nothing is open in between."""
 
     def __init__(self, path: Path, *, tail_lines: int) -> None:
         self._path = path
         self._tail_lines = tail_lines
-        self._lock = threading.Lock()  # guards the fields below, during a read of a local file's piece
-        self._closed = False
-        self._stream: BinaryIO | None = None
+        self._file: tuple[int, int] | None = None  # device and inode of what it has begun to read
+        self._position = 0
         self._rest = b""
-        self._begun = False
-
-    def close(self) -> None:
-        """Stop reading. Idempotent."""
-        with self._lock:
-            self._closed = True
-            self._close_file()
 
     def read(self) -> LogPiece:
         """Return the lines since the last call, at most a piece; nothing at the end, or while there is no file.
 
-        A last line without an end is returned when one call has added nothing to it. Raises CannotRead.
+        A last line without an end is returned when one call has added nothing to it. Links, devices and pipes are not
+        opened. Raises CannotRead.
         """
-        with self._lock:
-            return LogPiece() if self._closed else self._read()
-
-    def _read(self) -> LogPiece:
+        before = self._file
         try:
-            afresh = self._open()
-            if self._stream is None:
-                return LogPiece(afresh=afresh)
-            data = self._stream.read(_PIECE_BYTES)
+            with open_regular(self._path) as stream:
+                found = os.fstat(stream.fileno())
+                self._file = (found.st_dev, found.st_ino)
+                begun = self._file == before and found.st_size >= self._position
+                if not begun:
+                    self._position, self._rest = tail_offset(stream, self._tail_lines), b""
+                stream.seek(self._position)
+                data = stream.read(_PIECE_BYTES)
+        except FileNotFoundError:
+            self._file = None
+            return LogPiece(afresh=before is not None)
         except OSError as error:
             raise CannotRead(f"the log can't be read: {error.strerror}") from error
+        self._position += len(data)
         pieces = (self._rest + data).split(b"\n")
         self._rest = pieces.pop() if data else b""
         while len(self._rest) > _MAX_LINE:
@@ -66,26 +62,5 @@ class StepLogTail:
             self._rest = self._rest[_MAX_LINE:]
         if pieces == [b""] and not data:
             pieces = []
-        return LogPiece(tuple(piece.decode(errors="replace") for piece in pieces), afresh)
-
-    def _open(self) -> bool:
-        """Open the present file; return whether it was replaced. Links, devices and pipes are not opened."""
-        try:
-            now = os.lstat(self._path)
-        except FileNotFoundError:
-            replaced = self._stream is not None
-            self._close_file()
-            return replaced
-        if self._stream is not None:
-            if os.path.samestat(os.fstat(self._stream.fileno()), now) and now.st_size >= self._stream.tell():
-                return False
-            self._close_file()
-        self._stream, self._rest = open_regular(self._path), b""
-        self._stream.seek(tail_offset(self._stream, self._tail_lines))
-        afresh, self._begun = self._begun, True
-        return afresh
-
-    def _close_file(self) -> None:
-        if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+        lines = tuple(piece.decode(errors="replace") for piece in pieces)
+        return LogPiece(lines, afresh=before is not None and not begun)

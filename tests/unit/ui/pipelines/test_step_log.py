@@ -34,8 +34,6 @@ def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
         log.write("no end")
     assert lines(tail) == []
     assert lines(tail) == ["no end"]
-    tail.close()
-    assert tail.read().lines == ()
 
 
 @given(st.lists(st.text("ab\u00e9 \r", max_size=5), max_size=30), st.integers(1, 40), st.booleans())
@@ -48,7 +46,6 @@ def test_the_last_lines_come_first(tmp_path_factory: Any, all_: list[str], numbe
     if expected[-1] == "":
         expected.pop()
     assert lines(tail) + lines(tail) == expected[-number:]
-    tail.close()
 
 
 def test_a_file_larger_than_a_piece_is_read_to_its_end_and_from_its_last_lines(tmp_path: Path) -> None:
@@ -58,7 +55,6 @@ def test_a_file_larger_than_a_piece_is_read_to_its_end_and_from_its_last_lines(t
         tail = StepLogTail(path, tail_lines=number)
         found = lines(tail)
         assert (len(found), found[-1]) == (min(number, 60_000), "line 059999")
-        tail.close()
 
 
 def test_a_line_without_an_end_is_cut_and_not_kept(tmp_path: Path) -> None:
@@ -68,7 +64,6 @@ def test_a_line_without_an_end_is_cut_and_not_kept(tmp_path: Path) -> None:
     found = lines(tail)
     assert "".join(found + lines(tail)) == "x" * 1_000_000
     assert max(map(len, found)) <= 64 << 10
-    tail.close()
 
 
 def test_another_file_in_its_place_is_read_afresh(tmp_path: Path) -> None:
@@ -83,7 +78,6 @@ def test_another_file_in_its_place_is_read_afresh(tmp_path: Path) -> None:
     path.write_text("x\n")  # shorter than before
     piece = tail.read()
     assert (piece.lines, piece.afresh) == (("x",), True)
-    tail.close()
 
 
 @pytest.mark.parametrize("kind", ["link", "pipe", "folder"])
@@ -99,4 +93,3 @@ def test_nothing_but_a_file_is_opened(tmp_path: Path, kind: str) -> None:
     tail = StepLogTail(path, tail_lines=ALL)
     with pytest.raises(CannotRead):
         tail.read()
-    tail.close()
