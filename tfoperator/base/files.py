@@ -8,8 +8,17 @@ import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
+from urllib.parse import unquote, urlsplit
 
 _CHUNK = 64 * 1024
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the path of a URI on this machine; None for one elsewhere (`gs://bucket/x`)."""
+    parts = urlsplit(uri)
+    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
+        return Path(unquote(parts.path))
+    return None if parts.scheme and "://" in uri else Path(uri)
 
 
 def open_regular(path: Path) -> BinaryIO:

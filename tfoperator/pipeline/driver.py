@@ -10,12 +10,13 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.base.object_store import ObjectStoreError
 from tfoperator.launcher import Artifact, Component, ComponentError, Execution, PermanentFailure
 from tfoperator.launcher.core.metadata import cache_key, fingerprint
 from tfoperator.pipeline.dsl.standard_artifacts import VALUES, value_of
 from tfoperator.pipeline.graph import FromOutside, Graph, Source, Step
-from tfoperator.pipeline.local_paths import content, exists, local_path, version
+from tfoperator.pipeline.local_paths import content, exists, version
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord
 from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate

@@ -18,10 +18,11 @@ import msgspec
 
 from tfoperator.base.clock import Clock, StopSignal, SystemClock
 from tfoperator.base.controlchars import without_controls
+from tfoperator.base.files import local_path
 from tfoperator.launcher import ComponentError, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
-from tfoperator.pipeline.local_paths import local_path, network_file_system
+from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import postgres_url
 from tfoperator.pipeline.store.records import Lease, RunRecord

@@ -11,11 +11,10 @@ import shutil
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 import psutil
 
-from tfoperator.base.files import open_regular
+from tfoperator.base.files import local_path, open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 
 _MAX_VALUE = 1 << 18
@@ -24,14 +23,6 @@ _NETWORK = re.compile(r"nfs4?|cifs|smb3|ceph|lustre|gpfs|beegfs|afs|9p|fuse\.(?!
 
 _MAX_FILES = 10_000
 """Maximum number of files checked below a directory."""
-
-
-def local_path(uri: str) -> Path | None:
-    """Return the path of a URI on this machine; None for one elsewhere (`gs://bucket/x`)."""
-    parts = urlsplit(uri)
-    if parts.scheme == "file" and parts.netloc in ("", "localhost"):
-        return Path(unquote(parts.path))
-    return None if parts.scheme and "://" in uri else Path(uri)
 
 
 def network_file_system(path: Path) -> str:

@@ -16,11 +16,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
-from urllib.parse import unquote
 
 import msgspec
 
-from tfoperator.base.files import open_regular
+from tfoperator.base.files import local_path, open_regular
 from tfoperator.base.object_store import Objects, is_object_url
 from tfoperator.launcher.core.component import Artifact
 from tfoperator.launcher.core.errors import PermanentFailure, RetryableFailure
@@ -171,7 +170,7 @@ def _below(uri: str, tmp_path: str) -> Path | None:
 
     The container wrote it, so it must not lead elsewhere: it would be shown to all who may read outputs.
     """
-    path = Path(unquote(uri.removeprefix("file://")) if uri.startswith("file:///") else uri)
+    path = local_path(uri) or Path(uri)
     if is_object_url(tmp_path) or not path.is_relative_to(tmp_path):
         return None
     try:

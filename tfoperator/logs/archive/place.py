@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path, PurePath
-from urllib.parse import unquote, urlsplit
 
+from tfoperator.base.files import local_path
 from tfoperator.base.object_store import is_object_url
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, is_file_name, read_record
 from tfoperator.logs.archive.log_file import link
@@ -131,8 +131,7 @@ def open_place(place: str | os.PathLike[str]) -> Place:
         from tfoperator.logs.archive.bucket import Bucket
 
         return Bucket(str(place))
-    parts = urlsplit(str(place))
-    return Place(Path(unquote(parts.path) if parts.scheme == "file" and not parts.netloc else place))
+    return Place(local_path(str(place)) or Path(place))
 
 
 def _size(folder: Path) -> int:

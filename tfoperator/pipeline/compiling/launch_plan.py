@@ -11,13 +11,13 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.graph import Graph, check_fixed
 from tfoperator.pipeline.home import database_url
-from tfoperator.pipeline.local_paths import local_path
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"

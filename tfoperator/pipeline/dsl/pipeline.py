@@ -28,11 +28,6 @@ class Pipeline(msgspec.Struct, frozen=True):
     components: Sequence[BaseComponent]
     enable_cache: bool = False
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self.pipeline_name
-
 
 def graph_of(pipeline: Pipeline | Graph) -> Graph:
     """Return the pipeline as plain values, in an order in which it can run. Raises ComponentError."""

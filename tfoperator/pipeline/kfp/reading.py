@@ -37,7 +37,8 @@ from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, Value
 _MAX_DEPTH = 30
 _MAX_TASKS = 2000
 _MEMBER = re.compile(r'parseJson\(string_value\)((?:\["[^"\]]+"\])+)')
-_STRATEGIES = ("ALL_UPSTREAM_TASKS_SUCCEEDED", "ALL_UPSTREAM_TASKS_COMPLETED")
+_STRATEGIES = {"ALL_UPSTREAM_TASKS_SUCCEEDED": False, "ALL_UPSTREAM_TASKS_COMPLETED": True}
+"""Whether a task runs always, once those before it have ended."""
 
 Configs = dict[str, dict[str, list[PlatformConfig]]]
 """By platform, and then by step."""
@@ -118,9 +119,8 @@ class _Reading:
         named = task.get("componentRef", {}).get("name", "")
         component = member(where, self._pipeline.get("components", {}), named, "component ")
         trigger, iterator = task.get("triggerPolicy", {}), task.get("parameterIterator")
-        if trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED") not in _STRATEGIES:
-            raise ComponentError(f"{where}.triggerPolicy.strategy: {trigger['strategy']} is not known")
-        always = trigger.get("strategy") == _STRATEGIES[1]
+        strategy = trigger.get("strategy", "ALL_UPSTREAM_TASKS_SUCCEEDED")
+        always = member(f"{where}.triggerPolicy", _STRATEGIES, strategy, "strategy ")
         behind = [one for other in task.get("dependentTasks", ()) for one in made[other].steps]
         parameters = self._parameters(where, task, component, scope, made)
         loops = scope.loops

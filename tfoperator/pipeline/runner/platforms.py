@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.launcher import (
     BaseComponentLauncher,
     ComponentError,
@@ -25,7 +26,6 @@ from tfoperator.launcher import (
     TFJobComponentLauncher,
 )
 from tfoperator.launcher.platforms.kubernetes.launcher import ObjectComponentLauncher
-from tfoperator.pipeline.local_paths import local_path
 
 _PRIVATE = frozenset({"configMap", "downwardAPI", "emptyDir", "ephemeral", "image", "projected", "secret"})
 """Volumes that are a pod's own, or that are no storage."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import msgspec
 
+from tfoperator.base.files import local_path
 from tfoperator.launcher import (
     BaseComponentLauncher,
     ComponentError,
@@ -24,7 +25,6 @@ from tfoperator.pipeline.dsl.pipeline import Pipeline, graph_of
 from tfoperator.pipeline.graph import Graph, Step, check_fixed
 from tfoperator.pipeline.home import DEFAULT_HOME, ORCHESTRATOR, Home, check_run_id
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunInProgress, RunLease
-from tfoperator.pipeline.local_paths import local_path
 from tfoperator.pipeline.runner.leftovers import stop_dead_runs
 from tfoperator.pipeline.runner.platforms import ON_DOCKER, check_records_are_hidden, with_root
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
