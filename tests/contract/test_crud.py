@@ -1,3 +1,4 @@
+import json
 import os
 from datetime import UTC, datetime
 
@@ -12,23 +13,15 @@ ALONE = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,applicatio
 """The metadata alone, or else the whole."""
 
 
-def test_the_server_completes_what_it_stores(space: Space) -> None:
+def test_the_server_completes_what_it_stores_and_chooses_uid_and_time_itself(space: Space) -> None:
+    body = config_map("a", key="value")
+    body["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
     before = datetime.now(UTC).replace(microsecond=0)
-    made = space.create(CONFIG_MAPS, config_map("a", key="value"))["metadata"]
-
+    made = space.create(CONFIG_MAPS, body)["metadata"]
     assert before <= datetime.fromisoformat(made["creationTimestamp"]) <= datetime.now(UTC)
-    assert len(made["uid"]) == 36
-    assert made["namespace"] == space.namespace
+    assert (len(made["uid"]), made["namespace"]) == (36, space.namespace)
     assert int(made["resourceVersion"]) > 0
     assert space.get(CONFIG_MAPS, "a")["metadata"]["uid"] == made["uid"]
-
-
-def test_a_client_can_not_choose_uid_and_creation_time(space: Space) -> None:
-    body = config_map("a")
-    body["metadata"] |= {"uid": "mine", "creationTimestamp": "2001-01-01T00:00:00Z", "generation": 7}
-    made = space.create(CONFIG_MAPS, body)["metadata"]
-    assert made["uid"] != "mine"
-    assert made["creationTimestamp"] > "2020"
 
 
 def test_a_name_can_be_generated(space: Space) -> None:
@@ -38,34 +31,28 @@ def test_a_name_can_be_generated(space: Space) -> None:
     assert all(name.startswith("job-") and len(name) == len("job-") + 5 for name in names)
 
 
-def test_writes_can_be_answered_with_metadata_alone(space: Space) -> None:
+def test_writes_can_be_answered_with_metadata_alone_but_for_deletions_that_answer_with_a_status(space: Space) -> None:
     made = space.http("POST", space.path(PODS), pod("a"), accept=ALONE)
     change = {"metadata": {"labels": {"x": "y"}}}
     changed = space.http("PATCH", space.path(PODS, "a"), change, accept=ALONE, content_type=PatchType.MERGE)
     deleted = space.http("DELETE", space.path(PODS, "a"), accept=ALONE)
-
     for answer in (made, changed, deleted):
         assert answer.body["kind"] == "PartialObjectMetadata"
         assert answer.body["metadata"]["name"] == "a"
         assert "spec" not in answer.body
     assert changed.body["metadata"]["labels"]["x"] == "y"
-    again = space.http("DELETE", space.path(PODS, "nope"), accept=ALONE)
-    assert (again.code, again.body["kind"]) == (404, "Status")
-
-
-def test_a_deletion_that_answers_with_a_status_does_so_beside_metadata_alone(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
-    answer = space.http("DELETE", space.path(CONFIG_MAPS, "a"), accept=ALONE)
-    assert (answer.code, answer.body["kind"]) == (200, "Status")
+    for path, code in ((space.path(PODS, "nope"), 404), (space.path(CONFIG_MAPS, "a"), 200)):
+        answer = space.http("DELETE", path, accept=ALONE)
+        assert (answer.code, answer.body["kind"]) == (code, "Status")
 
 
-def test_a_taken_name_is_refused(space: Space) -> None:
+def test_a_taken_name_is_refused_and_what_is_not_there_is_not_found(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     with refused(AlreadyExistsError, 'configmaps "a" already exists'):
         space.create(CONFIG_MAPS, config_map("a"))
-
-
-def test_what_is_not_there_is_not_found(space: Space) -> None:
+    with refused(NotFoundError, 'namespaces "no-such-place" not found'):
+        space.client.create(CONFIG_MAPS, "no-such-place", config_map("a"), bytes)
     with refused(NotFoundError, 'tfjobs.kubeflow.org "nope" not found'):
         space.get(TFJOBS, "nope")
     with refused(NotFoundError, '"nope"'):
@@ -76,18 +63,15 @@ def test_what_is_not_there_is_not_found(space: Space) -> None:
         space.replace(CONFIG_MAPS, config_map("nope"))
 
 
-def test_a_namespace_has_to_exist(space: Space) -> None:
-    with refused(NotFoundError, 'namespaces "no-such-place" not found'):
-        space.client.create(CONFIG_MAPS, "no-such-place", config_map("a"), bytes)
-
-
 @pytest.mark.parametrize("name", ["Upper", "under_score", "-dash", "dot."])
 def test_a_malformed_name_is_invalid(space: Space, name: str) -> None:
     with refused(InvalidError, "metadata.name", name):
         space.create(CONFIG_MAPS, config_map(name))
 
 
-def test_a_service_name_is_one_label(space: Space) -> None:
+def test_an_object_has_a_name_and_that_of_a_service_is_one_label(space: Space) -> None:
+    with refused(InvalidError, "name or generateName is required"):
+        space.create(CONFIG_MAPS, {"metadata": {}})
     with refused(InvalidError, "metadata.name", "label must consist of"):
         space.create(SERVICES, {"metadata": {"name": "under_score"}, "spec": {"ports": [{"port": 1}]}})
 
@@ -97,41 +81,28 @@ def test_a_service_name_may_begin_with_a_digit(space: Space) -> None:
     space.create(SERVICES, {"metadata": {"name": "0-service"}, "spec": {"ports": [{"port": 1}]}})
 
 
-def test_an_object_without_name_is_invalid(space: Space) -> None:
-    answer = space.http("POST", space.path(CONFIG_MAPS), {"metadata": {}})
-    assert answer.code == 422
-    assert "name or generateName is required" in answer.body["message"]
-
-
 @pytest.mark.parametrize("labels", [{"a b": "c"}, {"a": "b c"}, {"a": "x" * 64}, {"UP.case/a": "b"}, {"a/b/c": "d"}])
 def test_malformed_labels_are_invalid(space: Space, labels: dict[str, str]) -> None:
     with refused(InvalidError, "metadata.labels"):
         space.create(CONFIG_MAPS, config_map("a", labels))
 
 
-def test_a_stale_version_conflicts(space: Space) -> None:
+def test_a_stale_version_and_another_uid_conflict(space: Space) -> None:
     first = space.create(CONFIG_MAPS, config_map("a", key="1"))
     second = space.replace(CONFIG_MAPS, {**first, "data": {"key": "2"}})
     with refused(ConflictError, "the object has been modified"):
         space.replace(CONFIG_MAPS, {**first, "data": {"key": "3"}})
     assert second["metadata"]["resourceVersion"] != first["metadata"]["resourceVersion"]
-    assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "2"}
-
-
-def test_another_uid_conflicts(space: Space) -> None:
-    space.create(CONFIG_MAPS, config_map("a"))
-    body = config_map("a", key="2")
+    body = config_map("a", key="4")
     body["metadata"]["uid"] = "00000000-0000-0000-0000-000000000000"
     with refused(ConflictError, "UID"):
         space.replace(CONFIG_MAPS, body)
+    assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "2"}
 
 
-def test_built_in_kinds_can_be_replaced_without_a_version(space: Space) -> None:
+def test_built_in_kinds_can_be_replaced_without_a_version_custom_ones_and_leases_can_not(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", key="1"))
     assert space.replace(CONFIG_MAPS, config_map("a", key="2"))["data"] == {"key": "2"}
-
-
-def test_custom_kinds_and_leases_can_not_be_replaced_without_a_version(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     space.create(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "me"}})
     with refused(InvalidError, "metadata.resourceVersion"):
@@ -140,16 +111,11 @@ def test_custom_kinds_and_leases_can_not_be_replaced_without_a_version(space: Sp
         space.replace(LEASES, {"metadata": {"name": "a"}, "spec": {"holderIdentity": "you"}})
 
 
-def test_a_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
-    made = space.create(CONFIG_MAPS, config_map("a", key="1"))
+def test_a_write_that_changes_nothing_keeps_the_version_and_a_replace_drops_what_it_leaves_out(space: Space) -> None:
+    made = space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="1"))
     same = space.replace(CONFIG_MAPS, made)
     patched = space.patch(CONFIG_MAPS, "a", {"data": {"key": "1"}})
-    assert made["metadata"]["resourceVersion"] == same["metadata"]["resourceVersion"]
-    assert made["metadata"]["resourceVersion"] == patched["metadata"]["resourceVersion"]
-
-
-def test_a_replace_drops_what_it_leaves_out(space: Space) -> None:
-    made = space.create(CONFIG_MAPS, config_map("a", {"x": "y"}, key="1"))
+    assert len({one["metadata"]["resourceVersion"] for one in (made, same, patched)}) == 1
     made["metadata"].pop("labels")
     replaced = space.replace(CONFIG_MAPS, {**made, "data": {"other": "2"}})
     assert "labels" not in replaced["metadata"]
@@ -160,39 +126,25 @@ def test_body_and_url_have_to_agree(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a"))
     elsewhere = config_map("b")
     elsewhere["metadata"]["namespace"] = "default"
-
     with refused(BadRequestError, "namespace"):
         space.create(CONFIG_MAPS, elsewhere)
     with refused(BadRequestError, "name"):
         space.client.replace(CONFIG_MAPS, space.namespace, "a", config_map("b"), bytes)
-    assert space.http("POST", space.path(CONFIG_MAPS), {**config_map("b"), "kind": "Secret"}).code == 400
-    assert space.http("POST", space.path(CONFIG_MAPS), {**config_map("b"), "apiVersion": "v9"}).code == 400
+    for other in ({"kind": "Secret"}, {"apiVersion": "v9"}):
+        assert space.http("POST", space.path(CONFIG_MAPS), {**config_map("b"), **other}).code == 400
 
 
 def test_a_dry_run_checks_and_stores_nothing(space: Space) -> None:
-    path = space.path(PODS)
-    good = space.http("POST", f"{path}?dryRun=All", pod("a"))
-    bad = space.http("POST", f"{path}?dryRun=All", pod("a", containers=[]))
-    assert (good.code, good.body["spec"]["restartPolicy"]) == (201, "Always")
-    assert bad.code == 422
+    good = space.http("POST", f"{space.path(PODS)}?dryRun=All", pod("a"))
+    bad = space.http("POST", f"{space.path(PODS)}?dryRun=All", pod("a", containers=[]))
+    assert (good.code, good.body["spec"]["restartPolicy"], bad.code) == (201, "Always", 422)
     assert space.names(PODS) == []
-
-
-def test_a_dry_run_of_delete_and_patch_changes_nothing(space: Space) -> None:
     space.create(CONFIG_MAPS, config_map("a", key="1"))
-    path = space.path(CONFIG_MAPS, "a")
-
-    patched = space.http("PATCH", f"{path}?dryRun=All", {"data": {"key": "2"}}, content_type=PatchType.MERGE)
-    deleted = space.http("DELETE", f"{path}?dryRun=All")
-
-    assert patched.body["data"] == {"key": "2"}
-    assert deleted.code == 200
+    path = f"{space.path(CONFIG_MAPS, 'a')}?dryRun=All"
+    patched = space.http("PATCH", path, {"data": {"key": "2"}}, content_type=PatchType.MERGE)
+    deleted = space.http("DELETE", path)
+    assert (patched.body["data"], deleted.code) == ({"key": "2"}, 200)
     assert space.get(CONFIG_MAPS, "a")["data"] == {"key": "1"}
-
-
-def test_an_unknown_content_type_is_refused(space: Space) -> None:
-    answer = space.http("POST", space.path(CONFIG_MAPS), b"<xml/>", content_type="text/xml")
-    assert (answer.code, answer.body["reason"]) == (415, "UnsupportedMediaType")
 
 
 def test_yaml_is_understood(space: Space) -> None:
@@ -200,17 +152,26 @@ def test_yaml_is_understood(space: Space) -> None:
     assert space.http("POST", space.path(CONFIG_MAPS), body, content_type="application/yaml").code == 201
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b'{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}'])
-def test_a_body_that_can_not_be_read_is_a_bad_request(space: Space, body: bytes) -> None:
-    answer = space.http("POST", space.path(CONFIG_MAPS), body)
-    assert (answer.code, answer.body["kind"], answer.body["status"]) == (400, "Status", "Failure")
+MISTYPED = b'{"kind":"ConfigMap","apiVersion":"v1","metadata":[]}'
+NESTED = b'{"data":' * 20_000 + b"1" + b"}" * 20_000
+LARGE = json.dumps(config_map("a", key="x" * (3 << 20))).encode()
 
 
-def test_a_body_that_is_nested_without_end_is_a_bad_request(space: Space) -> None:
-    space.create(CONFIG_MAPS, config_map("a"))
-    body = b'{"data":' * 20_000 + b"1" + b"}" * 20_000
-    assert space.http("POST", space.path(CONFIG_MAPS), body).code == 400
-    assert space.http("PATCH", space.path(CONFIG_MAPS, "a"), body, content_type=PatchType.MERGE).code in (400, 422)
+@pytest.mark.parametrize(
+    ("body", "content_type", "code", "reason"),
+    [
+        (b"<xml/>", "text/xml", 415, "UnsupportedMediaType"),
+        *((body, "application/json", 400, "BadRequest") for body in (b"{", b"", MISTYPED, NESTED)),
+        (LARGE, "application/json", 413, "RequestEntityTooLarge"),
+    ],
+    ids=["xml", "half", "nothing", "a list in place of an object", "nested without end", "more than three mebibytes"],
+)
+def test_a_body_that_can_not_be_read_is_refused(
+    space: Space, body: bytes, content_type: str, code: int, reason: str
+) -> None:
+    answer = space.http("POST", space.path(CONFIG_MAPS), body, content_type=content_type)
+    assert (answer.code, answer.body["reason"]) == (code, reason)
+    assert (answer.body["kind"], answer.body["status"]) == ("Status", "Failure")
 
 
 def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:
@@ -218,20 +179,22 @@ def test_a_field_of_the_wrong_type_is_a_bad_request(space: Space) -> None:
         space.create(PODS, pod("a", containers="none"))
 
 
-def test_a_body_of_more_than_three_mebibytes_is_too_large(space: Space) -> None:
-    answer = space.http("POST", space.path(CONFIG_MAPS), config_map("a", key="x" * (3 * 1024 * 1024)))
-    assert (answer.code, answer.body["reason"]) == (413, "RequestEntityTooLarge")
-
-
-@pytest.mark.parametrize("path", ["/apis/nope/v1/things", "/api/v1/namespaces/default/nope", "/api/v2", "/nope"])
-def test_an_unknown_path_is_not_found(space: Space, path: str) -> None:
-    assert space.http("GET", path).code == 404
-
-
-def test_a_method_that_a_resource_does_not_have_is_not_allowed(space: Space) -> None:
-    assert space.http("DELETE", "/api/v1/namespaces").code == 405
-    assert space.http("PUT", space.path(CONFIG_MAPS), {}).code == 405
-    assert space.http("POST", "/api/v1/configmaps", config_map("a")).code == 405
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        *(
+            ("GET", path, 404)
+            for path in ("/apis/nope/v1/things", "/api/v1/namespaces/default/nope", "/api/v2", "/nope")
+        ),
+        ("PUT", "/api/v1/namespaces/default/configmaps", 405),
+        ("POST", "/api/v1/configmaps", 405),
+        ("DELETE", "/api/v1/namespaces", 405),
+    ],
+)
+def test_a_path_that_is_unknown_or_does_not_have_the_method_is_refused(
+    space: Space, method: str, path: str, code: int
+) -> None:
+    assert space.http(method, path, {} if method in ("PUT", "POST") else None).code == code
 
 
 @pytest.mark.parametrize("token", ["", "wrong"])
@@ -251,10 +214,8 @@ def test_generation_counts_changes_of_the_spec_only(space: Space) -> None:
 
 def test_a_service_keeps_none_as_its_address_and_else_gets_one(space: Space) -> None:
     spec = {"selector": {"a": "b"}, "ports": [{"port": 2222, "name": "tfjob-port"}]}
-
     headless = space.create(SERVICES, {"metadata": {"name": "headless"}, "spec": {**spec, "clusterIP": "None"}})
     normal = space.create(SERVICES, {"metadata": {"name": "normal"}, "spec": spec})
-
     assert headless["spec"]["clusterIP"] == "None"
     assert normal["spec"]["clusterIP"].startswith("10.")
     assert normal["spec"]["ports"][0] == {"name": "tfjob-port", "port": 2222, "targetPort": 2222, "protocol": "TCP"}

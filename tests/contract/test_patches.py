@@ -82,6 +82,8 @@ def test_a_patch_that_can_not_be_read_is_a_bad_request(space: Space) -> None:
     path = space.path(CONFIG_MAPS, "a")
     assert space.http("PATCH", path, b"{", content_type=PatchType.MERGE).code == 400
     assert space.http("PATCH", path, b'{"op":"add"}', content_type=PatchType.JSON).code == 400
+    nested = b'{"data":' * 20_000 + b"1" + b"}" * 20_000
+    assert space.http("PATCH", path, nested, content_type=PatchType.MERGE).code in (400, 422)
 
 
 def test_a_patch_needs_a_content_type_that_is_known(space: Space) -> None:
