@@ -28,25 +28,21 @@ def held(body: Json) -> Json:
     return {**body, "metadata": {**body["metadata"], "finalizers": ["example.com/hold"]}}
 
 
-def test_a_delete_removes(space: Space) -> None:
-    made = space.create(SECRETS, {"metadata": {"name": "a"}})
-    answer = space.http("DELETE", space.path(SECRETS, "a"))
-    assert (answer.code, answer.body["status"]) == (200, "Success")
-    assert answer.body["details"] == {"name": "a", "kind": "secrets", "uid": made["metadata"]["uid"]}
-    with refused(NotFoundError):
-        space.get(SECRETS, "a")
-
-
-def test_preconditions_protect_what_is_not_meant(space: Space) -> None:
+def test_a_delete_removes_what_its_preconditions_mean(space: Space) -> None:
     made = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]
-
     with refused(ConflictError, "UID"):
         space.delete(SECRETS, "a", uid=SOMEBODY)
     with refused(ConflictError):
         space.delete(SECRETS, "a", resource_version="1")
-
+    with refused(ApiError, "propagationPolicy"):
+        space.delete(SECRETS, "a", propagation_policy="Sideways")
     space.delete(SECRETS, "a", uid=made["uid"], resource_version=made["resourceVersion"])
-    assert not space.exists(SECRETS, "a")
+    with refused(NotFoundError):
+        space.get(SECRETS, "a")
+    again = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]
+    answer = space.http("DELETE", space.path(SECRETS, "a"))
+    assert (answer.code, answer.body["status"]) == (200, "Success")
+    assert answer.body["details"] == {"name": "a", "kind": "secrets", "uid": again["uid"]}
 
 
 def test_a_collection_is_deleted_by_label(space: Space) -> None:
@@ -56,48 +52,31 @@ def test_a_collection_is_deleted_by_label(space: Space) -> None:
     assert space.names(SECRETS) == ["s0", "s2"]
 
 
-def test_a_finalizer_holds_an_object_until_it_is_removed(space: Space) -> None:
+def test_a_finalizer_holds_an_object_which_nobody_revives_until_it_is_removed(space: Space) -> None:
     space.create(TFJOBS, held(tfjob("a")))
-
     space.delete(TFJOBS, "a")
     shown = space.get(TFJOBS, "a")["metadata"]
-    space.patch(TFJOBS, "a", {"metadata": {"labels": {"still": "writable"}}})
+    assert (bool(shown["deletionTimestamp"]), shown["deletionGracePeriodSeconds"]) == (True, 0)
+    patched = space.patch(TFJOBS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"still": "writable"}}})
+    assert patched["metadata"]["deletionTimestamp"]
     with refused(InvalidError, "metadata.finalizers", "no new finalizers"):
         space.patch(TFJOBS, "a", {"metadata": {"finalizers": ["example.com/hold", "example.com/more"]}})
     space.patch(TFJOBS, "a", {"metadata": {"finalizers": []}})
-
-    assert shown["deletionTimestamp"]
-    assert shown["deletionGracePeriodSeconds"] == 0
     assert not space.exists(TFJOBS, "a")
 
 
-def test_nobody_revives_a_deleted_object(space: Space) -> None:
-    space.create(TFJOBS, held(tfjob("a")))
-    space.delete(TFJOBS, "a")
-    patched = space.patch(TFJOBS, "a", {"metadata": {"deletionTimestamp": None, "labels": {"x": "y"}}})
-    assert patched["metadata"]["deletionTimestamp"]
-    space.patch(TFJOBS, "a", {"metadata": {"finalizers": None}})
-
-
-def test_what_an_owner_leaves_is_collected(space: Space) -> None:
+def test_what_an_owner_leaves_is_collected_down_the_generations(space: Space) -> None:
     owner = space.create(TFJOBS, tfjob("owner"))
     for name in ("a", "b"):
         space.create(PODS, owned_by(owner, pod(name), controller=True, blockOwnerDeletion=True))
     ports = {"metadata": {"name": "s"}, "spec": {"clusterIP": "None", "ports": [{"port": 1}]}}
     space.create(SERVICES, owned_by(owner, ports))
-    space.create(PODS, pod("stranger"))
-
-    space.delete(TFJOBS, "owner", propagation_policy="Background")
-
-    eventually(lambda: space.names(PODS) == ["stranger"] and space.names(SERVICES) == [], within=COLLECTED)
-
-
-def test_collection_goes_down_the_generations(space: Space) -> None:
-    owner = space.create(TFJOBS, tfjob("owner"))
     child = space.create(CONFIG_MAPS, owned_by(owner, config_map("child")))
     child |= {"apiVersion": "v1", "kind": "ConfigMap"}
     space.create(CONFIG_MAPS, owned_by(child, config_map("grandchild")))
-    space.delete(TFJOBS, "owner")
+    space.create(PODS, pod("stranger"))
+    space.delete(TFJOBS, "owner", propagation_policy="Background")
+    eventually(lambda: space.names(PODS) == ["stranger"] and space.names(SERVICES) == [], within=COLLECTED)
     eventually(lambda: not {"child", "grandchild"} & set(space.names(CONFIG_MAPS)), within=COLLECTED)
 
 
@@ -160,12 +139,6 @@ def test_a_foreground_deletion_waits_for_the_dependents_that_block_it(space: Spa
     assert held["finalizers"] == ["foregroundDeletion"]
     assert still
     eventually(lambda: not space.exists(TFJOBS, "owner"), within=COLLECTED)
-
-
-def test_a_propagation_policy_that_does_not_exist_is_refused(space: Space) -> None:
-    space.create(SECRETS, {"metadata": {"name": "a"}})
-    with refused(ApiError, "propagationPolicy"):
-        space.delete(SECRETS, "a", propagation_policy="Sideways")
 
 
 def test_owner_references_have_to_be_complete_and_name_one_controller(space: Space) -> None:

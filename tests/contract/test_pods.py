@@ -108,13 +108,11 @@ def test_every_problem_is_a_cause(space: Space) -> None:
 
 def test_a_pods_spec_is_fixed_but_for_its_images(space: Space) -> None:
     space.create(PODS, pod("a"))
-
     renamed = space.strategic(PODS, "a", {"spec": {"containers": [{"name": "main", "image": "y"}]}})
     with refused(InvalidError, "spec", "pod updates may not change fields"):
         space.patch(PODS, "a", {"spec": {"restartPolicy": "Never"}})
     with refused(InvalidError, "spec"):
         space.patch(PODS, "a", {"spec": {"nodeName": "elsewhere"}})
-
     assert renamed["spec"]["containers"][0]["image"] == "y"
 
 
@@ -151,44 +149,34 @@ def test_a_pod_is_bound_once(space: Space) -> None:
     assert {"PodScheduled": "True"}.items() <= {c["type"]: c["status"] for c in bound["status"]["conditions"]}.items()
 
 
-def test_a_bound_pod_ends_when_its_node_says_so(space: Space) -> None:
+def test_a_bound_pod_ends_when_its_node_says_so_and_another_delete_can_only_shorten_its_grace_period(
+    space: Space,
+) -> None:
     space.create(PODS, pod("a", nodeName="node-1"))
-
     space.delete(PODS, "a")
     ending = space.get(PODS, "a")["metadata"]
-    space.delete(PODS, "a", grace_period_seconds=0)
-
-    assert ending["deletionGracePeriodSeconds"] == 30
     assert ending["deletionTimestamp"] > ending["creationTimestamp"]
-    assert not space.exists(PODS, "a")
-
-
-def test_a_second_delete_can_only_shorten_the_grace_period(space: Space) -> None:
-    space.create(PODS, pod("a", nodeName="node-1"))
-
-    left = []
+    left = [ending["deletionGracePeriodSeconds"]]
     for seconds in (20, 25, 5):
         space.delete(PODS, "a", grace_period_seconds=seconds)
         left.append(space.get(PODS, "a")["metadata"]["deletionGracePeriodSeconds"])
-
-    assert left == [20, 20, 5]
+    assert left == [30, 20, 20, 5]
     space.delete(PODS, "a", grace_period_seconds=0)
+    assert not space.exists(PODS, "a")
+    space.create(PODS, pod("p", nodeName="node-1"))
+    for seconds in (2**31 - 1, 0):  # longer than anybody lives
+        assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds={seconds}").code == 200
 
 
 @pytest.mark.parametrize("phase", ["", "Succeeded", "Failed"])
-def test_a_pod_without_a_process_ends_at_once(space: Space, phase: str) -> None:
-    space.create(PODS, pod("a", **({"nodeName": "node-1"} if phase else {})))
+def test_a_pod_without_a_process_ends_at_once_and_is_the_answer(space: Space, phase: str) -> None:
+    made = space.create(PODS, pod("a", **({"nodeName": "node-1"} if phase else {})))
     if phase:
         space.set_status(PODS, "a", {"phase": phase})
-    space.delete(PODS, "a")
-    assert not space.exists(PODS, "a")
-
-
-def test_a_deleted_pod_is_the_answer(space: Space) -> None:
-    made = space.create(PODS, pod("a"))
     answer = space.http("DELETE", space.path(PODS, "a"))
     assert (answer.code, answer.body["kind"]) == (200, "Pod")
     assert answer.body["metadata"]["uid"] == made["metadata"]["uid"]
+    assert not space.exists(PODS, "a")
 
 
 def test_an_eviction_deletes(space: Space) -> None:
@@ -225,9 +213,3 @@ def test_numbers_of_pods_have_room_in_64_bits(space: Space, digits: int) -> None
     assert space.http("DELETE", f"{path}?gracePeriodSeconds={number}").code == 400
     assert space.http("GET", f"{path}/log?tailLines={number}").code == 400
     assert space.exists(PODS, "p")
-
-
-def test_a_pod_may_be_given_longer_than_anybody_lives(space: Space) -> None:
-    space.create(PODS, pod("p", nodeName="elsewhere"))
-    assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds={2**31 - 1}").code == 200
-    assert space.http("DELETE", f"{space.path(PODS)}/p?gracePeriodSeconds=0").code == 200

@@ -4,28 +4,21 @@ from tfoperator.kube.errors import ConflictError
 STARTED = {"startTime": "2026-01-01T00:00:00Z"}
 
 
-def test_a_new_tfjob_has_no_status(space: Space) -> None:
-    assert "status" not in space.create(TFJOBS, {**tfjob("a"), "status": STARTED})
-
-
-def test_the_main_endpoint_leaves_the_status_alone(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-    observed = space.set_status(TFJOBS, "a", STARTED)
+def test_a_tfjobs_status_and_the_rest_of_it_have_an_endpoint_each(space: Space) -> None:
+    made = space.create(TFJOBS, {**tfjob("a"), "status": STARTED})
+    assert "status" not in made
+    body = {"metadata": {"labels": {"x": "y"}}, "spec": {"runPolicy": {"suspend": True}}, "status": STARTED}
+    observed = space.patch(TFJOBS, "a", body, subresource="status")
+    assert (observed["status"], observed["spec"]) == (STARTED, made["spec"])
+    assert "labels" not in observed["metadata"]
+    assert observed["metadata"]["generation"] == made["metadata"]["generation"]
+    same = space.set_status(TFJOBS, "a", STARTED)
+    assert same["metadata"]["resourceVersion"] == observed["metadata"]["resourceVersion"], "nothing has changed"
     patched = space.patch(TFJOBS, "a", {"status": {"startTime": None}, "metadata": {"labels": {"x": "y"}}})
     replaced = space.replace(TFJOBS, {**patched, "status": {}})
-    assert observed["status"] == patched["status"] == replaced["status"] == STARTED
-
-
-def test_the_status_endpoint_changes_nothing_but_the_status_of_a_tfjob(space: Space) -> None:
-    made = space.create(TFJOBS, tfjob("a"))
-
-    body = {"metadata": {"labels": {"x": "y"}}, "spec": {"runPolicy": {"suspend": True}}, "status": STARTED}
-    patched = space.patch(TFJOBS, "a", body, subresource="status")
-
-    assert patched["status"] == STARTED
-    assert patched["spec"] == made["spec"]
-    assert "labels" not in patched["metadata"]
-    assert patched["metadata"]["generation"] == made["metadata"]["generation"]
+    assert patched["status"] == replaced["status"] == STARTED
+    shown = space.http("GET", space.path(TFJOBS, "a", "status")).body
+    assert shown["metadata"]["uid"] == made["metadata"]["uid"]
 
 
 def test_a_status_can_be_replaced(space: Space) -> None:
@@ -50,32 +43,12 @@ def test_a_status_patch_holds_for_the_version_that_it_names_and_a_uid_in_it_mean
     assert space.get(TFJOBS, "a")["status"] == STARTED
 
 
-def test_a_status_write_that_changes_nothing_keeps_the_version(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-    first = space.set_status(TFJOBS, "a", STARTED)
-    second = space.set_status(TFJOBS, "a", STARTED)
-    assert first["metadata"]["resourceVersion"] == second["metadata"]["resourceVersion"]
-
-
-def test_a_status_can_be_read_on_its_own_path(space: Space) -> None:
-    made = space.create(TFJOBS, tfjob("a"))
-    answer = space.http("GET", space.path(TFJOBS, "a", "status"))
-    assert answer.body["metadata"]["uid"] == made["metadata"]["uid"]
-
-
-def test_a_new_pod_is_pending_whatever_it_says(space: Space) -> None:
-    made = space.create(PODS, {**pod("a"), "status": {"phase": "Running"}})
-    assert made["status"]["phase"] == "Pending"
-
-
 def test_a_pods_status_and_spec_have_an_endpoint_each(space: Space) -> None:
-    space.create(PODS, pod("a"))
-
+    made = space.create(PODS, {**pod("a"), "status": {"phase": "Running"}})
+    assert made["status"]["phase"] == "Pending", "whatever it says"
     main = space.patch(PODS, "a", {"status": {"phase": "Running"}, "metadata": {"labels": {"x": "y"}}})
-    status = space.patch(
-        PODS, "a", {"status": {"phase": "Running"}, "spec": {"nodeName": "sneaky"}}, subresource="status"
-    )
-
     assert (main["status"]["phase"], main["metadata"]["labels"]) == ("Pending", {"x": "y"})
+    sneaky = {"status": {"phase": "Running"}, "spec": {"nodeName": "sneaky"}}
+    status = space.patch(PODS, "a", sneaky, subresource="status")
     assert status["status"]["phase"] == "Running"
     assert "nodeName" not in status["spec"]
