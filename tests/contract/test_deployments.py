@@ -31,15 +31,11 @@ def deployment(name: str = "board", **spec: Any) -> Json:
 
 def test_it_is_filled_with_defaults(space: Space) -> None:
     spec = space.create(DEPLOYMENTS, deployment())["spec"]
-
     assert (spec["replicas"], spec["revisionHistoryLimit"], spec["progressDeadlineSeconds"]) == (1, 10, 600)
     assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": "25%", "maxUnavailable": "25%"}}
     pod = spec["template"]["spec"]
-    assert (pod["restartPolicy"], pod["dnsPolicy"], pod["terminationGracePeriodSeconds"]) == (
-        "Always",
-        "ClusterFirst",
-        30,
-    )
+    assert (pod["restartPolicy"], pod["dnsPolicy"]) == ("Always", "ClusterFirst")
+    assert pod["terminationGracePeriodSeconds"] == 30
     assert "tolerations" not in pod
     probe = pod["containers"][0]["readinessProbe"]
     assert probe["httpGet"] == {"path": "/", "port": "http", "scheme": "HTTP"}
@@ -66,36 +62,31 @@ def test_what_can_not_be_is_refused(space: Space, change: Json, field: str) -> N
         space.create(DEPLOYMENTS, deployment(**change))
 
 
-def test_its_pods_are_restarted_always(space: Space) -> None:
+def test_its_pods_are_restarted_always_and_a_wrong_type_is_a_bad_request(space: Space) -> None:
     body = deployment()
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     with refused(InvalidError, "spec.template.spec.restartPolicy", "Always"):
         space.create(DEPLOYMENTS, body)
-
-
-def test_a_wrong_type_is_a_bad_request(space: Space) -> None:
     with refused(BadRequestError):
         space.create(DEPLOYMENTS, deployment(replicas="many"))
 
 
 def test_a_new_template_is_another_generation_and_the_selector_stays(space: Space) -> None:
-    created = space.create(DEPLOYMENTS, deployment())
-    spec = created["spec"]["template"]["spec"]
-    container = {**spec["containers"][0], "image": "example.invalid/x:2"}
-
+    created = space.create(DEPLOYMENTS, deployment(replicas=0))
+    named = {"name": "main", "env": [{"name": "A", "value": "1"}]}
+    merged = space.strategic(DEPLOYMENTS, "board", {"spec": {"template": {"spec": {"containers": [named]}}}})
+    [container] = merged["spec"]["template"]["spec"]["containers"]
+    assert (container["image"], container["env"]) == ("example.invalid/x:1", named["env"]), "merged by name"
     change = {
-        "metadata": {key: created["metadata"][key] for key in ("uid", "resourceVersion")},
-        "spec": {"template": {"spec": {"containers": [container]}}},
+        "metadata": {key: merged["metadata"][key] for key in ("uid", "resourceVersion")},
+        "spec": {"template": {"spec": {"containers": [{**container, "image": "example.invalid/x:2"}]}}},
     }
     changed = space.patch(DEPLOYMENTS, "board", change)
-
     assert changed["spec"]["template"]["spec"]["containers"][0]["image"] == "example.invalid/x:2"
-    assert changed["metadata"]["generation"] == created["metadata"]["generation"] + 1
+    assert changed["metadata"]["generation"] == created["metadata"]["generation"] + 2
+    other = {"selector": {"matchLabels": {"app": "x"}}, "template": {"metadata": {"labels": {"app": "x"}}}}
     with refused(InvalidError, "spec.selector", "immutable"):
-        other = {"matchLabels": {"app": "x"}}
-        space.patch(
-            DEPLOYMENTS, "board", {"spec": {"selector": other, "template": {"metadata": {"labels": {"app": "x"}}}}}
-        )
+        space.patch(DEPLOYMENTS, "board", {"spec": other})
     with refused(ConflictError):
         space.patch(DEPLOYMENTS, "board", change)
 
@@ -109,25 +100,15 @@ def test_its_status_has_an_endpoint_of_its_own(space: Space) -> None:
     assert changed["spec"]["replicas"] == 0
 
 
-def test_a_strategic_patch_merges_containers_by_name(space: Space) -> None:
-    space.create(DEPLOYMENTS, deployment(replicas=0))
-    container = {"name": "main", "env": [{"name": "A", "value": "1"}]}
-    changed = space.strategic(DEPLOYMENTS, "board", {"spec": {"template": {"spec": {"containers": [container]}}}})
-    [merged] = changed["spec"]["template"]["spec"]["containers"]
-    assert (merged["image"], merged["env"]) == ("example.invalid/x:1", [{"name": "A", "value": "1"}])
-
-
 @pytest.mark.controlplane
 def test_kubectl_applies_shows_and_deletes_it(space: Space) -> None:
     created = space.kubectl("apply", "-f", "-", stdin=json.dumps(deployment(replicas=0)))
     header, row = space.kubectl("get", "deploy").splitlines()
     wide = space.kubectl("get", "deployments", "-o", "wide").splitlines()
-    deleted = space.kubectl("delete", "deployment", "board")
-
     assert created == "deployment.apps/board created\n"
     assert header.split() == ["NAME", "READY", "UP-TO-DATE", "AVAILABLE", "AGE"]
     assert row.split()[:4] == ["board", "0/0", "0", "0"]
     assert wide[0].split()[-3:] == ["CONTAINERS", "IMAGES", "SELECTOR"]
     assert wide[1].split()[-3:] == ["main", "example.invalid/x:1", "app=board"]
-    assert deleted.startswith('deployment.apps "board" deleted')
+    assert space.kubectl("delete", "deployment", "board").startswith('deployment.apps "board" deleted')
     eventually(lambda: not space.exists(DEPLOYMENTS, "board"), what="it is gone")

@@ -55,37 +55,28 @@ def test_a_bad_tfjob_is_refused_with_the_field(space: Space, body: Json, words: 
 
 def test_the_causes_of_a_refusal_name_their_fields(space: Space) -> None:
     answer = space.http("POST", space.path(TFJOBS), with_worker(replicas=-1))
-
-    cause, of_scale = answer.body["details"]["causes"]
-    assert (answer.code, answer.body["details"]["kind"], answer.body["details"]["group"]) == (
-        422,
-        "TFJob",
-        "kubeflow.org",
-    )
-    assert cause["reason"] == "FieldValueInvalid"
-    assert cause["field"] == "spec.tfReplicaSpecs.Worker.replicas"
+    details = answer.body["details"]
+    cause, of_scale = details["causes"]
+    assert (answer.code, details["kind"], details["group"]) == (422, "TFJob", "kubeflow.org")
+    assert (cause["reason"], cause["field"]) == ("FieldValueInvalid", "spec.tfReplicaSpecs.Worker.replicas")
     assert "non-negative" in of_scale["message"], "the scale subresource looks at it, too"
 
 
-def test_a_replica_type_that_is_null_is_as_good_as_absent(space: Space) -> None:
-    body = tfjob("a")
+def test_what_the_schema_defaults_is_filled_in_and_a_replica_type_that_is_null_is_as_good_as_absent(
+    space: Space,
+) -> None:
+    body = with_worker(replicas=None)
     body["spec"]["tfReplicaSpecs"]["PS"] = None  # it panics the Go operator
-    assert set(space.create(TFJOBS, body)["spec"]["tfReplicaSpecs"]) == {"Worker"}
+    specs = space.create(TFJOBS, body)["spec"]["tfReplicaSpecs"]
+    assert set(specs) == {"Worker"}
+    assert (specs["Worker"]["replicas"], specs["Worker"]["restartPolicy"]) == (1, "Never")
 
 
-def test_what_the_schema_defaults_is_filled_in(space: Space) -> None:
-    worker = space.create(TFJOBS, with_worker(replicas=None))["spec"]["tfReplicaSpecs"]["Worker"]
-    assert (worker["replicas"], worker["restartPolicy"]) == (1, "Never")
-
-
-def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
+def test_unknown_fields_are_dropped_with_a_warning_or_refused_by_those_who_want_strictness(space: Space) -> None:
     answer = space.http("POST", space.path(TFJOBS), with_spec(tfReplicaSpec="typo"))
     assert answer.code == 201
     assert "tfReplicaSpec" not in answer.body["spec"]
     assert 'unknown field \\"spec.tfReplicaSpec\\"' in answer.headers["Warning"]
-
-
-def test_unknown_fields_are_refused_by_those_who_want_strictness(space: Space) -> None:
     answer = space.http("POST", f"{space.path(TFJOBS)}?fieldValidation=Strict", with_spec(tfReplicaSpec="typo"))
     assert answer.code == 400
     assert 'unknown field "spec.tfReplicaSpec"' in answer.body["message"]
@@ -116,17 +107,13 @@ def test_the_network_of_a_job_can_not_be_changed(space: Space, before: str | Non
     assert kept["spec"].get("network") == before
 
 
-def test_a_status_of_the_wrong_type_is_invalid(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-    with refused(InvalidError, "status.conditions"):
-        space.set_status(TFJOBS, "a", {"conditions": "fine"})
-    with refused(InvalidError, "status.startTime"):
-        space.set_status(TFJOBS, "a", {"startTime": "yesterday"})
-
-
-def test_another_api_version_is_refused(space: Space) -> None:
+def test_another_api_version_and_a_status_of_the_wrong_type_are_refused(space: Space) -> None:
     with refused(BadRequestError, "kubeflow.org/v9"):
         space.create(TFJOBS, {**tfjob("a"), "apiVersion": "kubeflow.org/v9"})
+    space.create(TFJOBS, tfjob("a"))
+    for field, wrong in (("conditions", "fine"), ("startTime", "yesterday")):
+        with refused(InvalidError, f"status.{field}"):
+            space.set_status(TFJOBS, "a", {field: wrong})
 
 
 def test_a_table_has_the_columns_of_the_crd(space: Space) -> None:
@@ -148,53 +135,31 @@ def test_a_table_has_the_columns_of_the_crd(space: Space) -> None:
 
 def test_a_table_of_pods_shows_readiness_status_and_restarts(space: Space) -> None:
     space.create(PODS, pod("a", nodeName="node-1"))
-    status = {
-        "phase": "Running",
-        "podIP": "10.1.2.3",
-        "containerStatuses": [
-            {
-                "name": "main",
-                "ready": False,
-                "restartCount": 2,
-                "image": "x",
-                "imageID": "",
-                "state": {"waiting": {"reason": "CrashLoopBackOff"}},
-            }
-        ],
-    }
-    space.set_status(PODS, "a", status)
-
+    waits = {"state": {"waiting": {"reason": "CrashLoopBackOff"}}, "ready": False, "restartCount": 2}
+    container = {"name": "main", "image": "x", "imageID": "", **waits}
+    space.set_status(PODS, "a", {"phase": "Running", "podIP": "10.1.2.3", "containerStatuses": [container]})
     table = space.http("GET", space.path(PODS, "a"), accept=TABLE).body
-
     cells = dict(zip((c["name"] for c in table["columnDefinitions"]), table["rows"][0]["cells"], strict=True))
     assert (cells["Name"], cells["Ready"], cells["Status"], cells["Restarts"]) == ("a", "0/1", "CrashLoopBackOff", "2")
     assert (cells["IP"], cells["Node"]) == ("10.1.2.3", "node-1")
 
 
 @pytest.mark.controlplane
-def test_kubectl_gets_tfjobs(space: Space) -> None:
-    space.create(TFJOBS, tfjob("a"))
-    states = [{"type": kind, "status": "True"} for kind in ("Stalled", "Running")]
-    space.set_status(TFJOBS, "a", {"conditions": states, "replicaStatuses": {}})
-    header, row = space.kubectl("get", "tfjobs").splitlines()
-    wide, stalled = space.kubectl("get", "tfj", "-o", "wide").splitlines()
-    assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
-    assert row.split()[:2] == ["a", "Running"], "the last condition is one of the Go operator's"
-    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "GOODPUT", "STALLED", "AGE"]
-    assert stalled[wide.index("STALLED") :].startswith("True")
-
-
-@pytest.mark.controlplane
-def test_kubectl_watches_tfjobs(space: Space) -> None:
+def test_kubectl_gets_and_watches_tfjobs(space: Space) -> None:
     space.create(TFJOBS, tfjob("a"))
     with space.kubectl.lines("get", "tfjobs", "--watch") as lines:
-        header, first = next(lines), next(lines)
-        space.set_status(TFJOBS, "a", {"conditions": [{"type": "Running", "status": "True"}]})
+        watched, first = next(lines), next(lines)
+        states = [{"type": kind, "status": "True"} for kind in ("Stalled", "Running")]
+        space.set_status(TFJOBS, "a", {"conditions": states, "replicaStatuses": {}})
         changed = next(lines)
-
-    assert header.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
+    header, row = space.kubectl("get", "tfjobs").splitlines()
+    wide, stalled = space.kubectl("get", "tfj", "-o", "wide").splitlines()
+    assert header.split() == watched.split() == ["NAME", "STATE", "PROGRESS", "ETA", "AGE"]
     assert first.split()[0] == "a"
-    assert changed.split()[:2] == ["a", "Running"]
+    for line in (row, changed):
+        assert line.split()[:2] == ["a", "Running"], "the last condition is one of the Go operator's"
+    assert wide.split() == ["NAME", "STATE", "READY", "RESTARTS", "PROGRESS", "ETA", "GOODPUT", "STALLED", "AGE"]
+    assert stalled[wide.index("STALLED") :].startswith("True")
 
 
 def test_discovery_names_the_resource(space: Space) -> None:

@@ -1,3 +1,4 @@
+from contextlib import ExitStack
 from typing import Any
 
 import pytest
@@ -31,13 +32,17 @@ def secret(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}}
 
 
-def test_a_watch_from_a_version_tells_everything_since(space: Space) -> None:
+def test_a_watch_from_a_version_tells_everything_since_a_deletion_with_its_own_version(space: Space) -> None:
     start = space.create(SECRETS, secret("before"))["metadata"]["resourceVersion"]
-    space.create(SECRETS, secret("a"))
+    made = space.create(SECRETS, secret("a"))["metadata"]
     with space.watch(SECRETS, resource_version=start) as events:
         space.patch(SECRETS, "a", {"metadata": {"labels": {"x": "y"}}})
         space.delete(SECRETS, "a")
-        assert changes(events, 3) == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+        found = happenings(events, 3)
+    assert [*map(seen, found)] == [("ADDED", "a"), ("MODIFIED", "a"), ("DELETED", "a")]
+    assert found[2].object is not None
+    assert found[2].object["metadata"]["uid"] == made["uid"]
+    assert revision(found[2]) > revision(found[1]) > int(made["resourceVersion"])
 
 
 def test_a_watch_without_a_version_begins_with_what_is_there(space: Space) -> None:
@@ -57,17 +62,6 @@ def test_a_watch_resumes_from_any_event_without_gap_or_repetition(space: Space) 
         rest = changes(events, 3)
 
     assert [*map(seen, first), *rest] == [("ADDED", f"s{index}") for index in range(5)]
-
-
-def test_the_object_of_a_deletion_carries_the_version_of_the_deletion(space: Space) -> None:
-    made = space.create(SECRETS, secret("a"))["metadata"]
-    with space.watch(SECRETS, resource_version=made["resourceVersion"]) as events:
-        space.delete(SECRETS, "a")
-        (event,) = happenings(events, 1)
-
-    assert event.object is not None
-    assert event.object["metadata"]["uid"] == made["uid"]
-    assert revision(event) > int(made["resourceVersion"])
 
 
 def test_an_object_enters_and_leaves_a_selection(space: Space) -> None:
@@ -96,23 +90,17 @@ def test_a_field_selector_selects_by_transition_too(space: Space) -> None:
         assert changes(events, 2) == [("ADDED", "a"), ("DELETED", "a")]
 
 
-def test_a_watch_of_one_object(space: Space) -> None:
+def test_a_watch_of_one_object_or_one_namespace_tells_of_no_other(space: Space) -> None:
     start = space.create(CONFIG_MAPS, config_map("a"))["metadata"]["resourceVersion"]
-    with space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a") as events:
+    elsewhere = f"name-of-{space.namespace}"
+    one = space.watch(CONFIG_MAPS, resource_version=start, field_selector="metadata.name=a")
+    with one as events, space.watch(CONFIG_MAPS, resource_version=start) as all_events:
+        space.client.create(CONFIG_MAPS, "default", config_map(elsewhere), bytes)
+        space.client.delete(CONFIG_MAPS, "default", elsewhere)
         space.create(CONFIG_MAPS, config_map("b"))
         space.delete(CONFIG_MAPS, "a")
         assert changes(events, 1) == [("DELETED", "a")]
-
-
-def test_namespaces_do_not_see_each_other(space: Space) -> None:
-    start = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
-    elsewhere = f"name-of-{space.namespace}"
-    with space.watch(TFJOBS, resource_version=start) as events:
-        space.client.create(TFJOBS, "default", tfjob(elsewhere), bytes)
-        space.client.delete(TFJOBS, "default", elsewhere)
-        space.create(TFJOBS, tfjob("b"))
-
-        assert changes(events, 1) == [("ADDED", "b")]
+        assert changes(all_events, 2) == [("ADDED", "b"), ("DELETED", "a")]
 
 
 def _namespace(body: Json) -> str:
@@ -164,36 +152,24 @@ def test_a_watch_list_sends_what_is_there_and_says_when_it_is_complete(space: Sp
     assert after == [("ADDED", "d")]
 
 
-def test_a_watch_list_of_nothing_is_complete_at_once(space: Space) -> None:
+def test_a_watch_list_of_nothing_is_complete_at_once_and_resumes_like_any_watch(space: Space) -> None:
     with space.watch(TFJOBS, **WATCH_LIST) as events:
-        assert next(events).initial_events_end
-
-
-def test_a_watch_list_can_ask_for_a_state_not_older_than_a_version(space: Space) -> None:
+        end = next(events)
+    assert end.initial_events_end
     version = space.create(TFJOBS, tfjob("a"))["metadata"]["resourceVersion"]
-    with space.watch(TFJOBS, resource_version=version, **WATCH_LIST) as events:
+    with space.watch(TFJOBS, resource_version=end.resource_version) as events:
+        assert changes(events, 1) == [("ADDED", "a")]
+    with space.watch(TFJOBS, resource_version=version, **WATCH_LIST) as events:  # not older than that
         assert seen(next(events)) == ("ADDED", "a")
         end = next(events)
     assert end.initial_events_end
     assert int(end.resource_version) >= int(version)
 
 
-def test_a_watch_list_resumes_like_any_watch(space: Space) -> None:
-    with space.watch(TFJOBS, **WATCH_LIST) as events:
-        end = next(events)
-    space.create(TFJOBS, tfjob("a"))
-    with space.watch(TFJOBS, resource_version=end.resource_version) as events:
-        assert changes(events, 1) == [("ADDED", "a")]
-
-
-def test_initial_events_need_a_match(space: Space) -> None:
-    with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, send_initial_events=True):
-        pass
-    with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, resource_version_match="NotOlderThan"):
-        pass
-
-
-def test_a_version_that_is_not_a_number_is_refused(space: Space) -> None:
+def test_initial_events_need_a_match_and_a_version_is_a_number(space: Space) -> None:
+    for options in ({"send_initial_events": True}, {"resource_version_match": "NotOlderThan"}):
+        with refused(InvalidError, "resourceVersionMatch"), space.watch(TFJOBS, **options):
+            pass
     with refused(ApiError), space.watch(TFJOBS, resource_version="abc") as events:
         next(events)  # a server may say it in the stream
 
@@ -212,31 +188,14 @@ def test_a_watch_has_the_form_that_was_asked_for(space: Space, form: str) -> Non
     assert (event["type"], event["object"]["kind"]) == ("ADDED", form)
 
 
-def test_many_watches_see_the_same_order(space: Space) -> None:
+def test_many_watches_see_the_same_order_and_a_closed_one_does_not_disturb_them(space: Space) -> None:
     start = space.client.list(SECRETS, space.namespace, bytes).resource_version
-    streams = [
-        space.client.watch(SECRETS, space.namespace, decode, WatchOptions(resource_version=start, timeout_seconds=100))
-        for _ in range(5)
-    ]
-    try:
-        for index in range(10):
-            space.create(SECRETS, secret(f"s{index}"))
-        orders = []
-        for stream in streams:
-            orders.append([revision(event) for event in happenings(iter(stream), 10)])
-    finally:
-        for stream in streams:
-            stream.close()
-
-    assert all(order == orders[0] for order in orders)
-    assert orders[0] == sorted(orders[0])
-
-
-def test_a_closed_watch_does_not_disturb_the_others(space: Space) -> None:
-    start = space.client.list(SECRETS, space.namespace, bytes).resource_version
-    with space.watch(SECRETS, resource_version=start) as kept:
+    with ExitStack() as stack:
+        streams = [stack.enter_context(space.watch(SECRETS, resource_version=start)) for _ in range(5)]
         with space.watch(SECRETS, resource_version=start):
             pass
-        space.create(SECRETS, secret("a"))
-        assert changes(kept, 1) == [("ADDED", "a")]
-        eventually(lambda: space.exists(SECRETS, "a"))
+        for index in range(10):
+            space.create(SECRETS, secret(f"s{index}"))
+        orders = [[revision(event) for event in happenings(stream, 10)] for stream in streams]
+    assert all(order == orders[0] for order in orders)
+    assert orders[0] == sorted(orders[0])
