@@ -120,33 +120,25 @@ def test_a_retryable_output_is_another_pod_with_another_name(start: Start, playe
         launch.done()
 
 
-def test_a_pod_that_is_deleted_half_way_is_made_anew(start: Start, player: PodPlayer) -> None:
-    launch = start()
-    first = player.the_pod(1)
-    player.runs(first)
-    player.end_pod(first)
-    second = player.the_pod(2)
-    player.ends(second)
-    assert launch.done().attempts == 2
-    assert first != second
-
-
-def test_a_pod_that_terminates_because_it_was_deleted_has_not_failed(
+def test_a_pod_that_is_evicted_deleted_or_terminates_because_it_was_deleted_is_made_anew(
     start: Start, player: PodPlayer, space: Space
 ) -> None:
     launch = start()
+    player.status(player.the_pod(1), "Failed", reason="Evicted", message="The node was low on memory.")
+    second = player.the_pod(2)
+    player.runs(second)
+    player.end_pod(second)
+    third = player.the_pod(3)
+    assert third != second
+    player.ends(third)
+    assert launch.done().attempts == 3
+
+    launch = start(work_dir=launch.launcher.work.path.parent / "other")
     first = player.the_pod(1)
     player.bind(first)
     player.runs(first)
     space.delete(PODS, first)  # graceful, as it is on a node
     player.ends(first, 143)
-    player.ends(player.the_pod(2))
-    assert launch.done().attempts == 2
-
-
-def test_an_evicted_pod_is_made_anew(start: Start, player: PodPlayer) -> None:
-    launch = start()
-    player.status(player.the_pod(1), "Failed", reason="Evicted", message="The node was low on memory.")
     player.ends(player.the_pod(2))
     assert launch.done().attempts == 2
 
@@ -184,25 +176,26 @@ def test_a_pod_that_is_refused_is_a_permanent_failure(start: Start) -> None:
 # Pending.
 
 
-def test_an_image_that_can_not_be_pulled_fails_soon_and_says_why(start: Start, player: PodPlayer) -> None:
-    launch = start(config=AT_ONCE, pending=PendingLimits(image=0.2))
+@pytest.mark.parametrize(
+    ("limit", "reason", "message", "words"),
+    [
+        (0.2, "ImagePullBackOff", "Back-off pulling image", r"ImagePullBackOff.*pull access denied"),
+        (600, "InvalidImageName", "Failed to apply default image tag", "InvalidImageName"),
+    ],
+    ids=["soon", "at once"],
+)
+def test_an_image_that_can_not_be_had_fails_the_launch_and_says_why(
+    start: Start, player: PodPlayer, limit: float, reason: str, message: str, words: str
+) -> None:
+    launch = start(config=AT_ONCE, pending=PendingLimits(image=limit))
     name = player.the_pod()
     player.bind(name)
     player.event(name, "Failed", "pull access denied for example.invalid/x")
-    player.waits(name, "ImagePullBackOff", "Back-off pulling image")
-    with pytest.raises(PermanentFailure, match=r"ImagePullBackOff.*pull access denied"):
+    player.waits(name, reason, message)
+    with pytest.raises(PermanentFailure, match=words):
         launch.done()
     player.is_gone(name)
-    assert any("ImagePullBackOff" in told for told in launch.told)
-
-
-def test_a_name_that_is_no_image_fails_at_once(start: Start, player: PodPlayer) -> None:
-    launch = start(config=AT_ONCE)
-    name = player.the_pod()
-    player.bind(name)
-    player.waits(name, "InvalidImageName", "Failed to apply default image tag")
-    with pytest.raises(PermanentFailure, match="InvalidImageName"):
-        launch.done()
+    assert any(reason in told for told in launch.told)
 
 
 def test_a_pod_that_no_node_takes_fails_in_time(start: Start, player: PodPlayer) -> None:

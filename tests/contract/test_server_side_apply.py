@@ -24,17 +24,18 @@ def managers(obj: Json) -> dict[str, str]:
     return {entry["manager"]: entry["operation"] for entry in obj["metadata"]["managedFields"]}
 
 
-def test_an_apply_creates_then_changes_and_a_third_changes_nothing(space: Space) -> None:
+def test_an_apply_creates_then_changes_and_a_third_changes_nothing_nor_does_a_dry_run(space: Space) -> None:
     created = apply(space, CONFIG_MAPS, settings(a="1"))
     changed = apply(space, CONFIG_MAPS, settings(a="2"))
     same = apply(space, CONFIG_MAPS, settings(a="2"))
-
     assert [answer.code for answer in (created, changed, same)] == [201, 200, 200]
     assert changed.body["data"] == {"a": "2"}
     assert same.body["metadata"]["resourceVersion"] == changed.body["metadata"]["resourceVersion"]
     (entry,) = same.body["metadata"]["managedFields"]
     assert (entry["manager"], entry["operation"], entry["fieldsType"]) == ("one", "Apply", "FieldsV1")
     assert entry["fieldsV1"] == {"f:data": {"f:a": {}}}
+    assert apply(space, CONFIG_MAPS, settings(a="3"), dryRun="All").body["data"] == {"a": "3"}
+    assert space.get(CONFIG_MAPS, "settings")["data"] == {"a": "2"}
 
 
 def test_what_a_configuration_no_longer_says_goes(space: Space) -> None:
@@ -51,30 +52,22 @@ def test_two_managers_own_their_parts_and_what_both_say_stays_with_one(space: Sp
     assert managers(left) == {"one": "Apply", "two": "Apply"}
 
 
-def test_a_field_of_another_is_a_conflict_unless_it_is_taken_by_force(space: Space) -> None:
+def test_a_field_of_another_is_a_conflict_unless_it_is_taken_by_force_or_by_an_update(space: Space) -> None:
     apply(space, CONFIG_MAPS, settings(a="1"), "one")
-
     refused = apply(space, CONFIG_MAPS, settings(a="2"), "two")
-    forced = apply(space, CONFIG_MAPS, settings(a="2"), "two", force="true")
-
     assert (refused.code, refused.body["reason"]) == (409, "Conflict")
     assert refused.body["message"] == 'Apply failed with 1 conflict: conflict with "one": .data.a'
-    assert refused.body["details"]["causes"] == [
-        {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.a"}
-    ]
+    cause = {"reason": "FieldManagerConflict", "message": 'conflict with "one"', "field": ".data.a"}
+    assert refused.body["details"]["causes"] == [cause]
+    forced = apply(space, CONFIG_MAPS, settings(a="2"), "two", force="true")
     assert (forced.code, forced.body["data"], managers(forced.body)) == (200, {"a": "2"}, {"two": "Apply"})
 
-
-def test_who_updates_a_field_takes_it(space: Space) -> None:
-    apply(space, CONFIG_MAPS, settings(a="1", b="1"), "one")
     path = f"{space.path(CONFIG_MAPS, 'settings')}?fieldManager=editor"
     space.http("PATCH", path, {"data": {"a": "edited"}}, content_type=PatchType.MERGE)
-
-    refused = apply(space, CONFIG_MAPS, settings(a="1", b="2"), "one")
-
+    refused = apply(space, CONFIG_MAPS, settings(a="2", b="2"), "two")
     assert refused.code == 409
     assert 'conflict with "editor" using v1' in refused.body["message"]
-    assert apply(space, CONFIG_MAPS, settings(b="2"), "one").body["data"] == {"a": "edited", "b": "2"}
+    assert apply(space, CONFIG_MAPS, settings(b="2"), "two").body["data"] == {"a": "edited", "b": "2"}
 
 
 def test_an_object_that_was_created_otherwise_is_taken_over(space: Space) -> None:
@@ -130,12 +123,6 @@ def test_containers_of_a_job_are_merged_by_name_and_each_manager_owns_its_own(sp
 
     gone = apply(space, TFJOBS, {"metadata": {"name": "mnist"}}, "two").body
     assert gone["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"]["containers"] == [main]
-
-
-def test_a_dry_run_leaves_everything(space: Space) -> None:
-    apply(space, CONFIG_MAPS, settings(a="1"))
-    assert apply(space, CONFIG_MAPS, settings(a="2"), dryRun="All").body["data"] == {"a": "2"}
-    assert space.get(CONFIG_MAPS, "settings")["data"] == {"a": "1"}
 
 
 def test_jobs_and_pods_are_applied_too(space: Space) -> None:

@@ -23,13 +23,8 @@ def request(space: Space, account: str, **spec: Any) -> Any:
 
 
 def bound_to(made: Json, **changes: str) -> Json:
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "name": made["metadata"]["name"],
-        "uid": made["metadata"]["uid"],
-        **changes,
-    }
+    named = {key: made["metadata"][key] for key in ("name", "uid")}
+    return {"apiVersion": "v1", "kind": "Pod", **named, **changes}
 
 
 def test_a_token_for_a_pod_and_an_audience_is_verified_by_the_published_keys(space: Space, account: str) -> None:

@@ -175,43 +175,41 @@ def test_a_refused_name_can_not_break_the_message(space: Space) -> None:
         space.create(TFJOBS, job({"Worker": {}, "G" * 20_000: {"template": TEMPLATE}}))
 
 
-def test_every_field_of_the_peer_survives(space: Space) -> None:
+BEYOND = {
+    "clusterArguments": True,
+    "evaluatorInCluster": False,
+    "network": "PerJob",
+    "minSucceededWorkers": "80%",
+    "maxFailedWorkers": 1,
+    "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
+    "tensorBoard": {
+        "logDir": "/logs",
+        "image": "boards:1",
+        "volumes": [{**LOGS, "persistentVolumeClaim": {"claimName": "logs", "readOnly": True}}],
+        "volumeMounts": [{**MOUNT, "subPath": "mnist"}],
+        "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m"}},
+        "serviceType": "LoadBalancer",
+    },
+}
+"""Fields that the Go operator does not have."""
+
+
+def test_every_field_survives_and_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
     created = space.create(TFJOBS, job({}) | {"spec": FULL_SPEC, "status": PEER_STATUS})
     assert created["spec"] == FULL_SPEC
     assert "status" not in created
     patched = space.set_status(TFJOBS, "mnist", PEER_STATUS)
     assert patched["status"] == PEER_STATUS
-
-
-def test_every_field_that_the_peer_does_not_have_survives(space: Space) -> None:
-    beyond = {
-        "clusterArguments": True,
-        "evaluatorInCluster": False,
-        "network": "PerJob",
-        "minSucceededWorkers": "80%",
-        "maxFailedWorkers": 1,
-        "checkpoint": {"volume": {"nfs": {"server": "nfs.example.com", "path": "/"}}, "mountPath": "/checkpoint"},
-        "tensorBoard": {
-            "logDir": "/logs",
-            "image": "boards:1",
-            "volumes": [{**LOGS, "persistentVolumeClaim": {"claimName": "logs", "readOnly": True}}],
-            "volumeMounts": [{**MOUNT, "subPath": "mnist"}],
-            "resources": {"limits": {"memory": "1Gi"}, "requests": {"cpu": "100m"}},
-            "serviceType": "LoadBalancer",
-        },
-    }
-
-    created = space.create(TFJOBS, job({"Worker": {}}, **beyond))
-
-    assert created["spec"].items() >= beyond.items()
-
-
-def test_the_run_policy_is_defaulted_where_there_is_one(space: Space) -> None:
-    created = space.create(TFJOBS, job({"Worker": {}}, runPolicy={"backoffLimit": 1}))
+    created = space.create(TFJOBS, job({"Worker": {}}, name="beyond", runPolicy={"backoffLimit": 1}, **BEYOND))
+    assert created["spec"].items() >= BEYOND.items()
     assert created["spec"]["runPolicy"] == {"backoffLimit": 1, "suspend": False}
 
 
 def test_a_job_whose_name_is_too_long_for_a_tensorboard_is_not_given_one_later(space: Space) -> None:
+    manifest = job({"Worker": {}})
+    manifest["metadata"] = {"generateName": "m" * 50}
+    with refused(InvalidError, "metadata.name"):  # counts with its suffix
+        space.create(TFJOBS, manifest)
     space.create(TFJOBS, job({"Worker": {}}, name="m" * 52))
     space.set_status(TFJOBS, "m" * 52, PEER_STATUS)
     with refused(InvalidError, "metadata.name", "-tensorboard"):
@@ -235,13 +233,6 @@ def test_a_job_whose_name_is_too_long_for_more_replicas_gets_no_more(space: Spac
         space.patch(TFJOBS, name, {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": count}}}})
 
 
-def test_a_generated_name_counts_with_its_suffix(space: Space) -> None:
-    manifest = job({"Worker": {}})
-    manifest["metadata"] = {"generateName": "m" * 50}
-    with refused(InvalidError, "metadata.name"):
-        space.create(TFJOBS, manifest)
-
-
 def test_a_queue_may_be_given_later_but_not_changed(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}))
     space.patch(TFJOBS, "mnist", {"spec": {"runPolicy": {"schedulingPolicy": {"queue": "a"}}}})
@@ -252,18 +243,9 @@ def test_a_queue_may_be_given_later_but_not_changed(space: Space) -> None:
 def test_a_queueing_system_may_suspend_resume_and_place_a_job(space: Space) -> None:
     space.create(TFJOBS, job({"Worker": {}}, runPolicy={"suspend": True}))
     placed = {**TEMPLATE["spec"], "nodeSelector": {"pool": "gpu"}, "schedulingGates": [{"name": "topology"}]}
-
-    changed = space.patch(
-        TFJOBS,
-        "mnist",
-        {
-            "spec": {
-                "runPolicy": {"suspend": False},
-                "tfReplicaSpecs": {"Worker": {"replicas": 2, "template": {"spec": placed}}},
-            }
-        },
-    )
-
+    worker = {"replicas": 2, "template": {"spec": placed}}
+    change = {"spec": {"runPolicy": {"suspend": False}, "tfReplicaSpecs": {"Worker": worker}}}
+    changed = space.patch(TFJOBS, "mnist", change)
     assert changed["spec"]["tfReplicaSpecs"]["Worker"]["template"]["spec"] == placed
 
 

@@ -40,24 +40,21 @@ def test_both_versions_are_discovered_and_v1_is_preferred(space: Space) -> None:
 
 
 def test_an_older_job_is_stored_as_v1_and_read_back_as_it_was(space: Space) -> None:
-    made = space.create(V1ALPHA2, older("mnist", Worker=2, Eval=1))
+    job = older("mnist", Worker=2, Eval=1)
+    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
+    worker["template"] = {"spec": {**worker["template"]["spec"], "restartPolicy": "OnFailure"}}
+    made = space.create(V1ALPHA2, job)
     assert made["apiVersion"] == "kubeflow.org/v1alpha2"
     assert set(made["spec"]["tfReplicaSpecs"]) == {"Worker", "Eval"}
     assert made["spec"]["tfReplicaSpecs"]["Eval"]["restartPolicy"] == "Always"
     hub = stored(space, "mnist")
     assert hub["apiVersion"] == "kubeflow.org/v1"
     assert set(hub["spec"]["tfReplicaSpecs"]) == {"Worker", "Evaluator"}
+    policy = hub["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"]
+    assert policy == "OnFailure", "the template's goes before the default"
     for field in ("uid", "resourceVersion", "creationTimestamp", "generation"):
         assert hub["metadata"][field] == made["metadata"][field]
     assert space.get(V1ALPHA2, "mnist") == made
-
-
-def test_a_templates_restart_policy_goes_before_the_default(space: Space) -> None:
-    job = older("policy", Worker=1)
-    worker = job["spec"]["tfReplicaSpecs"]["Worker"]
-    worker["template"] = {"spec": {**worker["template"]["spec"], "restartPolicy": "OnFailure"}}
-    space.create(V1ALPHA2, job)
-    assert stored(space, "policy")["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "OnFailure"
 
 
 def test_what_only_v1_can_say_survives_an_edit_in_the_older_version(space: Space) -> None:
@@ -75,24 +72,22 @@ def test_what_only_v1_can_say_survives_an_edit_in_the_older_version(space: Space
     assert after["metadata"]["generation"] == before["metadata"]["generation"] + 1
 
 
-def test_patches_speak_the_version_that_they_are_sent_to(space: Space) -> None:
-    space.create(V1ALPHA2, older("patched", Worker=1, Eval=1))
+def test_patches_speak_the_version_that_they_are_sent_to_and_scale_workers_too(space: Space) -> None:
+    made = space.create(V1ALPHA2, older("patched", Worker=1, Eval=1))
+    same = space.patch(V1ALPHA2, "patched", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}})
+    assert same["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"], "nothing has changed"
     space.patch(V1ALPHA2, "patched", {"spec": {"tfReplicaSpecs": {"Eval": {"replicas": 2}}, "cleanPodPolicy": "All"}})
     operation = {"op": "replace", "path": "/spec/tfReplicaSpecs/Worker/replicas", "value": 4}
     answer = space.json_patch(V1ALPHA2, "patched", operation)
     assert answer["spec"]["cleanPodPolicy"] == "All"
     spec = stored(space, "patched")["spec"]
     assert spec["runPolicy"]["cleanPodPolicy"] == "All"
-    assert {name: replica["replicas"] for name, replica in spec["tfReplicaSpecs"].items()} == {
-        "Worker": 4,
-        "Evaluator": 2,
-    }
-
-
-def test_a_patch_that_changes_nothing_keeps_the_version(space: Space) -> None:
-    made = space.create(V1ALPHA2, older("same", Worker=1))
-    again = space.patch(V1ALPHA2, "same", {"spec": {"tfReplicaSpecs": {"Worker": {"replicas": 1}}}})
-    assert again["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
+    replicas = {name: replica["replicas"] for name, replica in spec["tfReplicaSpecs"].items()}
+    assert replicas == {"Worker": 4, "Evaluator": 2}
+    scale = space.http("GET", space.path(V1ALPHA2, "patched", "scale")).body
+    assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 4)
+    space.patch(V1ALPHA2, "patched", {"spec": {"replicas": 3}}, subresource="scale")
+    assert stored(space, "patched")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
 
 
 def test_a_status_is_read_and_written_in_either_version(space: Space) -> None:
@@ -108,14 +103,6 @@ def test_a_status_is_read_and_written_in_either_version(space: Space) -> None:
     assert hub["status"]["replicaStatuses"]["Evaluator"] == {"active": 1, "restarts": 2}
     assert hub["status"]["conditions"] == PEER_STATUS["conditions"]
     assert hub["spec"]["runPolicy"]["backoffLimit"] == 4
-
-
-def test_the_older_version_scales_workers_too(space: Space) -> None:
-    space.create(V1ALPHA2, older("scaled", Worker=2))
-    scale = space.http("GET", space.path(V1ALPHA2, "scaled", "scale")).body
-    assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 2)
-    space.patch(V1ALPHA2, "scaled", {"spec": {"replicas": 3}}, subresource="scale")
-    assert stored(space, "scaled")["spec"]["tfReplicaSpecs"]["Worker"]["replicas"] == 3
 
 
 def test_a_watch_in_either_version_sees_the_same_changes(space: Space) -> None:
@@ -237,20 +224,16 @@ def test_an_annotation_gives_no_parameter_server_a_template(space: Space) -> Non
     assert "template" not in stored(space, "stock")["spec"]["tfReplicaSpecs"]["PS"]
 
 
-def test_names_are_measured_as_v1_will_make_them(space: Space) -> None:
+def test_names_are_measured_as_v1_will_make_them_and_unknown_fields_dropped_with_a_warning(space: Space) -> None:
     name = "n" * 52  # with -evaluator-0 one too many, with -eval-0 not
     with refused(InvalidError, "metadata.name"):
         space.create(V1ALPHA2, older(name, Eval=1))
-    space.create(V1ALPHA2, older(name, Worker=1))
-
-
-def test_unknown_fields_are_dropped_with_a_warning(space: Space) -> None:
-    job = older("odd", Worker=1)
+    job = older(name, Worker=1)
     job["spec"]["successPolicy"] = "AllWorkers"
     answer = space.http("POST", space.path(V1ALPHA2), job)
     assert answer.code == 201
     assert 'unknown field \\"spec.successPolicy\\"' in answer.headers["Warning"]
-    assert "successPolicy" not in stored(space, "odd")["spec"]
+    assert "successPolicy" not in stored(space, name)["spec"]
 
 
 def test_tables_have_the_same_columns(space: Space) -> None:
