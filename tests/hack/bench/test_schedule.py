@@ -15,12 +15,8 @@ from tfoperator.api.validation.job import validate
 def test_repetitions_are_interleaved_and_begin_with_another_contestant_each_time() -> None:
     two = [CONTESTANTS["peer-tuned"], CONTESTANTS["ours"]]
     order = schedule([LOADS["small"]], two, 2, all_of_them=False)
-    assert [(repetition, one.name) for repetition, _, one in order] == [
-        (0, "peer-tuned"),
-        (0, "ours"),
-        (1, "ours"),
-        (1, "peer-tuned"),
-    ]
+    named = [(repetition, one.name) for repetition, _, one in order]
+    assert named == [(0, "peer-tuned"), (0, "ours"), (1, "ours"), (1, "peer-tuned")]
 
 
 def test_what_a_rate_limit_holds_back_sits_out_heavy_loads_unless_named() -> None:
@@ -61,17 +57,7 @@ def test_everybody_is_measured_exempt_if_asked_to(
 
     monkeypatch.setattr("hack.bench.__main__.run", pretend)
     monkeypatch.setattr("hack.gobuild.build", lambda *_: [])
-    arguments = [
-        "--loads",
-        "small",
-        "--contestants",
-        "floor",
-        "--repetitions",
-        "1",
-        "--no-plot",
-        "--out",
-        str(tmp_path),
-    ]
-    assert main([*arguments, *value]) == 0
+    arguments = ["--loads", "small", "--contestants", "floor", "--repetitions", "1", "--no-plot", "--out"]
+    assert main([*arguments, str(tmp_path), *value]) == 0
     written = json.loads((tmp_path / "bench.json").read_text())
     assert [one["load"] for one in written["runs"]] == measured

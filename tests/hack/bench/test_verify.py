@@ -166,13 +166,10 @@ def test_a_job_may_have_ended_before_anybody_saw_it_run() -> None:
     assert verify(FINISHING, found) == []
 
 
-def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left() -> None:
+def test_a_pod_that_was_made_twice_is_refused_even_if_one_is_left_unless_some_are_killed() -> None:
     found = outcome(STAYING)
     doubled = Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 2})
     assert verify(STAYING, doubled) == [f"pod {POD}: was created 2 times"]
-
-
-def test_pods_may_be_made_anew_where_some_are_killed() -> None:
     found = outcome(CHURNING)
     assert verify(CHURNING, Found(found.jobs, found.pods, found.services, {**found.pods_made, POD: 3})) == []
 

@@ -7,6 +7,7 @@ import pytest
 from tests.hack.faults.story import Story
 
 ACTIVE = {"active": 1, "startedIndexes": "0"}
+DONE = {"succeeded": 1, "completedIndexes": "0"}
 
 
 def healthy(policy: str = "OnFailure", **spec: object) -> Story:
@@ -22,46 +23,31 @@ def restarted() -> Story:
 
 
 @pytest.mark.parametrize(("code", "verdict"), [(0, "Succeeded"), (3, "Failed")])
-def test_a_sidecar_is_stopped_when_its_program_has_ended_and_holds_no_machine(code: int, verdict: str) -> None:
-    story = healthy("Never").program_ends("worker-0", code)
-    told = {"succeeded": 1, "completedIndexes": "0"} if code == 0 else {"failed": 1}
-    story.status("-Running", verdict, Worker=told)
-    assert {str(one) for one in story.end()} == {
-        "stuck: job: pod job-worker-0 has ended but for its sidecar, which runs on"
-    }
-    assert story.stop("worker-0").sidecar_ends("worker-0").end() == []
-
-
-def test_a_sidecar_whose_program_runs_is_not_stopped() -> None:
+def test_a_sidecar_is_stopped_when_its_program_has_ended_and_not_before(code: int, verdict: str) -> None:
     assert healthy("Never").stop("worker-0").never()
+    story = healthy("Never").program_ends("worker-0", code)
+    story.status("-Running", verdict, Worker=DONE if code == 0 else {"failed": 1})
+    left = "stuck: job: pod job-worker-0 has ended but for its sidecar, which runs on"
+    assert {str(one) for one in story.end()} == {left}
+    assert story.stop("worker-0").sidecar_ends("worker-0").end() == []
 
 
 # Lost.
 
 
-def test_a_missing_pod_is_lost() -> None:
+def test_a_missing_pod_or_service_and_a_restart_that_is_not_counted_are_lost() -> None:
     story = healthy().spec(replicas={"Worker": 2}).service("worker-1").status("Running", Worker=ACTIVE)
     assert [str(one) for one in story.end()] == ["lost: job: Worker-1 has no pod"]
-
-
-def test_a_missing_service_is_lost() -> None:
     assert "lost: job: Worker-0 has no service" in map(str, healthy().take("service-worker-0").end())
-
-
-def test_a_restart_that_is_not_counted_is_lost() -> None:
     story = healthy().take("worker-0").pod("worker-0", "second", phase="Running")
     assert "lost: job: Worker-0 counts 0 restarts, there were at least 1" in map(str, story.end())
 
 
-def test_a_count_that_is_taken_back_is_lost() -> None:
+def test_a_count_that_is_taken_back_and_a_completion_that_is_forgotten_are_lost() -> None:
     story = restarted().status("Running", "Ready", Worker=ACTIVE)
     assert story.never() == ["lost: job: Worker-0 had 1 restarts, now 0"]
-
-
-def test_a_completion_that_is_forgotten_is_lost() -> None:
-    done = {"succeeded": 1, "completedIndexes": "0"}
     story = healthy(successPolicy="AllWorkers").spec(replicas={"Worker": 2}).phase("worker-0", "Succeeded", 0)
-    story.status("-Running", Worker=done).status("-Running", Worker={})
+    story.status("-Running", Worker=DONE).status("-Running", Worker={})
     assert story.never() == ["lost: job: Worker-0 is not completed any more"]
 
 
@@ -85,72 +71,60 @@ def test_a_loss_of_which_only_a_lost_pod_told_may_coincide_with_a_suspension(sus
 # Doubled.
 
 
-def test_a_pod_that_claims_too_many_restarts_is_doubled() -> None:
+def test_a_pod_that_claims_too_many_restarts_and_two_of_one_replica_are_doubled() -> None:
     story = healthy().take("worker-0").pod("worker-0", "second", 2)
     assert story.never() == ["doubled: job: pod job-worker-0 is restart 2, there were at most 1 losses"]
-
-
-def test_two_pods_of_one_replica_are_doubled() -> None:
-    story = healthy()
-    story.pod("worker-0", "other")
+    story = healthy().pod("worker-0", "other")
     story.journal.entries[-1].obj["metadata"]["name"] = "job-worker-0-x"
     assert story.never() == ["doubled: job: Worker-0 has two pods: job-worker-0 and job-worker-0-x"]
 
 
-def test_a_completed_replica_that_runs_again_is_doubled() -> None:
-    done = {"succeeded": 1, "completedIndexes": "0"}
-    story = Story("OnFailure", {"successPolicy": "AllWorkers"}, Worker=2).running("worker-0", "worker-1")
-    story.phase("worker-0", "Succeeded", 0).status("Running", Worker={**done, "active": 1})
-    story.take("worker-0").pod("worker-0", "again")
+def test_a_completed_replica_that_runs_again_and_a_pod_for_a_finished_job_are_doubled() -> None:
+    story = two_workers("OnFailure", successPolicy="AllWorkers").phase("worker-0", "Succeeded", 0)
+    story.status("Running", Worker={**DONE, "active": 1}).take("worker-0").pod("worker-0", "again")
     assert story.never() == ["doubled: job: Worker-0 had completed, and runs again"]
+    late = "doubled: job: pod job-worker-1 was made although the job has Succeeded"
+    assert succeeded().pod("worker-1", "late").never() == [late]
 
 
-def test_a_pod_for_a_finished_job_is_doubled() -> None:
-    story = healthy().phase("worker-0", "Succeeded", 0)
-    story.status("-Running", "Succeeded", Worker={"succeeded": 1}).pod("worker-1", "late")
-    assert story.never() == ["doubled: job: pod job-worker-1 was made although the job has Succeeded"]
+def two_workers(policy: str = "Never", **spec: object) -> Story:
+    return Story(policy, spec, Worker=2).running("worker-0", "worker-1")
+
+
+def succeeded(**run_policy: object) -> Story:
+    story = healthy().spec(runPolicy=run_policy).phase("worker-0", "Succeeded", 0)
+    return story.status("-Running", "Succeeded", Worker=DONE)
 
 
 # Stuck.
 
 
-def test_what_does_not_go_is_stuck() -> None:
+def test_what_does_not_go_is_stuck_and_so_are_objects_of_a_job_that_is_gone() -> None:
     terminating = healthy().terminate("worker-0")
     terminating.journal.deleted_by_plan.add("worker-0")
-    assert "stuck" in {one.kind for one in terminating.end()}
-    assert "stuck" in {one.kind for one in healthy().spec(replicas={"Worker": 0}).end()}
-    assert "stuck" in {one.kind for one in healthy().spec(runPolicy={"suspend": True}).end()}
-
-
-def test_objects_of_a_job_that_is_gone_are_stuck() -> None:
+    for story in (terminating, healthy().spec(replicas={"Worker": 0}), healthy().spec(runPolicy={"suspend": True})):
+        assert "stuck" in {one.kind for one in story.end()}
     story = healthy()
     story.journal.jobs_deleted_by_plan.add("j")
-    found = map(str, story.remove("j").end())
-    assert "stuck: -: pod job-worker-0 belongs to no job" in found
+    assert "stuck: -: pod job-worker-0 belongs to no job" in map(str, story.remove("j").end())
 
 
 def test_a_job_that_should_have_ended_is_stuck() -> None:
-    succeeded = healthy().phase("worker-0", "Succeeded", 0).status("-Running", Worker={"completedIndexes": "0"})
-    assert "stuck: job: it should have Succeeded" in map(str, succeeded.end())
+    done = healthy().phase("worker-0", "Succeeded", 0).status("-Running", Worker={"completedIndexes": "0"})
+    assert "stuck: job: it should have Succeeded" in map(str, done.end())
     failed = healthy("ExitCode").phase("worker-0", "Failed", 1)
-    assert "stuck: job: it should have Failed" in map(str, failed.end())
     exhausted = restarted().spec(runPolicy={"backoffLimit": 0})
-    assert "stuck: job: it should have Failed" in map(str, exhausted.end())
+    leaderless = two_workers(maxFailedWorkers=1).phase("worker-0", "Failed", 1)
+    leaderless.status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "0"})
+    for story in (failed, exhausted, leaderless):
+        assert "stuck: job: it should have Failed" in map(str, story.end())
+    assert [one.kind for one in healthy().end(finished=True)] == ["stuck"], "everything has succeeded"
 
 
-def test_a_job_that_goes_on_after_everything_has_succeeded_is_stuck() -> None:
-    assert [one.kind for one in healthy().end(finished=True)] == ["stuck"]
-
-
-def test_a_job_past_its_time_to_live_is_stuck() -> None:
-    story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 0}).phase("worker-0", "Succeeded", 0)
-    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+def test_a_job_past_its_time_to_live_is_stuck_also_if_a_wrong_clock_has_ended_it() -> None:
+    story = succeeded(ttlSecondsAfterFinished=0)
     assert [str(one) for one in story.end()] == ["stuck: job: its time to live is over, and it is still there"]
-
-
-def test_the_time_to_live_of_a_job_that_a_wrong_clock_has_ended_is_counted_from_there() -> None:
-    story = healthy().spec(runPolicy={"ttlSecondsAfterFinished": 10}).phase("worker-0", "Succeeded", 0)
-    story.status("-Running", "Succeeded", Worker={"succeeded": 1, "completedIndexes": "0"})
+    story = succeeded(ttlSecondsAfterFinished=10)
     ended = datetime.fromisoformat(story.journal.entries[-1].obj["status"]["completionTime"])
     story.journal.clock_stepped, story.journal.now = True, ended + timedelta(seconds=9)
     assert story.end() == []
@@ -230,20 +204,18 @@ def test_a_verdict_without_a_reason_is_wrong(verdict: str) -> None:
     assert found.startswith(f"wrong: job: it has {verdict} without a reason")
 
 
-def test_a_verdict_that_changes_is_wrong() -> None:
+def test_a_verdict_that_changes_is_wrong_and_so_are_both() -> None:
     story = healthy("ExitCode").phase("worker-0", "Failed", 1).status("-Running", "Failed", Worker={"failed": 1})
-    story.status("Running", Worker=ACTIVE)
-    assert "wrong: job: it had Failed, and now has not" in story.never()
-
-
-def test_both_verdicts_are_wrong() -> None:
+    assert "wrong: job: it had Failed, and now has not" in story.status("Running", Worker=ACTIVE).never()
     story = healthy("Never").phase("worker-0", "Failed", 1).status("Succeeded", "Failed", Worker={})
     assert "wrong: job: it has both succeeded and failed" in story.never()
 
 
-def test_a_completion_that_never_was_is_wrong() -> None:
+def test_a_completion_or_a_failure_that_never_was_is_wrong() -> None:
     story = healthy(successPolicy="AllWorkers").status("Running", Worker={**ACTIVE, "completedIndexes": "0"})
     assert story.never() == ["wrong: job: Worker-0 counts as completed, but never was"]
+    story = two_workers(enableDynamicWorker=True).status("Running", Worker={**ACTIVE, "failedIndexes": "1"})
+    assert story.never() == ["wrong: job: Worker-1 counts as failed for good, but never was"]
 
 
 @pytest.mark.parametrize(
@@ -296,8 +268,8 @@ def test_objects_that_the_journal_shows_before_their_job_are_the_jobs() -> None:
 
 
 def test_a_dynamic_worker_may_stay_failed() -> None:
-    story = Story("Never", {"enableDynamicWorker": True}, Worker=2).running("worker-0", "worker-1")
-    story.phase("worker-1", "Failed", 1).status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "1"})
+    story = two_workers(enableDynamicWorker=True).phase("worker-1", "Failed", 1)
+    story.status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "1"})
     assert story.end() == []
     assert story.take("worker-1").end() == []
     assert story.pod("worker-1", "again").never() == ["doubled: job: Worker-1 had failed for good, and runs again"]
@@ -323,20 +295,12 @@ def three_workers(**spec: object) -> Story:
         ({"maxFailedWorkers": 2, "minSucceededWorkers": "50%"}, False),
     ],
 )
-def test_a_job_fails_for_as_many_workers_as_it_says(spec: dict[str, object], due: bool) -> None:
+def test_a_job_fails_for_as_many_workers_as_it_says_and_not_for_fewer(spec: dict[str, object], due: bool) -> None:
     found = list(map(str, three_workers(**spec).end()))
     assert found == (["stuck: job: it should have Failed"] if due else [])
-
-
-def test_a_job_that_fails_for_fewer_workers_than_it_says_is_wrong() -> None:
-    story = three_workers(maxFailedWorkers=1).status("-Running", "Failed", Worker={"failed": 1, "failedIndexes": "2"})
-    assert [one.partition(":")[2] for one in story.never()] == [" job: it has Failed without a reason: "]
-
-
-def test_a_job_whose_leading_worker_has_failed_for_good_has_failed() -> None:
-    story = Story("Never", {"maxFailedWorkers": 1}, Worker=2).running("worker-0", "worker-1")
-    story.phase("worker-0", "Failed", 1).status("Running", Worker={**ACTIVE, "failed": 1, "failedIndexes": "0"})
-    assert "stuck: job: it should have Failed" in map(str, story.end())
+    failed = three_workers(**spec).status("-Running", "Failed", Worker={"failed": 1, "failedIndexes": "2"})
+    unasked = [] if due else [" job: it has Failed without a reason: "]
+    assert [one.partition(":")[2] for one in failed.never()] == unasked
 
 
 def test_enough_workers_are_a_success_whatever_the_chief_does() -> None:
@@ -356,12 +320,6 @@ def test_under_all_workers_those_that_may_fail_are_not_waited_for() -> None:
     told = {"succeeded": 2, "failed": 1, "completedIndexes": "0-1", "failedIndexes": "2"}
     assert "stuck: job: it should have Succeeded" in map(str, story.status("-Running", Worker=told).end())
     assert story.status("-Running", "Succeeded", Worker=told).end() == []
-
-
-def test_a_failure_that_never_was_is_wrong() -> None:
-    story = Story("Never", {"enableDynamicWorker": True}, Worker=2).running("worker-0", "worker-1")
-    story.status("Running", Worker={**ACTIVE, "failedIndexes": "1"})
-    assert story.never() == ["wrong: job: Worker-1 counts as failed for good, but never was"]
 
 
 def test_restarts_in_place_count() -> None:

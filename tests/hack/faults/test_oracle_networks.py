@@ -76,18 +76,12 @@ def test_a_job_of_which_nothing_was_left_before_its_first_status_may_begin_anew(
     assert complaint in others.job_service().never()[0]
 
 
-def test_a_service_of_another_name_is_wrong() -> None:
-    story = Story("OnFailure", {"network": "PerJob"}).job_service("strange")
-    assert story.never() == ["wrong: job: service strange has nothing to do with the job"]
-
-
-def test_two_services_are_one_too_many_and_none_is_too_few() -> None:
+def test_there_is_one_service_of_its_name_and_it_is_not_deleted_without_a_reason() -> None:
+    strange = Story("OnFailure", {"network": "PerJob"}).job_service("strange")
+    assert strange.never() == ["wrong: job: service strange has nothing to do with the job"]
     unique = per_job().job_service("job-j")
     assert [str(one) for one in unique.end()] == ["doubled: job: Worker-0 has 1 pods and 2 services"]
     assert "lost: job: Worker-0 has no service" in map(str, per_job().take("job").end())
-
-
-def test_the_service_may_not_be_deleted_without_a_reason() -> None:
     assert per_job().remove("job").never() == ["wrong: job: service job was deleted without a reason"]
 
 

@@ -141,11 +141,18 @@ def test_a_watch_that_breaks(served: Served, fault: EventFault, error: type[Kube
         assert getattr(caught.value, "code", None) == code
 
 
-def test_a_watch_that_is_closed_has_shown_the_event(served: Served) -> None:
+def test_a_watch_that_is_closed_has_shown_the_event_and_one_that_is_closed_from_outside_ends_cleanly(
+    served: Served,
+) -> None:
     with behind(served, on_events(EventFault.CLOSE)) as there, there.watch() as events:
         there.create("a")
         there.create("b")
         assert [event.object["metadata"]["name"] for event in events] == ["a"]
+    with behind(served, FaultInjector("test", {}, {})) as there, there.watch() as events:
+        there.create("c")
+        next(events)
+        there.proxy.close_watches()
+        assert list(events) == []
 
 
 @pytest.mark.parametrize("fault", [EventFault.DELAY, EventFault.SILENCE])
@@ -177,22 +184,10 @@ def test_a_cut_network_refuses_and_ends_watches_until_it_is_restored(served: Ser
         assert there.there() == ["a"]
 
 
-def test_watches_can_be_closed_from_outside_and_end_cleanly(served: Served) -> None:
-    with behind(served, FaultInjector("test", {}, {})) as there, there.watch() as events:
-        there.create("a")
-        next(events)
-        there.proxy.close_watches()
-        assert list(events) == []
-
-
 def test_an_old_server_does_not_know_watch_list(served: Served) -> None:
+    options = WatchOptions(resource_version_match="NotOlderThan", send_initial_events=True)
     with behind(served, FaultInjector("test", {}, {}, no_watch_list=True)) as there, pytest.raises(ApiError) as caught:
-        there.client.watch(
-            TFJOBS,
-            there.world.namespace,
-            decode,
-            WatchOptions(resource_version_match="NotOlderThan", send_initial_events=True),
-        )
+        there.client.watch(TFJOBS, there.world.namespace, decode, options)
     assert caught.value.code == 422
 
 
