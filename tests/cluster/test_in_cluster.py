@@ -8,7 +8,6 @@ import signal
 from functools import partial
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests.support.eventually import eventually
@@ -207,23 +206,6 @@ def runs_again(namespace: InCluster, name: str, before: dict[str, str]) -> bool:
 
 
 @pytest.mark.tensorflow
-def test_two_mirrored_workers_resume_together_when_one_is_killed(namespace: InCluster, tmp_path: Path) -> None:
-    claim, job = examples("multi-worker/tfjob.yaml")
-    with_rest(with_packages(job))
-    namespace.apply(volume_for(claim, namespace.namespace, tmp_path), claim, job)
-    name = job["metadata"]["name"]
-    namespace.wait_log(f"{name}-worker-0", "step 100/300")
-    before = namespace.pod_uids(name)
-    os.kill(training_process(namespace, 1), signal.SIGKILL)
-    namespace.wait(name, "Succeeded")
-    for worker in ("worker-0", "worker-1"):
-        assert "resumed from step" in namespace.kubectl("logs", f"{name}-{worker}")
-    assert not set(before.values()) & set(namespace.pod_uids(name).values())
-    status = namespace.get("tfjob", name)["status"]
-    assert (status["restarts"], status["jobRestarts"]) == (1, 1)
-
-
-@pytest.mark.tensorflow
 def test_two_workers_of_a_drained_node_go_on_where_they_were(namespace: InCluster, tmp_path: Path) -> None:
     claim, job = examples("preemption/tfjob.yaml")
     with_packages(job)
@@ -240,17 +222,6 @@ def test_two_workers_of_a_drained_node_go_on_where_they_were(namespace: InCluste
     assert len(first) == 1
     assert first.pop() >= done
     assert not set(before.values()) & set(namespace.pod_uids(name).values())
-
-
-def training_process(namespace: InCluster, worker: int) -> int:
-    """The id of the process that trains as this worker, on the node."""
-
-    def is_it(process: psutil.Process) -> bool:
-        config = (process.info["environ"] or {}).get("TF_CONFIG", "{}")
-        return namespace.namespace in config and json.loads(config)["task"]["index"] == worker
-
-    [process] = filter(is_it, psutil.process_iter(["environ"]))
-    return int(process.pid)
 
 
 def test_a_killed_container_comes_back_unless_never(namespace: InCluster) -> None:

@@ -14,7 +14,6 @@ import pytest
 import yaml
 
 from hack.docker_engine import BUSYBOX_IMAGE, DockerEngine
-from tests.support import manifests
 from tests.support.cli import COMMAND, Cli, CliProcess, replica, tfjob
 from tests.support.docker_engine import traces, with_this_python
 from tests.support.eventually import eventually
@@ -107,31 +106,6 @@ def test_an_interrupt_stops_containers_in_order_and_leaves_nothing(cli: Cli, eng
             process.until(f"[{replica}] serving")
         assert process.end(signal.SIGINT) == 130, process.output
     assert process.output.count("asked to stop") == 2
-    assert traces(engine) == []
-
-
-def test_all_workers_start_again_when_the_container_of_one_is_killed(cli: Cli, engine: Any) -> None:
-    again = "if test -e /kept/stop; then echo done; exit 0; fi; "
-    names = " ".join(f"both-worker-{index}.both.default.svc" for index in range(2))
-    found = f"for name in {names}; do until nslookup $name >/dev/null; do sleep 0.05; done; done"
-    script = f"trap 'exit 0' TERM; {again}{found}; echo serving; while :; do sleep 0.05; done"
-    worker = in_busybox("sh", "-c", script, replicas=2, restart="OnFailure")
-    pod = worker["template"]["spec"]
-    (kept := cli.folder / "kept").mkdir()
-    pod["volumes"] = [{"name": "kept", "hostPath": {"path": str(kept)}}]
-    pod["containers"][0]["volumeMounts"] = [{"name": "kept", "mountPath": "/kept"}]
-    policies = {"successPolicy": "AllWorkers", "runPolicy": {"restartScope": "Job"}}
-    job = manifests.job("both", {"Worker": worker}, network="PerJob", **policies)
-    with cli.start("run", "--runtime", "docker", "--allow-privileged", cli.write(json.dumps(job))) as process:
-        for replica in ("worker-0", "worker-1"):
-            process.until(f"[{replica}] serving")
-        (kept / "stop").touch()
-        [container] = engine.containers.list(filters={"name": "worker-1-.*-tensorflow-"})
-        container.kill()
-        assert process.wait() == 0, process.output
-    assert "restarting all its replicas because of Worker-1 (exited with code 137)" in process.output
-    for replica in ("worker-0", "worker-1"):
-        assert f"[{replica}] done" in process.output
     assert traces(engine) == []
 
 
