@@ -1,5 +1,7 @@
 from typing import Any
 
+import pytest
+
 from hack.audit import main, read
 
 FINE = {"name": "idna", "version": "3.20", "vulns": []}
@@ -9,23 +11,26 @@ VULNERABLE: dict[str, Any] = {
 }  # fmt: skip
 
 
-def test_nothing_known_of_all_is_good() -> None:
-    audit = read({"dependencies": [FINE]})
-    assert audit.exit_code == 0
-    assert audit.describe() == "1 packages asked about, 0 vulnerabilities known"
-
-
-def test_a_vulnerability_is_named_with_the_version_that_mends_it() -> None:
-    audit = read({"dependencies": [VULNERABLE, SKIPPED]})
-    assert audit.exit_code == 1
-    assert "idna 3.6: PYSEC-2024-60, fixed in 3.7" in audit.describe()
-
-
-def test_no_answer_is_not_a_good_one() -> None:
-    audit = read({"dependencies": [FINE, SKIPPED]})
-    assert audit.exit_code == 2
-    assert "not asked about: six" in audit.describe()
-    assert read({"dependencies": []}).exit_code == 2
+@pytest.mark.parametrize(
+    ("answers", "exit_code", "said"),
+    [
+        ([FINE], 0, "1 packages asked about, 0 vulnerabilities known"),
+        ([VULNERABLE, SKIPPED], 1, "idna 3.6: PYSEC-2024-60, fixed in 3.7"),
+        ([FINE, SKIPPED], 2, "not asked about: six"),
+        ([], 2, ""),
+    ],
+    ids=[
+        "nothing is known of all",
+        "a vulnerability, with the version that mends it",
+        "no answer of one",
+        "none at all",
+    ],
+)
+def test_an_audit_is_good_if_all_have_answered_and_nothing_is_known(
+    answers: list[dict[str, Any]], exit_code: int, said: str
+) -> None:
+    audit = read({"dependencies": answers})
+    assert (audit.exit_code, said in audit.describe()) == (exit_code, True)
 
 
 def test_a_service_that_can_not_be_reached_is_said_so(capsys: Any, monkeypatch: Any) -> None:

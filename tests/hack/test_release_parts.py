@@ -24,16 +24,10 @@ LOG = """\
 """
 
 
-def test_the_notes_are_the_versions_own_section() -> None:
+def test_the_notes_are_the_versions_own_section_or_what_is_to_come_and_never_nothing() -> None:
     assert notes(LOG, "0.2.0") == "# tfoperator 0.2.0\n\n### Added\n\n- a thing\n"
     assert notes(LOG, "0.1.0").endswith("- the first\n")
-
-
-def test_a_version_without_a_section_has_what_is_to_come() -> None:
     assert notes(LOG, "0.3.0") == "# tfoperator 0.3.0\n\n- to come\n"
-
-
-def test_a_release_of_which_nothing_is_said_is_refused() -> None:
     with pytest.raises(NoNotes, match=r"\[0.3.0\]"):
         notes("# Changelog\n\n## [Unreleased]\n", "0.3.0")
 

@@ -56,12 +56,9 @@ def test_a_link_leads_to_the_same_on_the_site(path: str, link: str, expected: st
     assert copied == ({"manifests/base/rbac.yaml"} if "rbac" in link else set())
 
 
-def test_code_is_left_as_it_is() -> None:
+def test_code_is_left_as_it_is_and_a_link_to_nothing_is_an_error_that_names_page_and_link() -> None:
     text = "```sh\n[a](b.md)\n```\n"
     assert relinked(text, "SECURITY.md", PLACES, FILES) == (text, set())
-
-
-def test_a_link_to_nothing_is_an_error_that_names_page_and_link() -> None:
     with pytest.raises(StageError, match=r"docs/a\.md: gone\.md"):
         relinked("[x](gone.md)", "docs/a.md", PLACES, FILES)
 

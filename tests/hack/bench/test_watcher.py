@@ -26,7 +26,7 @@ def test_the_first_time_counts() -> None:
     assert not seen.job_failed
 
 
-def test_pods_that_run_are_counted_up_and_down() -> None:
+def test_pods_that_run_are_counted_up_and_down_and_each_of_a_name_is_a_life_of_its_own() -> None:
     seen = Observations()
     for name in ("p", "q"):
         seen.see_pod(event("ADDED", name, phase="Pending"), 1.0)
@@ -36,13 +36,8 @@ def test_pods_that_run_are_counted_up_and_down() -> None:
     seen.see_pod(event("MODIFIED", "p", phase="Failed"), 4.0)
     seen.see_pod(event("DELETED", "q", phase="Running"), 5.0)
     assert (seen.running, seen.phases) == (0, {"p": "Failed"})
-
-
-def test_every_pod_of_a_name_is_a_life_of_its_own() -> None:
-    seen = Observations()
-    for kind in ("ADDED", "DELETED", "ADDED"):
-        seen.see_pod(event(kind, "p", phase="Pending"), 1.0)
-    assert seen.pods_made == {"p": 2}
+    seen.see_pod(event("ADDED", "q", phase="Pending"), 6.0)
+    assert seen.pods_made == {"p": 1, "q": 2}
 
 
 def test_all_run_when_every_job_says_so_and_every_pod_does() -> None:

@@ -57,18 +57,13 @@ def text(of: Report) -> str:
     return "\n".join(report_lines(of))
 
 
-def test_the_first_to_end_is_the_culprit() -> None:
+def test_the_first_to_end_is_the_culprit_but_of_two_at_once_not_who_complains_of_the_other() -> None:
     made = report(raised("worker-0", 9, "ValueError: later"), raised("worker-1", 3, "ValueError: first"))
     assert [failure.replica for failure in made.failures] == ["worker-1", "worker-0"]
-
-
-@pytest.mark.parametrize(("later", "culprit"), [(1, "worker-1"), (60, "worker-0")])
-def test_of_two_that_end_at_once_who_complains_of_the_other_is_not_the_culprit(later: float, culprit: str) -> None:
-    made = report(
-        raised("worker-0", 0, "UnavailableError: Connection reset by peer"),
-        raised("worker-1", later, "ZeroDivisionError: division by zero"),
-    )
-    assert made.culprit.replica == culprit
+    complains = raised("worker-0", 0, "UnavailableError: Connection reset by peer")
+    for later, culprit in ((1, "worker-1"), (60, "worker-0")):
+        made = report(complains, raised("worker-1", later, "ZeroDivisionError: division by zero"))
+        assert made.culprit.replica == culprit
 
 
 def test_identical_failures_are_told_once() -> None:
@@ -79,12 +74,14 @@ def test_identical_failures_are_told_once() -> None:
     assert "worker-1..4: the same." in text(made)
 
 
-def test_user_frames_are_shown_and_libraries_folded() -> None:
-    shown = text(report(raised("worker-0", 0, "ValueError: x")))
+def test_user_frames_are_shown_and_libraries_folded_and_a_report_is_json() -> None:
+    made = report(raised("worker-0", 0, "ValueError: x"))
+    shown = text(made)
     assert 'File "train.py", line 7, in main' in shown
     assert "(1 call in keras)" in shown
     assert "site-packages" not in shown
     assert "step 119" not in shown
+    assert msgspec.json.decode(msgspec.json.encode(made))["failures"][0]["traceback"]["exception"] == "ValueError: x"
 
 
 def test_without_a_traceback_the_last_lines_are_shown() -> None:
@@ -131,19 +128,17 @@ def test_a_crash_loop_is_told_while_the_job_runs_also_if_only_its_last_end_is_kn
     assert made.culprit.restarts == 5
     assert any("started again 5 times" in one and "looks deterministic" in one for one in made.advice)
     assert report(msgspec.structs.replace(last, restarts=1), outcome="Running").failures == ()
+    over = text(report(failed("worker-0", *runs, restart_policy="OnFailure"), outcome="TimedOut"))
+    assert ("deterministic" in over, "--timeout" in over) == (True, False), "more time would not help"
 
 
-def test_what_a_replica_has_got_over_is_a_restart_and_no_failure() -> None:
+def test_what_a_replica_has_got_over_is_a_restart_and_those_are_told_in_order_of_time_and_counted() -> None:
     made = report(replica("worker-0", FinalState.RUNNING, run(1, 0, *traceback("ValueError: x")), run(None)))
     assert made.failures == ()
     assert [(one.replica, one.cause) for one in made.restarts] == [("worker-0", "exit code 1: ValueError: x")]
-
-
-def test_restarts_are_told_in_order_of_time_and_counted() -> None:
     often = failed("worker-1", *(run(1, n, "c") for n in range(30)), restarts=40)
     made = report(failed("worker-0", run(1, 20, "a"), run(137, 40, "b"), restarts=1), often)
-    assert made.restarts_in_all == 41
-    assert len(made.restarts) == 20
+    assert (made.restarts_in_all, len(made.restarts)) == (41, 20)
     assert made.restarts == tuple(sorted(made.restarts, key=lambda one: one.when or BEGIN))
     assert "21 more before these" in text(made)
 
@@ -158,14 +153,6 @@ def test_memory_and_the_kernels_word_are_told() -> None:
     assert "(OOMKilled)" in text(report(failed("worker-0", run(137, 0, "x", reason="OOMKilled"))))
 
 
-def test_a_stall_is_told_with_its_stacks() -> None:
-    stuck = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks="a/0.stacks.txt")
-    shown = text(report(stuck, outcome="Running", stalled="TFJob job has stalled."))
-    assert shown.startswith("TFJob job has stalled.")
-    assert "worker-1: a/0.stacks.txt" in shown
-    assert "worker-1 runs; last line: step 7" in shown
-
-
 @pytest.mark.parametrize(
     ("outcome", "stacks", "advice"),
     [
@@ -175,9 +162,13 @@ def test_a_stall_is_told_with_its_stacks() -> None:
         ("Failed", "", "no stacks were kept of where it waited; `tfoperator stacks` takes them while a job runs"),
     ],
 )
-def test_what_to_do_about_a_stall_depends_on_what_there_is(outcome: str, stacks: str, advice: str) -> None:
-    stuck = replica("worker-0", FinalState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
-    assert f"Next: {advice}." in text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
+def test_a_stall_is_told_with_its_stacks_and_what_to_do(outcome: str, stacks: str, advice: str) -> None:
+    stuck = replica("worker-1", FinalState.RUNNING, run(None, 0, "step 7"), stacks=stacks)
+    shown = text(report(stuck, outcome=outcome, stalled="TFJob job has stalled."))
+    assert shown.startswith("TFJob job has stalled.")
+    assert ("worker-1: a/0.stacks.txt" in shown) is bool(stacks)
+    assert "worker-1 runs; last line: step 7" in shown
+    assert f"Next: {advice}." in shown
 
 
 @pytest.mark.parametrize("stalled", ["", "TFJob job has stalled."])
@@ -199,12 +190,6 @@ def test_of_what_has_run_out_of_time_it_is_told_where_each_replica_was(over: dic
     shown = text(report(stuck, **over))
     assert "worker-0 was stopped when the job was over; last line: waiting for the others\n    x.log" in shown
     assert advice in shown
-
-
-def test_more_time_is_no_advice_where_it_would_not_help() -> None:
-    runs = [run(1, n, *traceback("ValueError: x")) for n in range(3)]
-    loop = text(report(failed("worker-0", *runs, restart_policy="OnFailure"), outcome="TimedOut"))
-    assert ("deterministic" in loop, "--timeout" in loop) == (True, False)
 
 
 def test_the_job_itself_says_that_its_deadline_is_over() -> None:
@@ -231,11 +216,6 @@ def test_a_success_has_nothing_to_report() -> None:
 def test_names_are_written_short() -> None:
     assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
     assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
-
-
-def test_a_report_is_json() -> None:
-    made = report(raised("worker-0", 0, "ValueError: x"))
-    assert msgspec.json.decode(msgspec.json.encode(made))["failures"][0]["traceback"]["exception"] == "ValueError: x"
 
 
 @pytest.mark.parametrize(

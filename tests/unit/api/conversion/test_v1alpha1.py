@@ -76,21 +76,19 @@ def test_exit_codes_decide_about_restarts_unless_there_are_none(given_policy: st
     assert problems == ()
 
 
-def test_the_port_becomes_one_of_the_container() -> None:
-    converted = to_v1(older(MASTER | {"tfPort": 2223}))
-    assert containers(converted, "Master")[0]["ports"] == [{"name": "tfjob-port", "containerPort": 2223}]
-
-
 @pytest.mark.parametrize(
     ("before", "after"),
     [
+        (None, [{"containerPort": 2223, "name": "tfjob-port"}]),
         ([{"containerPort": 2223}], [{"containerPort": 2223, "name": "tfjob-port"}]),
         ([{"containerPort": 80}], [{"containerPort": 80}, {"containerPort": 2223, "name": "tfjob-port"}]),
         ([{"containerPort": 2223, "name": "tfjob-port"}], [{"containerPort": 2223, "name": "tfjob-port"}]),
     ],
 )
-def test_a_port_that_is_there_is_not_added_twice(before: list[Any], after: list[Any]) -> None:
-    container = {"name": "tensorflow", "image": "i", "ports": before}
+def test_the_port_becomes_one_of_the_container_and_is_not_added_twice(
+    before: list[Any] | None, after: list[Any]
+) -> None:
+    container = {"name": "tensorflow", "image": "i", **({"ports": before} if before else {})}
     pod = {"spec": {"containers": [{"name": "sidecar", "image": "i"}, container]}}
     converted = to_v1(older(MASTER | {"tfPort": 2223, "template": pod}))
     assert [c.get("ports") for c in containers(converted, "Master")] == [None, after]
@@ -108,16 +106,15 @@ def test_a_port_that_has_no_place_is_said() -> None:
 @pytest.mark.parametrize(
     ("spec", "image"), [({}, DEFAULT_PS_IMAGE), ({"tfImage": "example.com/tf:2"}, "example.com/tf:2")]
 )
-def test_the_default_parameter_server_is_written_out(spec: dict[str, Any], image: str) -> None:
+def test_the_default_parameter_server_is_written_out_as_is_one_that_the_old_operator_filled_in(
+    spec: dict[str, Any], image: str
+) -> None:
     converted, problems = check(older(MASTER, PS | {"template": None, "tfPort": 2223}, **spec))
     (container,) = containers(converted, "PS")
     assert (container["image"], container["ports"][0]["containerPort"]) == (image, 2223)
     compile(container["command"][-1], "server", "exec")
     assert problems == ()
     assert image in noted(converted, "spec.replicaSpecs[1]")
-
-
-def test_the_template_that_the_old_operator_filled_in_is_replaced() -> None:
     pod = {"spec": {"containers": [{"name": "tensorflow", "volumeMounts": [{"name": "ps-config-volume"}]}]}}
     converted = to_v1(older(MASTER, PS | {"template": pod, "IsDefaultPS": True}))
     assert "volumeMounts" not in containers(converted, "PS")[0]
@@ -161,14 +158,10 @@ def test_a_termination_policy_is_carried_over_where_v1_decides_alike(
         assert kept(converted)["spec"] == {"terminationPolicy": policy}
 
 
-def test_what_v1_has_no_place_for_is_kept_as_it_was_written() -> None:
-    job = older(MASTER | {"odd": 1}, RuntimeId="ab12", strange=[2])
-    converted = to_v1(job)
+def test_what_v1_has_no_place_for_is_kept_as_it_was_written_and_so_is_a_second_spec_of_a_type() -> None:
+    converted = to_v1(older(MASTER | {"odd": 1}, RuntimeId="ab12", strange=[2]))
     assert lost(converted) == ["spec.replicaSpecs[0].odd", "spec.RuntimeId", "spec.strange"]
     assert kept(converted) == {"spec": {"RuntimeId": "ab12", "strange": [2]}, "replicas": {"Master": {"odd": 1}}}
-
-
-def test_a_second_spec_of_a_type_is_kept() -> None:
     second = WORKER | {"replicas": 5, "template": TEMPLATE}
     converted = to_v1(older(WORKER | {"replicas": 2}, second))
     assert replicas(converted)["Worker"]["replicas"] == 2

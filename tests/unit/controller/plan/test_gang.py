@@ -259,16 +259,12 @@ def test_a_deleted_group_that_pods_keep_is_used_on(gang: GangScheduler, created:
     assert result.created_pods == created
 
 
-def test_another_scheduler_is_kept_with_one_warning() -> None:
+def test_another_scheduler_is_kept_with_one_warning_and_a_job_whose_pods_are_no_members_without_a_gang() -> None:
     job = make_job({"PS": replicas(1, schedulerName="theirs"), "Worker": replicas(2, schedulerName="theirs")})
     result = decide(job, group=pod_group(job))
     assert {pod.body["spec"]["schedulerName"] for pod in result.creations("pods")} == {"theirs"}
     assert result.reasons.count("SetPodTemplateSchedulerName") == 1
-
-
-def test_a_job_whose_pods_are_no_members_stays_without_a_gang() -> None:
-    job = started(make_job({"Worker": replicas(2)}))
-    result = decide(job, make_pod("Worker-0"))
+    result = decide(started(make_job({"Worker": replicas(2)})), make_pod("Worker-0"))
     assert of_group(result, Create) is None
     assert result.created_pods == ["Worker-1"]
     assert "schedulerName" not in result.creations("pods")[0].body["spec"]
@@ -285,19 +281,12 @@ def test_membership_is_seen_on_the_pods_that_caches_keep(annotated: bool) -> Non
 # How it changes.
 
 
-def test_what_differs_is_patched_and_nothing_else() -> None:
+def test_what_differs_is_patched_and_nothing_else_of_a_group_of_kubernetes_the_size_alone() -> None:
     job = make_job({"Worker": replicas(2)})
-    group = pod_group(job)
     lowered = gang_job({"Worker": replicas(2)}, minAvailable=1, priorityClass="high")
-    result = decide(lowered, group=group)
-    assert of_group(result, Patch).uid == "group-uid"
-    assert of_group(result, Patch).body == {
-        "spec": {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
-    }
-
-
-def test_of_a_group_of_kubernetes_only_the_size_is_patched() -> None:
-    job = make_job({"Worker": replicas(2)})
+    patch = of_group(decide(lowered, group=pod_group(job)), Patch)
+    changes = {"minMember": 1, "minResources": {"cpu": "1"}, "priorityClassName": "high"}
+    assert (patch.uid, patch.body) == ("group-uid", {"spec": changes})
     policy = {"schedulingPolicy": {"minAvailable": 1, "priorityClass": "high", "minResources": {"cpu": "9"}}}
     changed = annotated(make_job({"Worker": replicas(2)}, runPolicy={"restartScope": "Job", **policy}), TOPOLOGY)
     patch = of_group(decide(changed, group=pod_group(job, gang=KUBERNETES), gang=KUBERNETES), Patch)
