@@ -185,14 +185,11 @@ def test_watches_are_asked_to_last_from_five_to_ten_minutes() -> None:
 # --- lists
 
 
-def test_the_first_list_comes_in_pages_and_later_ones_at_a_version_that_no_time_out_gives_up_do_not() -> None:
-    slow = api_error(504, "etcd is slow", reason="Timeout")
+def test_the_first_list_comes_in_pages_and_later_ones_only_from_a_server_that_pages_at_version_0() -> None:
+    slow = api_error(504, "etcd is slow", reason="Timeout")  # which gives up no version
     run = Run(lists=[page(pod("a", 1), version=10), slow, page(version=11)], watches=[[api_error(500)], [bookmark(12)]])
     assert [call.limit for call in run.script.list_calls] == [500, 0, 0]
     assert run.script.listed_versions == ["0", "10", "10"]
-
-
-def test_a_server_that_pages_at_version_0_is_always_asked_in_pages() -> None:
     lists = [page(pod("a"), version=10, token="t1"), page(pod("b"), version=10), page(version=11)]
     run = Run(lists=lists, watches=[[api_error(500)], [bookmark(12)]])
     assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
@@ -206,16 +203,12 @@ def test_a_version_that_is_not_to_be_had_is_given_up_at_once(error: Exception) -
     assert len(run.waits) == 2
 
 
-def test_a_collection_too_large_for_one_answer_is_read_in_pages() -> None:
+def test_a_collection_too_large_for_one_answer_is_read_in_pages_and_an_object_too_large_for_any_after_a_wait() -> None:
     lists = [AnswerTooLarge("too much"), page(pod("a"), version=10, token="t"), page(pod("b"), version=10)]
     run = Run(lists=lists, watches=[[bookmark(11)]])
     assert run.script.listed_versions == ["0", ""]
     assert [call.limit for call in run.script.list_calls] == [500, 500, 500]
-    assert run.reader.calls == [("replace", ["a", "b"])]
-    assert run.waits == []
-
-
-def test_an_object_too_large_for_any_answer_is_asked_for_again_after_a_wait() -> None:
+    assert (run.reader.calls, run.waits) == ([("replace", ["a", "b"])], [])
     run = Run(lists=[*[AnswerTooLarge("it")] * 10, page(version=3)], watches=[[bookmark(4)]])
     assert [call.limit for call in run.script.list_calls] == [500, 500, 250, 125, 62, 31, 15, 7, 3, 1, 500]
     assert len(run.waits) == 1
@@ -304,13 +297,10 @@ def test_changes_among_the_initial_events_are_part_of_the_state_and_an_ordinary_
     assert run.reader.state["ns/a"].metadata.resource_version == "3"
 
 
-def test_a_stream_that_ends_before_its_initial_events_do_is_tried_again_from_nothing() -> None:
+def test_a_stream_that_ends_before_its_initial_events_do_is_tried_again_and_then_the_server_is_listed() -> None:
     run = Run(watches=[[added(pod("gone", 1))], [added(pod("a", 2)), synced(3), bookmark(4)]], use_watch_list=True)
     assert run.reader.calls == [("replace", ["a"])]
     assert len(run.waits) == 1
-
-
-def test_a_server_that_never_ends_its_initial_events_is_listed() -> None:
     watches = [[added(pod("a"))], [added(pod("a"))], [bookmark(6)]]
     run = Run(lists=[page(pod("a"), version=5)], watches=watches, use_watch_list=True)
     assert run.reader.calls == [("replace", ["a"])]
@@ -385,28 +375,21 @@ def stopped_at_the_end(reflector: Reflector[Any]) -> Iterator[None]:
     assert not thread.is_alive()
 
 
-def test_stop_closes_the_open_watch() -> None:
+def test_stop_closes_the_open_watch_cuts_a_wait_short_and_cancels_a_request_that_waits_for_its_answer() -> None:
     server = Server()
     reflector = Reflector(server, name="pods", clock=FakeClock())
     with stopped_at_the_end(reflector):
         eventually(lambda: reflector._last_version and server.open_watches == 1)
     assert server.open_watches == 0
 
-
-def test_stop_cuts_a_wait_short() -> None:
-    clock = FakeClock()
-    script = Script(lists=[api_error(500, "boom")])
-    reflector = Reflector(script, name="pods", clock=clock, use_watch_list=False)
-    with stopped_at_the_end(reflector):
+    clock, script = FakeClock(), Script(lists=[api_error(500, "boom")])
+    with stopped_at_the_end(Reflector(script, name="pods", clock=clock, use_watch_list=False)):
         clock.wait_for_waiters()
     assert len(script.list_calls) == 1
 
-
-def test_stop_cancels_a_request_that_waits_for_its_answer() -> None:
-    script = Blocking()
-    reflector = Reflector(script, name="pods", use_watch_list=False)
-    with stopped_at_the_end(reflector):
-        assert script.asked.wait(60)
+    blocking = Blocking()
+    with stopped_at_the_end(Reflector(blocking, name="pods", use_watch_list=False)):
+        assert blocking.asked.wait(60)
 
 
 def test_stop_while_a_watch_is_being_opened_closes_it() -> None:

@@ -84,7 +84,7 @@ def test_without_a_server_nothing_happens(monkeypatch: pytest.MonkeyPatch) -> No
     assert flush()
 
 
-def test_a_loop_is_followed_from_its_first_step_to_its_last(server: Server) -> None:
+def test_a_loop_is_followed_from_its_first_step_to_its_last_and_one_that_breaks_off_is_not_done(server: Server) -> None:
     with Progress(total_steps=100, initial_step=50) as progress:
         assert flush()
         progress.update(75, loss=0.5)
@@ -94,9 +94,6 @@ def test_a_loop_is_followed_from_its_first_step_to_its_last(server: Server) -> N
     assert (first["progressPercentage"], middle["progressPercentage"], last["progressPercentage"]) == (50, 75, 100)
     assert middle["estimatedRemainingSeconds"] >= 0
     assert (metrics(last)["loss"], last["estimatedRemainingSeconds"]) == ("0.25", 0)
-
-
-def test_a_loop_that_breaks_off_is_not_reported_as_done(server: Server) -> None:
     with pytest.raises(RuntimeError), Progress(total_steps=100) as progress:  # noqa: PT012
         progress.update(40)
         raise RuntimeError("out of memory")

@@ -23,7 +23,9 @@ def sessions(links: list[str]) -> Sessions:
     return Sessions(PORT, links.append)
 
 
-def test_a_session_needs_both_halves(sessions: Sessions, links: list[str]) -> None:
+def test_a_session_needs_both_halves_of_which_the_cookie_is_kept_from_scripts_and_from_other_sites(
+    sessions: Sessions, links: list[str]
+) -> None:
     one, other = sessions.exchange(links[0]), sessions.exchange(links[1])
     assert other is not None
     cookie = f"{one.cookie_name}={one.cookie}"
@@ -32,6 +34,8 @@ def test_a_session_needs_both_halves(sessions: Sessions, links: list[str]) -> No
     assert not sessions.knows(request(**{KEY_HEADER: one.key}))
     assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: other.key}))
     assert not sessions.knows(request(Cookie=cookie, **{KEY_HEADER: one.key + "é"}))
+    assert "HttpOnly; SameSite=Strict; Path=/api/" in one.set_cookie
+    assert "Domain" not in one.set_cookie
 
 
 @pytest.mark.parametrize("token", ["", "x", "é" * 43, "A" * 10_000])
@@ -44,12 +48,6 @@ def test_sessions_are_bounded(sessions: Sessions, links: list[str]) -> None:
     made = [sessions.exchange(links[-1]) for _ in range(MAX_SESSIONS + 1)]
     asked = [request(Cookie=f"{one.cookie_name}={one.cookie}", **{KEY_HEADER: one.key}) for one in made if one]
     assert [sessions.knows(one) for one in asked] == [False] + [True] * MAX_SESSIONS
-
-
-def test_the_cookie_is_kept_from_scripts_and_from_other_sites(sessions: Sessions, links: list[str]) -> None:
-    session = sessions.exchange(links[0])
-    assert "HttpOnly; SameSite=Strict; Path=/api/" in session.set_cookie
-    assert "Domain" not in session.set_cookie
 
 
 @pytest.mark.parametrize(

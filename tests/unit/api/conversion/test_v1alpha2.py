@@ -60,45 +60,33 @@ def test_an_unset_restart_policy_keeps_its_meaning() -> None:
     assert [problem.field for problem in problems] == ["spec.tfReplicaSpecs[Local].template.spec.restartPolicy"]
 
 
-def test_what_the_releases_of_v1alpha2_had_goes_into_the_run_policy() -> None:
+def test_what_the_releases_had_goes_into_the_run_policy_and_a_problem_names_the_field_that_was_written() -> None:
     converted = to_v1(older({"Worker": {}}, cleanPodPolicy="Wrong", ttlSecondsAfterFinishing=60))
     assert converted.obj["spec"]["runPolicy"] == {"cleanPodPolicy": "Wrong", "ttlSecondsAfterFinished": 60}
     _, problems = check(older({"Worker": {}}, cleanPodPolicy="Wrong"))
     assert [problem.field for problem in problems] == ["spec.cleanPodPolicy"]
+    _, problems = check(older({"Eval": {"replicas": -1, "template": {"spec": {"containers": []}}}}))
+    fields = [f"spec.tfReplicaSpecs[Eval].{name}" for name in ("replicas", "template.spec.containers")]
+    assert [problem.field for problem in problems if problem.severity == "error"] == fields
 
 
-def test_the_drafts_local_type_is_a_worker() -> None:
+def test_the_drafts_local_type_is_a_worker_and_two_names_of_one_type_stay_two() -> None:
     alone = to_v1(older({"Local": {"replicas": 1}}))
     assert list(alone.obj["spec"]["tfReplicaSpecs"]) == ["Worker"]
     assert lost(alone) == []
     assert check(older({"Local": {"replicas": 1}}))[1] == ()
-    several = to_v1(older({"Local": {"replicas": 2}}))
-    assert lost(several) == ["spec.tfReplicaSpecs[Local]"]
-    assert lost(to_v1(older({"Local": {}, "PS": {}}))) == ["spec.tfReplicaSpecs[Local]"]
-
-
-def test_two_names_of_one_type_stay_two() -> None:
-    job = older({"Local": {"replicas": 2}, "Worker": {"replicas": 3}})
-    converted = to_v1(job)
-    specs = converted.obj["spec"]["tfReplicaSpecs"]
+    both = older({"Local": {"replicas": 2}, "Worker": {"replicas": 3}})
+    for job in (older({"Local": {"replicas": 2}}), older({"Local": {}, "PS": {}}), both):
+        assert lost(to_v1(job)) == ["spec.tfReplicaSpecs[Local]"]
+    specs = to_v1(both).obj["spec"]["tfReplicaSpecs"]
     assert {name: spec["replicas"] for name, spec in specs.items()} == {"Local": 2, "Worker": 3}
-    assert lost(converted) == ["spec.tfReplicaSpecs[Local]"]
-    assert [problem.field for problem in check(job)[1]] == ["spec.tfReplicaSpecs[Local]"]
+    assert [problem.field for problem in check(both)[1]] == ["spec.tfReplicaSpecs[Local]"]
 
 
-def test_a_problem_names_the_field_that_its_author_wrote() -> None:
-    _, problems = check(older({"Eval": {"replicas": -1, "template": {"spec": {"containers": []}}}}))
-    assert [problem.field for problem in problems if problem.severity == "error"] == [
-        "spec.tfReplicaSpecs[Eval].replicas",
-        "spec.tfReplicaSpecs[Eval].template.spec.containers",
-    ]
-
-
-def test_an_edit_in_the_other_version_holds() -> None:
-    job = tfjob(
-        {"Chief": {"restartPolicy": "Never"}, "Evaluator": {"restartPolicy": "Never", "odd": 1}},
-        runPolicy={"cleanPodPolicy": "All", "suspend": True},
-    )
+def test_an_edit_in_the_other_version_holds_and_the_status_survives_a_client_that_drops_annotations() -> None:
+    specs = {"Chief": {"restartPolicy": "Never"}, "Evaluator": {"restartPolicy": "Never", "odd": 1}}
+    status = {"phase": "Running", "replicaStatuses": {"Worker": {"active": 1, "restartCounts": {"0": 2}}}}
+    job = tfjob(specs, runPolicy={"cleanPodPolicy": "All", "suspend": True}) | {"status": status}
     down = v1_to_v1alpha2(job).obj
     assert down["spec"]["cleanPodPolicy"] == "All"
     down["spec"]["cleanPodPolicy"] = "None"
@@ -108,11 +96,6 @@ def test_an_edit_in_the_other_version_holds() -> None:
     assert up["runPolicy"] == {"cleanPodPolicy": "None", "suspend": True}
     assert list(up["tfReplicaSpecs"]) == ["Chief"]
     assert up["tfReplicaSpecs"]["Chief"]["restartPolicy"] == "OnFailure"
-
-
-def test_the_status_survives_a_client_that_drops_annotations() -> None:
-    status = {"phase": "Running", "replicaStatuses": {"Worker": {"active": 1, "restartCounts": {"0": 2}}}}
-    down = v1_to_v1alpha2(tfjob({"Worker": {}}) | {"status": status}).obj
     down["metadata"].pop("annotations", None)
     assert to_v1(down).obj["status"] == status
 
@@ -258,15 +241,12 @@ def test_what_v1s_schema_and_rules_refuse_is_not_restored() -> None:
     assert refusal(FULL_SPEC) == ""
 
 
-def test_what_cant_be_decoded_as_v1_is_not_restored() -> None:
+def test_what_cant_be_decoded_as_v1_is_not_restored_nor_a_tensorboard_whose_name_does_not_fit() -> None:
     deep: Any = []
     for _ in range(TOO_MANY_LEVELS):
         deep = [deep]
     with pytest.raises(ConversionError, match=r"v1-only.*: spec: "):
         check_restored(older({}) | {"spec": {"checkpoint": deep}}, ["checkpoint"])
-
-
-def test_a_restored_tensorboard_needs_a_name_that_fits() -> None:
     fits, too_long = (
         annotated(older({"Worker": {}}, name="n" * length), V1_ONLY, spec={"tensorBoard": {"logDir": "gs://logs"}})
         for length in (51, 52)
@@ -316,8 +296,7 @@ def test_wrong_types_are_passed_on_to_validation(wrong: dict[str, Any]) -> None:
 
 
 def test_notes_read_well() -> None:
-    assert str(Note("spec.a", "is lost")) == "spec.a: is lost"
-    assert str(Note("", "is lost")) == "is lost"
+    assert list(map(str, (Note("spec.a", "is lost"), Note("", "is lost")))) == ["spec.a: is lost", "is lost"]
 
 
 # Round trips. An empty map of annotations is the same as none, and a job has an explicit restart policy in the end.

@@ -87,7 +87,9 @@ def test_interim_answers_without_end_fail_their_call(creating: Creating) -> None
     assert other == [None]
 
 
-def test_a_connection_that_the_server_gives_up_is_not_used_again(creating: Creating) -> None:
+def test_a_connection_that_the_server_gives_up_is_not_used_again_nor_one_to_a_server_that_listens_no_more(
+    creating: Creating,
+) -> None:
     def handler(exchange: Exchange) -> None:
         exchange.respond(201, b"{}", Connection="close")
         exchange.hang_up()
@@ -96,6 +98,9 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again(creating: Creat
     for _ in range(3):
         assert creator.create_chains([chain("a")]) == [[None]]
     assert server.connections == 3
+    server.stop()
+    results = creator.create_chains([chain("a", "b"), chain("c")])
+    assert [type(one) for (one,) in results] == [errors.ConnectionRefused] * 2
 
 
 def saying(sent: bytes) -> Handler:
@@ -224,13 +229,6 @@ def test_an_idle_connection_that_has_ended_costs_nothing(creating: Creating) -> 
     eventually(lambda: readable(idle.sock), what="the end of the connection has come")
     assert creator.create_chains([chain("a")]) == [[None]]
     assert [name_of(one) for one in server.requests] == ["first", "a"]
-
-
-def test_nobody_listens(creating: Creating) -> None:
-    server, creator = creating(created)
-    server.stop()
-    results = creator.create_chains([chain("a", "b"), chain("c")])
-    assert [type(one) for (one,) in results] == [errors.ConnectionRefused] * 2
 
 
 def test_a_rate_limit_holds(creating: Creating) -> None:
