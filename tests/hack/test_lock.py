@@ -68,13 +68,10 @@ def test_nothing_is_in_the_folder_that_is_not_made_or_read() -> None:
     assert {path.name for path in FOLDER.iterdir()} == expected
 
 
-def test_constraints_keep_how_their_lines_are_spelt() -> None:
+def test_a_lock_says_only_what_those_that_it_extends_do_not_and_constraints_keep_how_they_are_spelt() -> None:
     before = "# ours\nPyYAML==6.0.1\nast_serialize==0.1\ngone==1\n"
     after = with_versions(before, {"pyyaml": "6.0.3", "ast-serialize": "0.1", "new-one": "2"})
     assert after == "ast_serialize==0.1\nnew-one==2\nPyYAML==6.0.3\n"
-
-
-def test_a_lock_says_only_what_those_that_it_extends_do_not() -> None:
     resolved = ["a==1 --hash=sha256:aa --hash=sha256:ab", "b==2 ; sys_platform == 'linux' --hash=sha256:bb"]
     text = render(Lock("more", (), extends="less"), resolved, {resolved[0]})
     assert text.splitlines()[1:] == ["-r less.lock", "b==2 ; sys_platform == 'linux' \\", "    --hash=sha256:bb"]

@@ -7,9 +7,13 @@ from hack import fuzz_decoders
 from hack.decoders import Decoder, decoders
 
 
-def test_no_byte_stream_of_a_small_fixed_number_raises_what_is_not_declared() -> None:
+def test_no_byte_stream_of_a_small_fixed_number_raises_what_is_not_declared_and_each_depends_on_its_seed() -> None:
     accepted = fuzz_decoders.fuzz("unit", range(2000))
     assert sum(accepted.values()) > 200
+    samples = (b"abc", b"def" * 50)
+    first = [fuzz_decoders.spoilt(random.Random(f"a:{number}"), samples) for number in range(50)]
+    assert first == [fuzz_decoders.spoilt(random.Random(f"a:{number}"), samples) for number in range(50)]
+    assert len(set(first)) > 20
 
 
 def test_every_decoder_reads_one_of_its_samples(tmp_path: Path) -> None:
@@ -17,13 +21,6 @@ def test_every_decoder_reads_one_of_its_samples(tmp_path: Path) -> None:
         assert len({one.name for one in known}) == len(known)
         for one in known:
             assert any(fuzz_decoders.check(one, sample) for sample in one.samples), one.name
-
-
-def test_a_stream_depends_on_its_seed_and_number_alone() -> None:
-    samples = (b"abc", b"def" * 50)
-    first = [fuzz_decoders.spoilt(random.Random(f"a:{number}"), samples) for number in range(50)]
-    assert first == [fuzz_decoders.spoilt(random.Random(f"a:{number}"), samples) for number in range(50)]
-    assert len(set(first)) > 20
 
 
 def test_an_undeclared_error_is_found_and_can_be_replayed(
@@ -49,12 +46,11 @@ def test_an_undeclared_error_is_found_and_can_be_replayed(
     assert "seed unit, number 0, broken: IndexError('oh')" in captured.err
 
 
-def test_a_decoder_that_takes_too_long_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decoder_that_takes_too_long_is_found_and_one_that_is_not_there_answered_with_those_that_are(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(fuzz_decoders, "SLOW_SECONDS", 0.0)
     with pytest.raises(AssertionError, match="took"):
         fuzz_decoders.check(Decoder("slow", (b"",), len, ()), b"x")
-
-
-def test_a_decoder_that_is_not_there_is_answered_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert fuzz_decoders.main(["--only", "nothing", "--count", "1", "--memory", "0"]) == 1
     assert "kubeconfig" in capsys.readouterr().err

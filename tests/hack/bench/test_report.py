@@ -72,14 +72,11 @@ def test_earlier_runs_become_one_table(tmp_path: Path, capsys: pytest.CaptureFix
     assert f"error: {files[0]}" in capsys.readouterr().err
 
 
-def test_targets_are_judged_where_both_figures_are_there() -> None:
+def test_targets_are_judged_where_both_figures_are_there_and_growth_is_ours_alone() -> None:
     results = [result("peer-tuned", cpu_ms=15.0), result("ours", cpu_ms=6.0), result("ours", "finish", calls=11.0)]
     judged = {(one.load, one.figure): ratio for one, ratio in targets(medians(results)) if ratio is not None}
     assert judged == {("medium", "cpu_ms"): 0.4}
     assert "| medium: CPU per job, times Go operator, tuned | 0.4 | 0.40 | reached |" in table(results)
-
-
-def test_growth_is_ours_alone() -> None:
     results = [result("ours", "small", cpu_ms=4.0), result("ours", "large", cpu_ms=5.0)]
     assert growth(medians(results)) == 1.25
     assert growth(medians(results[:1])) is None

@@ -22,10 +22,13 @@ def again(story: Story) -> Story:
     return story.status("Running", "Ready", job_restarts=1, Worker=ACTIVE)
 
 
-def test_a_pod_beside_an_old_one_is_doubled() -> None:
+def test_a_pod_beside_an_old_one_is_doubled_and_an_old_one_that_runs_on_is_stuck() -> None:
     story = restarting().pod("worker-0", "early", number=1)
     text = "pod job-worker-0 of restart 1 was made beside job-worker-1 of restart 0"
     assert story.never() == [f"doubled: job: {text}"]
+    story = healthy().phase("worker-1", "Failed", 137).status("Restarting", job_restarts=1, Worker={})
+    story.remove("worker-1").pod("worker-1", "x", number=0, phase="Running")
+    assert "pod job-worker-0 is of restart 0 of all, not 1" in " ".join(map(str, story.end()))
 
 
 def test_a_restart_that_no_loss_accounts_for_is_doubled() -> None:
@@ -43,12 +46,6 @@ def test_a_restart_that_is_not_counted_is_lost() -> None:
     story = healthy().phase("worker-1", "Failed", 137).remove("worker-1").pod("worker-1", "x", phase="Running")
     assert "it counts 0 restarts of all replicas, there were at least 1" in " ".join(map(str, story.end()))
     assert restarting().status(Worker={}).never() == ["lost: job: all its replicas had restarted 1 times, now 0"]
-
-
-def test_an_old_pod_that_runs_on_is_stuck() -> None:
-    story = healthy().phase("worker-1", "Failed", 137).status("Restarting", job_restarts=1, Worker={})
-    story.remove("worker-1").pod("worker-1", "x", number=0, phase="Running")
-    assert "pod job-worker-0 is of restart 0 of all, not 1" in " ".join(map(str, story.end()))
 
 
 def test_the_limit_counts_a_restart_of_all_once() -> None:

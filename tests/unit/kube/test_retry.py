@@ -12,15 +12,12 @@ def conflict(number: int) -> ConflictError:
     return ConflictError(Status(code=409, reason="Conflict", message=f"conflict {number}"))
 
 
-def test_it_tries_again_until_there_is_no_conflict() -> None:
+def test_it_tries_again_until_there_is_no_conflict_and_raises_the_fifth() -> None:
     pauses: list[float] = []
     update = Mock(side_effect=[*map(conflict, (1, 2, 3)), "done"])
     assert retry_on_conflict(update, sleep=pauses.append) == "done"
     assert len(pauses) == 3
     assert all(0.010 <= pause <= 0.011 for pause in pauses)
-
-
-def test_the_last_conflict_is_raised_after_five_tries() -> None:
     with pytest.raises(ConflictError, match="conflict 5"):
         retry_on_conflict(Mock(side_effect=map(conflict, range(1, 10))), sleep=lambda _: None)
 
@@ -38,13 +35,10 @@ def drawing(number: float, clock: FakeClock | None = None) -> Backoff:
     return Backoff(cap=30, clock=clock or FakeClock(), rng=Mock(random=lambda: number))
 
 
-def test_delays_double_up_to_the_cap_and_never_overflow() -> None:
+def test_delays_double_up_to_the_cap_and_jitter_stretches_them_up_to_twice() -> None:
     backoff = drawing(0)
     assert [backoff.next() for _ in range(8)] == [0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30, 30]
     assert {backoff.next() for _ in range(5000)} == {30}
-
-
-def test_jitter_stretches_a_delay_up_to_twice_and_never_shortens_it() -> None:
     assert drawing(0.75).next() == 0.8 * 1.75
     rng = random.Random(1)
     delays = [Backoff(cap=30, clock=FakeClock(), rng=rng).next() for _ in range(200)]

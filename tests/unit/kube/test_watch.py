@@ -250,14 +250,11 @@ def test_a_busy_watch_waits_before_it_reads_all_there_is_but_never_for_the_rest_
     assert watch._stream.gathers == [1 << 20] * 6
 
 
-def test_what_is_there_already_is_read_as_it_comes_and_only_news_is_gathered() -> None:
+def test_news_are_gathered_in_a_batch_period_and_what_is_there_already_is_read_as_it_comes() -> None:
     end = json.dumps(event("BOOKMARK", annotations={INITIAL_EVENTS_END: "true"})).encode() + b"\n"
     watch, clock = busy_watch(line("a"), line("b"), line("c") + end, line("d"), line("e"), begins_with_state=True)
     assert names(watch) == ["a", "b", "c", "d", "e"]
     assert waits(clock) == [0.05, 0.05], "before e, and the end: the end of the state was known only after its read"
-
-
-def test_without_a_batch_period_a_watch_reads_on_at_once_and_gathers_nothing() -> None:
     watch = watch_of(line("a"), line("b"), clock=(clock := ImpatientClock()))
     assert names(watch) == ["a", "b"]
     assert (clock.waits, watch._stream.gathers) == ([], [0, 0, 0])

@@ -208,14 +208,21 @@ def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
     assert advice.startswith("A disk was full")
 
 
-def test_a_success_has_nothing_to_report() -> None:
+def test_a_success_has_nothing_to_report_but_replicas_that_could_not_find_each_other() -> None:
     made = report(replica("chief-0", FinalState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []
+    names = tuple(f"worker-{index}" for index in range(7))
+    made = report(*(replica(name, FinalState.SUCCEEDED, run(0)) for name in names), outcome="Succeeded", apart=names)
+    assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others have never opened the ports" in text(made)
 
 
-def test_names_are_written_short() -> None:
+def test_names_are_written_short_and_several_whose_pods_are_gone_are_told_of_as_several() -> None:
     assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
     assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
+    gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
+    bad = failed("worker-0", run(1, 1, "ValueError"))
+    assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
+    assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))
 
 
 @pytest.mark.parametrize(
@@ -280,16 +287,3 @@ def test_advice_is_in_the_words_of_what_was_typed(typed: Typed, again: str, limi
     assert time in report(replica("worker-0", FinalState.STOPPED, run(143)), typed=typed, outcome="TimedOut").advice[0]
     lost = "python: can't open file 'a.py': [Errno 2]"
     assert ("--workdir" in report(failed("worker-0", run(2, 0, lost)), typed=typed).advice[0]) is (typed != "function")
-
-
-def test_replicas_that_could_not_find_each_other_are_named_after_a_success_too() -> None:
-    names = tuple(f"worker-{index}" for index in range(7))
-    made = report(*(replica(name, FinalState.SUCCEEDED, run(0)) for name in names), outcome="Succeeded", apart=names)
-    assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others have never opened the ports" in text(made)
-
-
-def test_several_whose_pods_are_gone_are_told_of_as_several() -> None:
-    gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
-    bad = failed("worker-0", run(1, 1, "ValueError"))
-    assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
-    assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))

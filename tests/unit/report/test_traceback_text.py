@@ -50,10 +50,13 @@ def test_a_traceback_of_this_python_is_read() -> None:
     assert found.before is None
 
 
-def test_the_last_of_several_counts_and_what_a_library_survived_does_not() -> None:
+def test_the_last_of_several_counts_with_all_lines_of_its_message_and_nothing_after_it() -> None:
     found = found_in([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
     assert found.exception.startswith("ValueError: invalid literal")
     assert found.before is None
+    text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
+    found = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
+    assert found.more == ("second",)
 
 
 @pytest.mark.parametrize(
@@ -66,19 +69,10 @@ def test_chained_exceptions_are_kept_together(function: Callable[[], None], rela
     assert found.before.exception == "ValueError: bad shape"
 
 
-def test_a_launchers_prefix_before_each_line_does_no_harm() -> None:
+def test_a_launchers_prefix_does_no_harm_and_a_log_that_ends_within_a_traceback_says_so() -> None:
     found = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
     assert found.exception == "ValueError: bad shape"
     assert found.frames[-1].function == "fail"
-
-
-def test_a_message_of_several_lines_is_kept_but_not_what_loggers_say_after_it() -> None:
-    text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
-    found = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
-    assert found.more == ("second",)
-
-
-def test_a_log_that_ends_within_a_traceback_says_so_and_where_a_node_was_made_is_none() -> None:
     cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
     assert "does not show" in cut.exception
     assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None

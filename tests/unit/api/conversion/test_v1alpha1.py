@@ -51,13 +51,10 @@ def kept(conversion: Conversion) -> dict[str, Any]:
 MASTER, WORKER, PS = ({"tfReplicaType": name} for name in ("MASTER", "WORKER", "PS"))
 
 
-def test_the_first_months_group_and_kind_are_read() -> None:
+def test_the_first_months_group_and_kind_are_read_and_a_replica_without_type_is_the_master() -> None:
     job = older(MASTER) | {"apiVersion": "tensorflow.org/v1alpha1", "kind": "TfJob"}
     assert check(job)[1] == ()
     assert to_v1(job).obj["kind"] == "TFJob"
-
-
-def test_a_replica_without_type_is_the_master_and_without_a_master_somebody_else_decides() -> None:
     converted = to_v1(older({"replicas": 1}))
     assert list(replicas(converted)) == ["Master"]
     assert "MASTER is v1alpha1's default" in noted(converted, "spec.replicaSpecs[0]")

@@ -30,10 +30,12 @@ def found(**facts: Any) -> dict[str, Finding]:
     return {one.field: one for one in cluster_findings(ClusterFacts(**facts)) if one.field != "RBAC"}
 
 
-def test_an_operator_that_runs_has_to_be_stopped() -> None:
+def test_an_operator_that_runs_has_to_be_stopped_and_one_that_is_stopped_needs_nothing() -> None:
     finding = found(operators=(deployment(),))["Deployment kubeflow/training-operator"]
     assert finding.effort is Effort.ACTION
     assert "kubectl -n kubeflow scale deployment/training-operator --replicas=0" in finding.todo
+    [finding] = found(operators=(deployment(0),)).values()
+    assert finding.effort is Effort.NOTE
 
 
 def test_one_that_other_kinds_need_has_to_leave_tfjobs_alone() -> None:
@@ -45,11 +47,6 @@ def test_one_that_other_kinds_need_has_to_leave_tfjobs_alone() -> None:
     both = deployment(1, "--enable-scheme=pytorchjob", "--enable-scheme=tfjob")
     [finding] = found(operators=(both,), other_kinds=kinds).values()
     assert finding.effort is Effort.ACTION
-
-
-def test_one_that_is_stopped_needs_nothing() -> None:
-    [finding] = found(operators=(deployment(0),)).values()
-    assert finding.effort is Effort.NOTE
 
 
 def test_a_webhook_that_would_refuse_every_job_has_to_go() -> None:
@@ -70,9 +67,14 @@ def test_versions_that_were_stored_once_have_to_be_rewritten() -> None:
     assert (finding.effort, "v1alpha2" in finding.message) == (Effort.ACTION, True)
 
 
-def test_what_could_not_be_read_is_told() -> None:
+def test_what_could_not_be_read_is_told_and_what_was_not_looked_at_for_want_of_a_right() -> None:
     [finding] = found(unread=(Unread("Deployments", "it is forbidden"),)).values()
     assert finding == Finding(Effort.NOTE, "Deployments", "was not looked at: it is forbidden", "look yourself")
+    facts = read_cluster(Closed(), "team")  # type: ignore[arg-type]
+    assert [job["metadata"]["name"] for job in facts.jobs] == ["mnist"]
+    assert (facts.pods, facts.crd, facts.operators, facts.webhooks) == (None, None, (), ())
+    assert len(facts.unread) == 4 + 5
+    assert {"Deployments", "pods of TFJobs", "the CRD of pytorchjobs"} <= {one.what for one in facts.unread}
 
 
 class Closed:
@@ -89,11 +91,3 @@ class Closed:
 
 def refusal(resource: Resource) -> ForbiddenError:
     return ForbiddenError(Status(code=403, message=f"{resource.plural} is forbidden"))
-
-
-def test_whoever_may_only_list_tfjobs_is_told_what_was_not_looked_at() -> None:
-    facts = read_cluster(Closed(), "team")  # type: ignore[arg-type]
-    assert [job["metadata"]["name"] for job in facts.jobs] == ["mnist"]
-    assert (facts.pods, facts.crd, facts.operators, facts.webhooks) == (None, None, (), ())
-    assert len(facts.unread) == 4 + 5
-    assert {"Deployments", "pods of TFJobs", "the CRD of pytorchjobs"} <= {one.what for one in facts.unread}

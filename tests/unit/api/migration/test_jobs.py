@@ -110,9 +110,11 @@ def test_a_job_in_a_queue_is_told_how_the_operator_itself_can_ask_for_quota() ->
     assert found(standing(queued, "Succeeded", hours=1)) == {}
 
 
-def test_a_job_that_belongs_to_others_has_no_other_findings() -> None:
+def test_a_job_of_others_or_of_an_older_version_has_no_other_findings() -> None:
     obj = job(policy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 1}, restart="Never")
     assert set(found(obj)) == {"spec.runPolicy.managedBy"}
+    obj = {**job(), "apiVersion": "kubeflow.org/v1alpha2"}
+    assert "tfoperator convert" in found(obj)["apiVersion"].todo
 
 
 def test_what_is_refused_here_needs_a_hand_and_what_is_ignored_does_not() -> None:
@@ -121,11 +123,6 @@ def test_what_is_refused_here_needs_a_hand_and_what_is_ignored_does_not() -> Non
     assert findings["spec.sucessPolicy"].effort is Effort.CHANGE
     assert "did you mean" in findings["spec.sucessPolicy"].message
     assert findings["spec.tfReplicaSpecs[Worker].restartPolicy"].effort is Effort.ACTION
-
-
-def test_a_job_of_an_older_version_has_to_be_converted() -> None:
-    obj = {**job(), "apiVersion": "kubeflow.org/v1alpha2"}
-    assert "tfoperator convert" in found(obj)["apiVersion"].todo
 
 
 @pytest.mark.parametrize("spec", [None, [], "x", {"tfReplicaSpecs": None}, {"tfReplicaSpecs": {"Worker": None}}])

@@ -49,10 +49,13 @@ def test_a_null_counts_as_absent(path: str) -> None:
     assert json.loads(msgspec.json.encode(job_of(manifest))) == json.loads(msgspec.json.encode(without))
 
 
-def test_a_null_condition_or_replica_status_is_dropped_but_a_null_replica_spec_stays() -> None:
+def test_nulls_are_dropped_but_a_null_replica_spec_stays_and_a_status_that_cannot_be_read_is_empty() -> None:
     manifest = tfjob({"Worker": None}) | {"status": {"conditions": [None], "replicaStatuses": {"PS": None}}}
     job = job_of(manifest)
     assert (job.decode_error, job.spec.tf_replica_specs) == ("", {"Worker": None})
+    assert job.status == TFJobStatus()
+    job = job_of(tfjob({"Worker": {}}) | {"status": {"conditions": [{"type": "Created"}]}})
+    assert job.decode_error == "status.conditions[0].status: is required"
     assert job.status == TFJobStatus()
 
 
@@ -65,12 +68,6 @@ def test_a_spec_that_cannot_be_read_leaves_its_reasons_and_the_status() -> None:
     ]
     assert (job.metadata.name, job.spec) == ("mnist", TFJobSpec())
     assert job.status.conditions[0].type == "Created"
-
-
-def test_a_status_that_cannot_be_read_is_empty() -> None:
-    job = job_of(tfjob({"Worker": {}}) | {"status": {"conditions": [{"type": "Created"}]}})
-    assert job.decode_error == "status.conditions[0].status: is required"
-    assert job.status == TFJobStatus()
 
 
 @pytest.mark.parametrize(

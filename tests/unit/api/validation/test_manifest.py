@@ -93,15 +93,12 @@ def test_a_template_must_be_there(template: object) -> None:
     assert found in (f"{WORKER}.template: is required", f"{CONTAINERS}: must have at least one container")
 
 
-def test_nulls_in_a_template_count_as_absent() -> None:
+def test_nulls_in_a_template_count_as_absent_and_the_pods_own_restart_policy_has_no_effect() -> None:
     template = {
         "metadata": {"creationTimestamp": None, "labels": None},
         "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": None}], "initContainers": None},
     }
     assert validate_manifest(tfjob({"Worker": {"template": template}})) == ()
-
-
-def test_the_pods_own_restart_policy_has_no_effect() -> None:
     (found,) = warnings(with_template({"spec.restartPolicy": "Always"}))
     assert found.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
 

@@ -86,9 +86,13 @@ def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind
     assert not seen(with_status(job(None), plan.status), 120).has_condition(C.STALLED), "nobody minds any more"
 
 
-def test_among_replicas_of_the_same_step_those_are_behind_that_fell_silent_first() -> None:
+def test_who_fell_silent_first_is_behind_also_among_replicas_of_the_same_step() -> None:
     behind = [ReplicaProgress(f"worker-{n}", 8, after(at)) for n, at in enumerate((50, 20, 49))]
     plan = seen(reporting(job(), 50, *behind, step=8), 110)
+    assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
+    pods = tuple(make_pod(f"Worker-{index}") for index in range(3))
+    at = {"worker_0": 9.5, "worker_1": 3.0, "worker_2": 9.0}
+    plan = seen(job(replicas=3), 71, *pods, log_lines=lines(70, **at))
     assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
 
 
@@ -125,13 +129,6 @@ def test_logs_are_looked_at_after_half_of_the_deadline_and_at_its_end() -> None:
     stalled = seen(of, 61, log_lines=lines(60, worker_0=-5, worker_1=-5))
     assert stalled.is_true(C.STALLED)
     assert "the last line of a log was written at 2026-01-01T11:59:55Z" in stalled.condition(C.STALLED).message
-
-
-def test_who_fell_silent_first_is_behind() -> None:
-    pods = tuple(make_pod(f"Worker-{index}") for index in range(3))
-    at = {"worker_0": 9.5, "worker_1": 3.0, "worker_2": 9.0}
-    plan = seen(job(replicas=3), 71, *pods, log_lines=lines(70, **at))
-    assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")
 
 
 def test_a_stalled_job_is_looked_at_again_and_goes_on_and_a_new_leader_keeps_what_was_said_until_then() -> None:

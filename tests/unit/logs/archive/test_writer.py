@@ -159,9 +159,13 @@ def test_a_pod_that_was_left_alone_for_long_has_more_to_tell(world: World) -> No
     assert world.texts() == {"tensorflow": "new\n"}
 
 
-def test_pods_that_never_ran_wait_for_nothing(world: World) -> None:
+def test_pods_that_never_ran_wait_for_nothing_and_many_are_archived_side_by_side_and_told_of_once(world: World) -> None:
     assert world.save(pod(0, waiting())) == frozenset()
     assert world.source.asked == []
+    pods = [pod(number) for number in range(20)]
+    assert world.save(*pods) == {one.metadata.uid for one in pods}
+    assert len(world.found()) == 20
+    assert world.calls == ["done"]
 
 
 def test_nobody_waits_longer_than_the_time_for_it(world: World) -> None:
@@ -207,13 +211,6 @@ def test_a_connection_that_breaks_leaves_what_has_come(world: World) -> None:
     (record,) = world.found()
     assert texts(record) == {"tensorflow": "mnist-worker-0 tensorflow\n"}
     assert "cut" in record.containers[0].problem
-
-
-def test_many_pods_are_archived_side_by_side_and_told_of_once(world: World) -> None:
-    pods = [pod(number) for number in range(20)]
-    assert world.save(*pods) == {one.metadata.uid for one in pods}
-    assert len(world.found()) == 20
-    assert world.calls == ["done"]
 
 
 def test_of_a_log_that_is_too_long_the_end_is_kept(world: World) -> None:

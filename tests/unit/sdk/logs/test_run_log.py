@@ -110,10 +110,12 @@ def test_an_api_server_that_is_restarted_ends_nothing() -> None:
     assert read(answer) == ["one", "two"]
 
 
-def test_after_a_cut_nothing_from_before_the_wanted_end_is_shown() -> None:
+def test_after_a_cut_nothing_from_before_the_wanted_end_is_shown_and_a_refused_first_request_is_an_error() -> None:
     kubelet = Kubelet("one\ntwo\nthree\nfour\n", (3, 0, False), (4, 0, True))
     assert read(kubelet, tail=1) == ["three", "four"]
     assert [query.get("tailLines") for query in kubelet.queries] == ["1", None]
+    with pytest.raises(KubeError, match="no rights"):
+        read(lambda exchange: exchange.status(403, "Forbidden", "no rights"))
 
 
 def test_a_line_without_end_is_handed_on_in_pieces() -> None:
@@ -130,8 +132,3 @@ def test_bytes_that_are_no_text_do_not_stop_it() -> None:
             Kubelet("")(exchange)
 
     assert read(answer) == ["\N{REPLACEMENT CHARACTER}\N{REPLACEMENT CHARACTER} ok"]
-
-
-def test_a_first_request_that_is_refused_is_an_error() -> None:
-    with pytest.raises(KubeError, match="no rights"):
-        read(lambda exchange: exchange.status(403, "Forbidden", "no rights"))

@@ -23,10 +23,15 @@ def behind(progress: TrainingProgress) -> list[tuple[str, int | None]]:
     return [(one.name, one.step) for one in progress.behind]
 
 
-def test_nothing_reported_leaves_what_is_said() -> None:
+def test_nothing_reported_leaves_what_is_said_and_a_report_after_the_end_says_no_time_left() -> None:
     assert merged(job(), {}) is None
     said = told(job(), report(percentage=5))
     assert merged(job(said), {}) is said
+    end = JobCondition(type=ConditionType.FAILED, status="True")
+    ended = job()
+    ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, conditions=(end,)))
+    found = told(ended, report(percentage=25, estimated_remaining_seconds=200))
+    assert (found.percentage, found.eta, found.estimated_remaining_seconds) == (25, "", None)
 
 
 def test_a_report_is_said_in_numbers_and_for_people() -> None:
@@ -38,14 +43,6 @@ def test_a_report_is_said_in_numbers_and_for_people() -> None:
     assert told(job(), report(step=1, total_steps=3)).percentage == 33
     assert told(job(), report(step=9, total_steps=3)).percentage == 100
     assert told(job(), report(step=9)).completion == ""
-
-
-def test_a_report_after_the_end_says_no_time_left() -> None:
-    end = JobCondition(type=ConditionType.FAILED, status="True")
-    ended = job()
-    ended = msgspec.structs.replace(ended, status=msgspec.structs.replace(ended.status, conditions=(end,)))
-    found = told(ended, report(percentage=25, estimated_remaining_seconds=200))
-    assert (found.percentage, found.eta, found.estimated_remaining_seconds) == (25, "", None)
 
 
 def test_the_chief_speaks_for_its_job_then_the_first_worker() -> None:
@@ -119,10 +116,13 @@ def slow(of: TFJob, after: float, *factors: float) -> TrainingProgress:
     return told(of, *[report(f"worker-{index}", after, step=400, pace=pace) for index, pace in enumerate(paces)])
 
 
-def test_who_is_slow_is_said_with_the_factor_and_no_more_when_he_is_not() -> None:
+def test_who_is_slow_is_said_with_the_factor_but_only_so_many_and_none_that_trains_no_more() -> None:
     said = slow(job(), 0, 1, 2.14, 1)
     assert said.slow == (ReplicaProgress("worker-1", 400, NOW, "2.1"),)
     assert slow(job(said), 5, 1, 1, 1).slow == ()
+    said = slow(job(Worker=40), 0, *[1.0] * 25, *[2.0] * 15)
+    assert [one.name for one in said.slow] == [f"worker-{index}" for index in range(25, 25 + MAX_BEHIND)]
+    assert slow(job(said, Worker=27), 0, *[1.0] * 25, *[2.0] * 15).slow == said.slow[:2]
 
 
 def test_of_two_processes_the_newer_report_counts_and_one_that_knows_nothing_yet_takes_nothing_back() -> None:
@@ -132,12 +132,6 @@ def test_of_two_processes_the_newer_report_counts_and_one_that_knows_nothing_yet
     assert slow(job(said), 5, 1, 1, 2).slow == (*said.slow, other)
     assert told(job(said), report("worker-1", after=20, step=1)).slow == said.slow
     assert slow(job(said), 15, 1).slow == said.slow
-
-
-def test_only_so_many_are_said_to_be_slow_and_none_that_trains_no_more() -> None:
-    said = slow(job(Worker=40), 0, *[1.0] * 25, *[2.0] * 15)
-    assert [one.name for one in said.slow] == [f"worker-{index}" for index in range(25, 25 + MAX_BEHIND)]
-    assert slow(job(said, Worker=27), 0, *[1.0] * 25, *[2.0] * 15).slow == said.slow[:2]
 
 
 _WORKERS = st.sampled_from([f"worker-{i}" for i in range(3)])

@@ -62,12 +62,17 @@ def test_who_is_slow_is_named_with_the_factor(
     assert len(factors) == (len(seconds) if len(seconds) > 1 else 0)
 
 
-def test_one_short_pause_is_none_of_the_pace_and_after_a_long_one_it_begins_anew() -> None:
+def test_a_pace_begins_anew_with_another_pod_a_lower_step_or_after_a_long_pause() -> None:
     reports = [(at + (9 if at > 25 else 0), step) for at, step in steady(0.1)]
     assert known(pace(*reports)) == known(pace(*steady(0.1)))
     reports = [(at + (20 if at > 50 else 0), step) for at, step in steady(0.1, reports=15)]
     assert known(pace(*reports[:11])) is not None
     assert known(pace(*reports)) is None
+    then = pace(*steady(0.1))
+    assert pace((60.0, 700), pod="b", before=then).intervals == ()
+    assert pace((60.0, 10), before=then).intervals == ()
+    assert pace((57.0, 10), before=then).step == 10
+    assert len(pace((60.0, 700), before=then).intervals) > 5
 
 
 def test_replicas_are_compared_with_those_of_their_type_and_never_with_what_others_do_while_they_are_silent() -> None:
@@ -78,11 +83,15 @@ def test_replicas_are_compared_with_those_of_their_type_and_never_with_what_othe
     assert named(judged(paces | {"worker-1": pace(*steady(0.2, reports=19))})) == ["worker-1"]
 
 
-def test_nothing_is_known_before_some_reports_and_a_client_that_reports_each_step_is_no_sooner_known() -> None:
+def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps() -> None:
     assert known(pace(*steady(0.1, reports=7))) is None
     assert known(pace(*steady(0.1, reports=8))) is not None
     assert known(pace(*steady(20.0, reports=6, period=20.0))) is None
     assert known(pace(*steady(0.1, reports=200, period=0.1))) is None
+    then = pace(*steady(0.1))
+    assert advanced(then, report(pod="a", metrics={"loss": "1"}), 99.0) is then
+    assert advanced(then, report(pod="a", step=then.step), 99.0) is then
+    assert advanced(None, report(pod="a"), 99.0) is None
 
 
 def test_the_newest_reports_count_but_never_fewer_than_a_few() -> None:
@@ -91,21 +100,6 @@ def test_the_newest_reports_count_but_never_fewer_than_a_few() -> None:
     later = pace(*[(500.0 + turn * 5, 5000 + turn * 10) for turn in range(1, 12)], before=then)
     assert round(known(later) or 0, 2) == 0.5
     assert round(known(pace(*steady(60.0, reports=20, period=60.0))) or 0) == 60
-
-
-def test_another_pod_and_a_lower_step_begin_anew() -> None:
-    then = pace(*steady(0.1))
-    assert pace((60.0, 700), pod="b", before=then).intervals == ()
-    assert pace((60.0, 10), before=then).intervals == ()
-    assert pace((57.0, 10), before=then).step == 10
-    assert len(pace((60.0, 700), before=then).intervals) > 5
-
-
-def test_without_new_steps_nothing_is_learnt() -> None:
-    then = pace(*steady(0.1))
-    assert advanced(then, report(pod="a", metrics={"loss": "1"}), 99.0) is then
-    assert advanced(then, report(pod="a", step=then.step), 99.0) is then
-    assert advanced(None, report(pod="a"), 99.0) is None
 
 
 def test_the_seconds_of_own_work_tell_who_is_waited_for() -> None:
