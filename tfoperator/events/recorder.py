@@ -57,8 +57,8 @@ class EventRecorder:
     don't retry in step); any answer of the API server is final.
 
     While `behind()` returns True, other work has priority: it is asked before each event, which is held for at most
-    5 s, and then all events recorded meanwhile are written with it; `behind` must not block. A warning is never held, nor are earlier events
-    about the same object: the events of one object keep their order.
+    5 s, and then all events recorded meanwhile are written with it; `behind` must not block. A warning is never held,
+    nor are earlier events about the same object: the events of one object keep their order.
     """
 
     def __init__(
