@@ -25,7 +25,7 @@ from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kerne
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import postgres_url
-from tfoperator.pipeline.store.records import Lease, RunRecord
+from tfoperator.pipeline.store.records import RunRecord
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
 
@@ -213,10 +213,6 @@ class Home:
                 f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=DIRECTORY"
             )
 
-    def owner(self, run: RunRecord) -> Lease | None:
-        """Return the lease of an unfinished run as it was read, None if it is finished or has no holder."""
-        return run.lease if run.state in ("running", "interrupted") and run.lease.holder else None
-
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
         """Return a run by its id, or the newest (of a pipeline) for `last`. Raises NoSuchRun."""
         found = next(iter(store.runs(pipeline)), None) if wanted == LAST else store.run(wanted)
@@ -233,8 +229,7 @@ class Home:
 
     def _alive(self, run: RunRecord) -> bool:
         """Return whether it may have a runner: one of this machine holds the kernel's lock of a directory."""
-        owner = self.owner(run)
-        held = owner is not None and owner.left > 0 and not (self._local and owner.kernel == kernel_id())
+        held = run.lease.left > 0 and not (self._local and run.lease.kernel == kernel_id())
         return held or has_runner(self.run_folder(run.id))
 
     def remove(self, run_id: str) -> None:

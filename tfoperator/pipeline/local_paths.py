@@ -9,6 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 
@@ -86,22 +87,16 @@ def remove(uri: str) -> bool:
 
 
 def _described(path: Path) -> Iterator[str]:
-    try:
+    with suppress(OSError):
         found = path.stat()
-    except OSError:
-        return
-    yield f"{found.st_size},{found.st_mtime_ns}"
-    if not path.is_dir():
-        return
-    seen = 0
-    for folder, folders, files in os.walk(path):
+        yield f"{found.st_size},{found.st_mtime_ns}"
+        for one in islice(_files(path), _MAX_FILES):
+            with suppress(OSError):
+                found = one.lstat()
+                yield f"{one.relative_to(path)},{found.st_size},{found.st_mtime_ns}"
+
+
+def _files(path: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(path):
         folders.sort()
-        for name in sorted(files):
-            seen += 1
-            if seen > _MAX_FILES:
-                return
-            try:
-                one = os.lstat(os.path.join(folder, name))
-            except OSError:
-                continue
-            yield f"{os.path.relpath(os.path.join(folder, name), path)},{one.st_size},{one.st_mtime_ns}"
+        yield from (Path(folder, name) for name in sorted(names))

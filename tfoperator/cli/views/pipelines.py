@@ -14,7 +14,7 @@ from tfoperator.pipeline.drawing import step_notes, step_states, steps_done
 if TYPE_CHECKING:
     from tfoperator.launcher.core.record import LaunchRecord
     from tfoperator.pipeline import Lineage, PipelineResult, StepView
-    from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, RunRecord
+    from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Lease, RunRecord
 
 Json = dict[str, Any]
 Executions = Mapping[str, "ExecutionRecord"]
@@ -26,16 +26,16 @@ _KINDS = {"docker": "container", "kubernetes": "pod", "tfjob": "TFJob", "in-proc
 RUNS_HEADER = ("RUN", "PIPELINE", "STATE", "STEPS", "AGE", "TOOK", "OWNER")
 
 
-def run_row(run: RunRecord, known: Executions, now: datetime, owner: Lease | None = None) -> tuple[str, ...]:
-    """Return a line of the list. `owner` is the run's lease, if a runner holds it."""
-    done = steps_done({name: one.state for name, one in known.items()})
+def run_row(run: RunRecord, states: Mapping[str, ExecutionState], now: datetime) -> tuple[str, ...]:
+    """Return a line of the list."""
+    owner = run.owner
     took = human_duration((run.ended - run.began).total_seconds()) if run.ended else ""
     age = human_duration((now - run.began).total_seconds())
     who = "" if owner is None else f"{owner.host} (silent)" if owner.overdue else owner.host
-    return run.id, run.pipeline, run.state, f"{done}/{len(run.steps)}", age, took, who
+    return run.id, run.pipeline, run.state, f"{steps_done(states)}/{len(run.steps)}", age, took, who
 
 
-def run_report(run: RunRecord, known: Executions, owner: Lease | None = None, launches: Launches | None = None) -> Json:
+def run_report(run: RunRecord, known: Executions, launches: Launches | None = None) -> Json:
     """Return all data of a run, for programs. `launches` are those of running steps, by step."""
     steps = [_step_report(name, state, known.get(name)) for name, state in step_states(run, known).items()]
     for step in steps:
@@ -43,7 +43,7 @@ def run_report(run: RunRecord, known: Executions, owner: Lease | None = None, la
             plain = msgspec.to_builtins(launch)
             step["launch"] = {name: plain[name] for name in ("kind", "name", "attempt", "place")}
     held = None
-    if owner is not None:
+    if (owner := run.owner) is not None:
         held = {
             "host": owner.host,
             "process": owner.process,
@@ -56,12 +56,10 @@ def run_report(run: RunRecord, known: Executions, owner: Lease | None = None, la
     return {**plain, "steps": steps, "owner": held}
 
 
-def run_lines(
-    run: RunRecord, known: Executions, owner: Lease | None, launches: Launches, now: datetime
-) -> Iterator[str]:
+def run_lines(run: RunRecord, known: Executions, launches: Launches, now: datetime) -> Iterator[str]:
     """Yield all data of a run, for people. `launches` are those of running steps, by step."""
     yield f"run {run.id} of {run.pipeline}: {run.state}" + (f" ({run.message})" if run.message else "")
-    if owner is not None:
+    if (owner := run.owner) is not None:
         yield f"owner: {owner.host}, process {owner.process}{_lease_words(owner)}"
     if run.parameters:
         yield "parameters: " + ", ".join(f"{name}={value}" for name, value in run.parameters.items())

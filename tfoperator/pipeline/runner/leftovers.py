@@ -84,7 +84,7 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
 
     Raises CannotStop if a platform can't be reached, or a step is still being launched. Idempotent.
     """
-    if run.state not in ("running", "interrupted"):
+    if run.over:
         return run
     if _undone(store, run):
         run = stop_run(home, store, run, context, wait=True)
@@ -114,7 +114,7 @@ def stop_dead_runs(
     """
     unclear = False
     for run in store.runs():
-        if run.id == but or orchestrated(run) or run.state not in ("running", "interrupted"):
+        if run.id == but or orchestrated(run) or run.over:
             continue
         try:
             stop_run(home, store, run, context)
@@ -139,7 +139,7 @@ def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:
     found = []
     for run in map(home.seen, store.runs()):
         seen[run.pipeline] += 1
-        if seen[run.pipeline] > keep and run.state not in ("running", "interrupted"):
+        if seen[run.pipeline] > keep and run.over:
             found.append(run)
     return found
 

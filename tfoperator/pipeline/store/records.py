@@ -103,3 +103,13 @@ class RunRecord(msgspec.Struct, frozen=True):
     term: int = 0
     step_terms: dict[str, int] = {}
     lease: Lease = Lease()
+
+    @property
+    def over(self) -> bool:
+        """Whether it has ended, and nothing of it can go on."""
+        return self.state not in ("running", "interrupted")
+
+    @property
+    def owner(self) -> Lease | None:
+        """Its lease as it was read, None if it is over or has no holder."""
+        return self.lease if not self.over and self.lease.holder else None

@@ -36,12 +36,12 @@ class PipelineRunFacts(msgspec.Struct, frozen=True):
 
 def run_row(run: RunRecord, states: Mapping[str, ExecutionState]) -> dict[str, Any]:
     """Return a run in the list."""
-    found = states_of(run, states)
+    running = [name for name, state in states_of(run, states).items() if state == "running"]
     return {
         "key": run.id,
         "pipeline": run.pipeline,
         "state": run.state,
-        "message": short(run.message or _now(found)),
+        "message": short(run.message or ", ".join(running[:8])),
         "done": steps_done(states),
         "steps": len(run.steps),
         "began": seconds(run.began),
@@ -80,11 +80,6 @@ def step_rows(facts: PipelineRunFacts, find_job: FindJob) -> list[dict[str, Any]
 def artifact_detail(origin: Lineage, use: Lineage) -> dict[str, Any]:
     """Return an artifact with its lineage in both directions."""
     return {"artifact": _artifact(origin.artifact, {}), "origin": _lineage(origin), "use": _lineage(use)}
-
-
-def _now(states: Mapping[str, str]) -> str:
-    running = [name for name, state in states.items() if state == "running"]
-    return ", ".join(running[:8])
 
 
 def _execution(execution: ExecutionRecord | None, makers: Mapping[int, Maker]) -> dict[str, Any]:

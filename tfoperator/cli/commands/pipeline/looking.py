@@ -27,13 +27,13 @@ def runs(
         from tfoperator.cli.views.pipelines import RUNS_HEADER, run_report, run_row
 
         found = [place.seen(one) for one in store.runs(pipeline)]
-        known = {one.id: store.executions(one.id) for one in found}
-        owners = {one.id: place.owner(one) for one in found}
+        states = store.execution_states([one.id for one in found])
+        reports = [run_report(one, store.executions(one.id)) for one in found if output is ReportFormat.JSON]
     if output is ReportFormat.JSON:
-        print_object([run_report(one, known[one.id], owners[one.id]) for one in found], output)
+        print_object(reports, output)
     elif found:
         now = SystemClock().now()
-        table(RUNS_HEADER, [run_row(one, known[one.id], now, owners[one.id]) for one in found], state_column=2)
+        table(RUNS_HEADER, [run_row(one, states[one.id], now) for one in found], state_column=2)
     else:
         note("there are no runs" + (f" of {pipeline}" if pipeline else ""))
 
@@ -44,13 +44,13 @@ def show(run: RunArgument, home: HomeOption = DEFAULT_HOME, output: ReportOutput
         from tfoperator.cli.views.pipelines import run_lines, run_report
 
         found = place.find(store, run)
-        known, owner = store.executions(found.id), place.owner(found)
+        known = store.executions(found.id)
         under_way = [step for step in found.steps if step in known and known[step].state == "RUNNING"]
         launches = {step: one for step in under_way if (one := place.known_launch(store, found, step)) is not None}
     if output is ReportFormat.JSON:
-        print_object(run_report(found, known, owner, launches), output)
+        print_object(run_report(found, known, launches), output)
         return
-    for line in run_lines(found, known, owner, launches, SystemClock().now()):
+    for line in run_lines(found, known, launches, SystemClock().now()):
         say(line)
 
 

@@ -153,7 +153,7 @@ def clean(
 
         wanted = [place.find(store, one) for one in runs] if runs else old_runs(place, store, keep)
         for found in wanted:
-            if found.state in ("running", "interrupted"):
+            if not found.over:
                 raise CliError(f"run {found.id} is {found.state}", f"End it first: tfoperator pipeline stop {found.id}")
         for found in wanted:
             try:
