@@ -24,7 +24,7 @@ from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDire
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.postgresql import postgres_url
+from tfoperator.pipeline.store.postgresql import database_url
 from tfoperator.pipeline.store.records import RunRecord
 
 DEFAULT_HOME = Path(".tfoperator", "pipelines")
@@ -236,18 +236,6 @@ class Home:
         """Remove a run's directory."""
         for folder in (self.path, self.folder):
             shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
-
-
-def database_url(place: str) -> tuple[str, str] | None:
-    """Return libpq's URL of a database, and the folder; None for a directory. Raises ComponentError for other URLs."""
-    if place.startswith(("postgresql://", "postgres://")):
-        return postgres_url(place)
-    if "://" in place:
-        raise ComponentError(
-            f"{place}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
-            "DIRECTORY, where runs begin anew"
-        )
-    return None
 
 
 def orchestrated(run: RunRecord) -> bool:

@@ -17,7 +17,7 @@ from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
 from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.graph import Graph, check_fixed
-from tfoperator.pipeline.home import database_url
+from tfoperator.pipeline.store.postgresql import database_url
 
 COMMAND = ("tfoperator", "pipeline")
 LABEL = "tfoperator.launcher/pipeline"

@@ -37,7 +37,6 @@ class Scope(msgspec.Struct, frozen=True):
     loops: tuple[Loop, ...] = ()
     behind: tuple[str, ...] = ()
     always: bool = False
-    depth: int = 0
 
 
 class Made(msgspec.Struct, frozen=True):

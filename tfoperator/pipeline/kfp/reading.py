@@ -101,7 +101,7 @@ class _Reading:
         return graph, values, self._configs
 
     def _dag(self, component: Json, scope: Scope) -> dict[str, Made]:
-        if scope.depth > _MAX_DEPTH:
+        if scope.name.count(".") >= _MAX_DEPTH:
             raise ComponentError(f"{scope.name[:200]}: DAGs are nested more than {_MAX_DEPTH} deep")
         made: dict[str, Made] = {}
         tasks = component["dag"].get("tasks", {})
@@ -143,7 +143,6 @@ class _Reading:
             loops,
             (*scope.behind, *behind),
             always or scope.always,
-            scope.depth + 1,
         )
         if "dag" in component:
             found = self._dag(component, inner)

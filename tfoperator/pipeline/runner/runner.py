@@ -214,10 +214,7 @@ class PipelineRunner:
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
         """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
         graph = _absolute(graph_of(pipeline))
-        shown: dict[str, str] = {}
-        for step in graph.steps:
-            shown[step.name] = self._chosen(graph, step, "RUN").dry_run()
-        return shown
+        return {step.name: self._chosen(graph, step, "RUN").dry_run() for step in graph.steps}
 
     def _chosen(
         self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None

@@ -104,9 +104,19 @@ class PostgreSQL(Database):
         super().close()
 
 
-def postgres_url(url: str) -> tuple[str, str]:
-    """Return libpq's URL of `postgresql://HOST/DB?folder=URL`, and the folder. Raises ComponentError."""
-    parts = urlsplit(url)
+def database_url(place: str) -> tuple[str, str] | None:
+    """Return libpq's URL of `postgresql://HOST/DB?folder=DIRECTORY`, and the folder; None for a directory.
+
+    Raises ComponentError for other URLs.
+    """
+    if "://" not in place:
+        return None
+    if not place.startswith(("postgresql://", "postgres://")):
+        raise ComponentError(
+            f"{place}: there are no records there any more: give a directory, or postgresql://HOST/DB?folder="
+            "DIRECTORY, where runs begin anew"
+        )
+    parts = urlsplit(place)
     query = dict(parse_qsl(parts.query, keep_blank_values=True))
     folder = query.pop("folder", "")
     if parts.password is not None or "password" in query:
