@@ -57,16 +57,15 @@ def text(of: Report) -> str:
     return "\n".join(report_lines(of))
 
 
-def test_the_first_to_end_is_the_culprit_but_of_two_at_once_not_who_complains_of_the_other() -> None:
+def test_the_first_to_end_is_the_culprit_of_two_at_once_not_who_complains_and_identical_failures_are_told_once() -> (
+    None
+):
     made = report(raised("worker-0", 9, "ValueError: later"), raised("worker-1", 3, "ValueError: first"))
     assert [failure.replica for failure in made.failures] == ["worker-1", "worker-0"]
     complains = raised("worker-0", 0, "UnavailableError: Connection reset by peer")
     for later, culprit in ((1, "worker-1"), (60, "worker-0")):
         made = report(complains, raised("worker-1", later, "ZeroDivisionError: division by zero"))
         assert made.culprit.replica == culprit
-
-
-def test_identical_failures_are_told_once() -> None:
     bad = [raised(f"worker-{n}", n / 10, f"ValueError: shard {n}") for n in range(5)]
     made = report(*bad, raised("worker-5", 1, "ValueError: shard 5", line=8))
     alike = ("worker-1", "worker-2", "worker-3", "worker-4")
@@ -74,7 +73,9 @@ def test_identical_failures_are_told_once() -> None:
     assert "worker-1..4: the same." in text(made)
 
 
-def test_user_frames_are_shown_and_libraries_folded_and_a_report_is_json() -> None:
+def test_user_frames_are_shown_and_libraries_folded_or_without_a_traceback_the_last_lines_and_a_report_is_json() -> (
+    None
+):
     made = report(raised("worker-0", 0, "ValueError: x"))
     shown = text(made)
     assert 'File "train.py", line 7, in main' in shown
@@ -82,16 +83,13 @@ def test_user_frames_are_shown_and_libraries_folded_and_a_report_is_json() -> No
     assert "site-packages" not in shown
     assert "step 119" not in shown
     assert msgspec.json.decode(msgspec.json.encode(made))["failures"][0]["traceback"]["exception"] == "ValueError: x"
-
-
-def test_without_a_traceback_the_last_lines_are_shown() -> None:
     made = report(failed("worker-0", run(3, 0, *(f"line {n}" for n in range(50)))))
     assert made.culprit.last_lines == tuple(f"line {n}" for n in range(30, 50))
     assert "worker-0 failed with exit code 3." in text(made)
     assert "It has logged nothing." in text(report(failed("worker-0", run(139))))
 
 
-def test_what_the_others_did_is_told_in_groups() -> None:
+def test_what_the_others_did_is_told_in_groups_with_short_names_and_several_whose_pods_are_gone_as_several() -> None:
     made = report(
         failed("worker-0", run(1, 0, "boom")),
         replica("worker-1", FinalState.STOPPED, run(143, 1, "step 10", stopped=True)),
@@ -101,6 +99,12 @@ def test_what_the_others_did_is_told_in_groups() -> None:
     shown = text(made)
     assert "worker-1, worker-2 were stopped when the job was over; last line: step 10" in shown
     assert "ps-0 waits (ImagePullBackOff)" in shown
+    assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
+    assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
+    gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
+    bad = failed("worker-0", run(1, 1, "ValueError"))
+    assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
+    assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))
 
 
 def test_three_failures_alike_in_a_row_are_deterministic_where_they_are_started_again() -> None:
@@ -143,7 +147,7 @@ def test_what_a_replica_has_got_over_is_a_restart_and_those_are_told_in_order_of
     assert "21 more before these" in text(made)
 
 
-def test_memory_and_the_kernels_word_are_told() -> None:
+def test_memory_and_the_kernels_word_are_told_and_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
     gib = 1 << 30
     bad = run(137, 0, "x", peak_memory=2 * gib, kernel="Out of memory: Killed process 7 (python)")
     shown = text(report(failed("worker-0", bad, memory_limit=4 * gib)))
@@ -151,6 +155,10 @@ def test_memory_and_the_kernels_word_are_told() -> None:
     assert "The kernel says: Out of memory" in shown
     assert "memory ran out" in shown
     assert "(OOMKilled)" in text(report(failed("worker-0", run(137, 0, "x", reason="OOMKilled"))))
+    [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
+    assert advice.startswith("The disk of /run is full: make room")
+    [advice] = report(raised("worker-0", 0, "OSError: [Errno 28] No space left on device")).advice
+    assert advice.startswith("A disk was full")
 
 
 @pytest.mark.parametrize(
@@ -201,28 +209,12 @@ def test_the_job_itself_says_that_its_deadline_is_over() -> None:
     assert not overdue("Failed", "Job job has failed because it has reached the specified backoff limit")
 
 
-def test_on_a_full_disk_nobody_is_told_to_correct_the_program() -> None:
-    [advice] = report(failed("worker-0", run(1, 0, "step 7")), full_disk="/run").advice
-    assert advice.startswith("The disk of /run is full: make room")
-    [advice] = report(raised("worker-0", 0, "OSError: [Errno 28] No space left on device")).advice
-    assert advice.startswith("A disk was full")
-
-
 def test_a_success_has_nothing_to_report_but_replicas_that_could_not_find_each_other() -> None:
     made = report(replica("chief-0", FinalState.SUCCEEDED, run(0, 1, "done")), outcome="Succeeded")
     assert report_lines(made) == []
     names = tuple(f"worker-{index}" for index in range(7))
     made = report(*(replica(name, FinalState.SUCCEEDED, run(0)) for name in names), outcome="Succeeded", apart=names)
     assert "Next: worker-0, worker-1, worker-2, worker-3, worker-4 and others have never opened the ports" in text(made)
-
-
-def test_names_are_written_short_and_several_whose_pods_are_gone_are_told_of_as_several() -> None:
-    assert names_in_short(["worker-1", "worker-2", "worker-3", "worker-7", "ps-0"]) == "worker-1..3, worker-7, ps-0"
-    assert names_in_short(["worker-0", "worker-1", "odd"]) == "worker-0, worker-1, odd"
-    gone = [replica(f"worker-{n}", FinalState.STOPPED, run(143, stopped=True), detail=POD_GONE) for n in (1, 2)]
-    bad = failed("worker-0", run(1, 1, "ValueError"))
-    assert "worker-1, worker-2 were stopped when the job was over (their pods are gone)" in text(report(bad, *gone))
-    assert "worker-1 was stopped when the job was over (its pod is gone)" in text(report(bad, gone[0]))
 
 
 @pytest.mark.parametrize(

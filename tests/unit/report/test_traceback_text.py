@@ -41,22 +41,25 @@ def fail_while_handling() -> None:
         {}["missing"]
 
 
-def test_a_traceback_of_this_python_is_read() -> None:
+def test_a_traceback_of_this_python_is_read_of_several_the_last_and_a_launchers_prefix_or_a_cut_do_no_harm() -> None:
     found = found_in(["step 1", *lines_of(fail), "bye"])
     assert found.exception == "ValueError: bad shape"
     assert [frame.function for frame in found.frames] == ["lines_of", "fail"]
     assert found.frames[-1].code == 'raise ValueError("bad shape")'
     assert found.frames[-1].file == __file__
     assert found.before is None
-
-
-def test_the_last_of_several_counts_with_all_lines_of_its_message_and_nothing_after_it() -> None:
     found = found_in([*lines_of(fail), "trying again", *lines_of(lambda: int("x"))])
     assert found.exception.startswith("ValueError: invalid literal")
     assert found.before is None
     text = ["Traceback (most recent call last):", '  File "a.py", line 1, in f', "E: first", "second"]
     found = found_in([*text, "2026-01-01 00:00:00 INFO done", "W0101 00:00:00.000 glog"])
     assert found.more == ("second",)
+    found = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
+    assert found.exception == "ValueError: bad shape"
+    assert found.frames[-1].function == "fail"
+    cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
+    assert "does not show" in cut.exception
+    assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None
 
 
 @pytest.mark.parametrize(
@@ -67,15 +70,6 @@ def test_chained_exceptions_are_kept_together(function: Callable[[], None], rela
     found = found_in(lines_of(function))
     assert (found.exception, found.relation) == (exception, relation)
     assert found.before.exception == "ValueError: bad shape"
-
-
-def test_a_launchers_prefix_does_no_harm_and_a_log_that_ends_within_a_traceback_says_so() -> None:
-    found = found_in([f"[1,0]<stderr>:{line}" for line in lines_of(fail)])
-    assert found.exception == "ValueError: bad shape"
-    assert found.frames[-1].function == "fail"
-    cut = found_in(["Traceback (most recent call last):", '  File "a.py", line 1, in f'])
-    assert "does not show" in cut.exception
-    assert last_traceback(["Detected at node 'x' defined at (most recent call last):", '  File "a.py", line 1']) is None
 
 
 @pytest.mark.parametrize(

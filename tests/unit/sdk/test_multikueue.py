@@ -44,15 +44,12 @@ CONNECTED = condition("Active", message="Connected")
 AWAY = condition("Active", "False", "ClientConnectionFailed", "dial tcp 10.1.1.1:6443:\nconnection refused")
 
 
-def test_while_no_cluster_has_room_those_are_named_that_were_asked() -> None:
+def test_who_was_asked_is_named_and_the_cluster_known_to_who_may_not_read_it_and_of_a_job_that_has_ended() -> None:
     check = {"name": "far", "state": "Pending", "message": ""}
     api = kueue(QUOTA, admissionChecks=[check], nominatedClusterNames=["worker-1", "worker-2"])
     queue = job_queues(api, [job()])["u"]
     assert queue.state is QueueState.CHECKING
     assert queue.message == "admission check far is Pending; offered to cluster worker-1, worker-2"
-
-
-def test_the_cluster_is_known_to_who_may_not_read_it_and_of_a_job_that_has_ended() -> None:
     api = kueue(*RUNS, clusterName="worker-1")
     api.fail("get", CLUSTERS[0].plural, api_error(403))
     queue = job_queues(api, [job()])["u"]

@@ -23,7 +23,7 @@ def deployment(**changes: Any) -> LocalDeployment:
     return msgspec.convert({**body, "metadata": metadata, "spec": {**body["spec"], **changes}}, LocalDeployment)
 
 
-def test_a_tensorboard_listens_on_the_loopback_port_of_its_service_and_another_deployments_pod_is_its_template() -> (
+def test_a_pod_has_its_template_its_owner_and_name_and_a_tensorboard_listens_on_the_loopback_port_of_its_service() -> (
     None
 ):
     [body] = pod_bodies(deployment(), 20001)
@@ -31,9 +31,6 @@ def test_a_tensorboard_listens_on_the_loopback_port_of_its_service_and_another_d
     assert environment == {"TENSORBOARD_HOST": "127.0.0.1", "TENSORBOARD_PORT": "20001"}
     [body] = pod_bodies(deployment(), None)
     assert body["spec"] == deployment().spec.template["spec"]
-
-
-def test_a_pod_is_its_deployments_told_from_those_of_other_templates_and_has_a_name_of_its_own() -> None:
     [body] = pod_bodies(deployment(), 20001)
     [owner] = body["metadata"]["ownerReferences"]
     assert (owner["kind"], owner["uid"], owner["controller"]) == ("Deployment", "u", True)

@@ -31,7 +31,7 @@ def test_no_other_choice_has_more_links(count: int, free: set[str], links: dict[
     assert inside(chosen, links) == max(inside(other, links) for other in combinations(ordered, count))
 
 
-def test_neighbours_are_left_together_for_whoever_comes_next_and_else_the_first_ones_are_taken() -> None:
+def test_neighbours_are_left_together_for_whoever_comes_next_and_links_lead_straight_or_over_a_switch() -> None:
     links = {frozenset("ab"): 2, frozenset("cd"): 2}
     assert choose(1, "abcde", links) == ("e",)
     assert choose(2, "abcde", links) == ("a", "b")
@@ -41,6 +41,13 @@ def test_neighbours_are_left_together_for_whoever_comes_next_and_else_the_first_
     devices = [f"gpu-{number}" for number in range(64)]
     links = {frozenset(pair): 1 for pair in combinations(devices[40:48], 2)}
     assert choose(8, devices, links) == tuple(devices[40:48])
+    gpus = [
+        Gpu("a", 0, bus="1", peers=("2", "2", "9")),
+        Gpu("b", 1, bus="2", peers=("1", "1")),
+        Gpu("c", 2, bus="3", peers=("9", "9")),
+        Gpu("d", 3, bus="4"),
+    ]
+    assert links_between(gpus) == {frozenset("ab"): 2, frozenset("ac"): 1}
 
 
 def wants(name: str, number: Any, member: str = "limits") -> dict[str, Any]:
@@ -62,16 +69,6 @@ def test_containers_have_devices_of_their_own_and_init_containers_those_of_later
 
 
 A, B, C = (Gpu(f"GPU-{name}", index, bus=f"bus-{name}") for index, name in enumerate(("aaaa", "abbb", "cccc")))
-
-
-def test_links_lead_straight_to_a_device_or_over_a_switch() -> None:
-    gpus = [
-        Gpu("a", 0, bus="1", peers=("2", "2", "9")),
-        Gpu("b", 1, bus="2", peers=("1", "1")),
-        Gpu("c", 2, bus="3", peers=("9", "9")),
-        Gpu("d", 3, bus="4"),
-    ]
-    assert links_between(gpus) == {frozenset("ab"): 2, frozenset("ac"): 1}
 
 
 @pytest.mark.parametrize(

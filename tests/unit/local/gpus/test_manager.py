@@ -69,7 +69,7 @@ def test_more_than_is_free_waits_with_the_words_of_a_scheduler_whichever_control
         theirs.acquire(pod("fourth", 3))
 
 
-def test_a_machine_without_gpus_gives_none_and_says_why(opened: Open) -> None:
+def test_a_machine_without_gpus_gives_none_nor_one_whose_shell_hides_them_and_says_why(opened: Open) -> None:
     machine = FakeNvml([])
     machine.driver = False
     manager = opened(machine)
@@ -77,9 +77,6 @@ def test_a_machine_without_gpus_gives_none_and_says_why(opened: Open) -> None:
     manager.acquire(wanting)
     assert (manager.count, devices(manager, wanting)) == (0, [None])
     assert "Driver Not Loaded" in manager.problem
-
-
-def test_what_the_shell_hides_is_not_given_away(opened: Open) -> None:
     there = uuids(3)
     manager = opened(FakeNvml(there), CUDA_VISIBLE_DEVICES="2")
     one = pod("one", 1)
@@ -169,7 +166,7 @@ sys.stdin.read()
 """
 
 
-def test_what_one_has_no_other_gets_until_it_is_given_back(tmp_path: Path) -> None:
+def test_what_one_has_no_other_gets_until_it_is_given_back_or_its_process_is_killed(tmp_path: Path) -> None:
     ours, theirs = DeviceLocks(tmp_path / "locks"), DeviceLocks(tmp_path / "locks")
     assert ours.try_all(["a", "b"]) == {"a", "b"}
     assert ours.try_all(["a"]) == {"a"}
@@ -179,9 +176,6 @@ def test_what_one_has_no_other_gets_until_it_is_given_back(tmp_path: Path) -> No
     ours.release_all()
     assert theirs.try_all(["b"]) == {"b"}
     theirs.release_all()
-
-
-def test_a_process_that_is_killed_has_none_any_more(tmp_path: Path) -> None:
     command = [sys.executable, "-c", HOLD, str(tmp_path / "locks")]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as other:
         assert other.stdout.readline() == "['a', 'b']\n"

@@ -91,10 +91,15 @@ def test_each_line_comes_once(log: str, scripts: list[tuple[int, int, bool]], ti
     assert read(Kubelet(log, *scripts, timed=timed)) == log.splitlines()
 
 
-def test_the_end_of_a_run_is_read_though_the_container_has_been_started_again() -> None:
+def test_the_end_of_a_run_is_read_after_a_restart_or_a_cut_and_a_refused_first_request_is_an_error() -> None:
     kubelet = Kubelet("one\ntwo\n", (1, 2, False), (2, 2, False), restarts=1)
     assert read(kubelet) == ["one", "two"]
     assert [query.get("previous") for query in kubelet.queries] == [None, "true", "true"]
+    kubelet = Kubelet("one\ntwo\nthree\nfour\n", (3, 0, False), (4, 0, True))
+    assert read(kubelet, tail=1) == ["three", "four"]
+    assert [query.get("tailLines") for query in kubelet.queries] == ["1", None]
+    with pytest.raises(KubeError, match="no rights"):
+        read(lambda exchange: exchange.status(403, "Forbidden", "no rights"))
 
 
 def test_an_api_server_that_is_restarted_ends_nothing() -> None:
@@ -110,21 +115,11 @@ def test_an_api_server_that_is_restarted_ends_nothing() -> None:
     assert read(answer) == ["one", "two"]
 
 
-def test_after_a_cut_nothing_from_before_the_wanted_end_is_shown_and_a_refused_first_request_is_an_error() -> None:
-    kubelet = Kubelet("one\ntwo\nthree\nfour\n", (3, 0, False), (4, 0, True))
-    assert read(kubelet, tail=1) == ["three", "four"]
-    assert [query.get("tailLines") for query in kubelet.queries] == ["1", None]
-    with pytest.raises(KubeError, match="no rights"):
-        read(lambda exchange: exchange.status(403, "Forbidden", "no rights"))
-
-
-def test_a_line_without_end_is_handed_on_in_pieces() -> None:
+def test_a_line_without_end_is_handed_on_in_pieces_and_bytes_that_are_no_text_do_not_stop_it() -> None:
     pieces = read(Kubelet("x" * 3_000_000, (1, 0, True)))
     assert "".join(pieces) == "x" * 3_000_000
     assert len(pieces) > 1
 
-
-def test_bytes_that_are_no_text_do_not_stop_it() -> None:
     def answer(exchange: Exchange) -> None:
         if exchange.target.partition("?")[0].endswith("/log"):
             exchange.respond(200, b"\xff\xfe ok\n")

@@ -38,16 +38,17 @@ def let_in(sources: list[str]) -> list[str]:
     return order
 
 
-def test_a_known_source_waits_for_no_crowd_of_strangers() -> None:
+def test_a_known_source_waits_for_no_crowd_and_strangers_have_a_quarter_of_the_turns_also_without_a_limit_of_open_files(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     order = let_in([f"127.1.0.{number}" for number in range(1, 201)] + [KNOWN])
     assert order.index(KNOWN) <= 64
     assert sorted(order) == sorted(set(order))
-
-
-def test_strangers_have_a_quarter_of_the_turns_beside_known_sources() -> None:
     order = let_in([KNOWN] * 30 + ["127.1.0.1", "127.1.0.2"])
     assert order[:8] == [KNOWN, KNOWN, KNOWN, "127.1.0.1", KNOWN, KNOWN, KNOWN, "127.1.0.2"]
     assert len(order) == 32
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+    assert let_in([KNOWN]) == [KNOWN]
 
 
 def test_strangers_leave_the_turns_of_known_sources_unused_and_what_waits_is_closed_with_the_server() -> None:
@@ -69,8 +70,3 @@ def test_strangers_leave_the_turns_of_known_sources_unused_and_what_waits_is_clo
         asyncio.run(main())
         assert [client.recv(1) for client in clients] == [b""] * 20
     assert len(admitted) == 2
-
-
-def test_without_a_limit_of_open_files_connections_are_let_in(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert let_in([KNOWN]) == [KNOWN]

@@ -114,24 +114,18 @@ def test_who_asks_is_answered_amid_a_burst_of_newcomers() -> None:
             server.stop()
 
 
-def test_responses_that_are_not_read_are_bounded_and_end_first() -> None:
+def test_unread_responses_are_bounded_and_end_first_half_of_them_of_one_source_but_one_may_be_larger() -> None:
     with served(connections=128, unsent=8 * LARGE) as server:
         for number in range(32):
             server.stranger(number % 4, ASK_LARGE)
         eventually(lambda: server.turned_away >= 32 - 8, what="all but the limit's worth are ended")
         assert len(server.ask(ASK_LARGE)) > LARGE
         assert sum(one.unsent for one in server._connections) <= 8 * LARGE
-
-
-def test_a_source_that_reads_nothing_has_half_of_the_bytes() -> None:
     with served(connections=128, unsent=8 * LARGE) as server:
         for _ in range(16):
             server.stranger(1, b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
         eventually(lambda: server.turned_away >= 16 - 4, what="more than half of the limit is ended")
         assert sum(one.unsent for one in server._connections) <= 5 * LARGE
-
-
-def test_one_response_may_be_larger_than_the_limit() -> None:
     with served(unsent=LARGE // 4) as server:
         assert len(server.ask(ASK_LARGE)) > LARGE
         assert server.turned_away == 0

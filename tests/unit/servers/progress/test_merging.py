@@ -45,31 +45,31 @@ def test_a_report_is_said_in_numbers_and_for_people() -> None:
     assert told(job(), report(step=9)).completion == ""
 
 
-def test_the_chief_speaks_for_its_job_then_the_first_worker() -> None:
+def test_the_chief_speaks_for_its_job_then_the_first_worker_and_nobody_who_has_been_silent_for_a_minute() -> None:
     both = report("worker-0", percentage=50), report("chief-0", percentage=10)
     assert told(job(Chief=1, Worker=2), *both).replica == "chief-0"
     assert told(job(), report("worker-10", percentage=1), report("worker-2", percentage=2)).replica == "worker-2"
-
-
-def test_who_has_been_silent_for_a_minute_speaks_no_more_and_who_comes_back_does_again() -> None:
     first = report("worker-0", percentage=10)
     assert told(job(), first, report("worker-1", after=60, percentage=30)).replica == "worker-0"
     later = told(job(), first, report("worker-1", after=61, percentage=30))
     assert (later.replica, later.percentage) == ("worker-1", 30)
     again = told(job(later), report("worker-0", after=70, percentage=11))
     assert (again.replica, again.percentage) == ("worker-0", 11)
+    mine = {"worker-0": report("worker-0", 0, percentage=1)}
+    theirs = {"worker-1": report("worker-1", 1, percentage=2), "worker-2": report("worker-2", after=61, percentage=3)}
+    said = merged(job(merged(job(), mine)), theirs)
+    assert said is not None
+    assert said.replica == "worker-1"
+    assert merged(job(said), mine) == said
 
 
-def test_what_a_report_does_not_speak_of_stays_but_an_old_estimate_does_not() -> None:
+def test_what_a_report_does_not_speak_of_stays_but_an_old_estimate_and_metrics_that_are_too_many_do_not() -> None:
     before = report(percentage=10, estimated_remaining_seconds=90, step=5, total_steps=50, metrics={"loss": "1"})
     only_metrics = overlaid(before, report(after=5, metrics={"accuracy": "0.5"}))
     assert (only_metrics.percentage, only_metrics.estimated_remaining_seconds) == (10, 90)
     assert {one.name for one in only_metrics.metrics} == {"loss", "accuracy"}
     done = overlaid(before, report(after=5, percentage=100))
     assert (done.step, done.total_steps, done.estimated_remaining_seconds) == (5, 50, None)
-
-
-def test_the_newest_metrics_are_kept_where_there_are_too_many() -> None:
     many = overlaid(None, report(metrics={f"old{i}": "1" for i in range(100)}))
     assert len(many.metrics) == MAX_SHOWN_METRICS
     assert overlaid(many, report(metrics={"new": "1"})).metrics[0].name == "new"
@@ -84,30 +84,18 @@ def test_of_what_another_process_has_written_nothing_is_forgotten_or_taken_back_
     assert told(job(said), report(after=30, percentage=5, step=50)).percentage == 5, "training that starts again"
 
 
-def test_those_furthest_behind_are_named_the_furthest_first_and_of_those_at_one_step_the_longest_silent() -> None:
+def test_those_furthest_behind_are_named_first_then_the_longest_silent_and_none_that_ended_or_was_scaled_away() -> None:
     reports = [report(f"worker-{i}", after=i, step=100 - i) for i in range(20)]
     found = told(job(Worker=20), *reports)
     assert behind(found) == [(f"worker-{i}", 100 - i) for i in range(19, 19 - MAX_BEHIND, -1)]
     assert found.last_updated_time == reports[-1].time
     found = told(job(), report("worker-0", after=9, step=5), report("worker-1", after=2, step=5))
     assert behind(found) == [("worker-1", 5), ("worker-0", 5)]
-
-
-def test_replicas_that_have_ended_or_were_scaled_away_are_not_behind() -> None:
     reports = [report(f"worker-{i}", step=i) for i in range(6)]
     one = job(Worker=4)
     status = msgspec.structs.replace(one.status, replica_statuses={"Worker": ReplicaStatus(completed_indexes="0-1")})
     found = told(msgspec.structs.replace(one, status=status), *reports)
     assert behind(found) == [("worker-2", 2), ("worker-3", 3)]
-
-
-def test_whom_another_process_has_found_silent_does_not_speak_again() -> None:
-    mine = {"worker-0": report("worker-0", 0, percentage=1)}
-    theirs = {"worker-1": report("worker-1", 1, percentage=2), "worker-2": report("worker-2", after=61, percentage=3)}
-    said = merged(job(merged(job(), mine)), theirs)
-    assert said is not None
-    assert said.replica == "worker-1"
-    assert merged(job(said), mine) == said
 
 
 def slow(of: TFJob, after: float, *factors: float) -> TrainingProgress:

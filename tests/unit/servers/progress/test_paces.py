@@ -75,15 +75,17 @@ def test_a_pace_begins_anew_with_another_pod_a_lower_step_or_after_a_long_pause(
     assert len(pace((60.0, 700), before=then).intervals) > 5
 
 
-def test_replicas_are_compared_with_those_of_their_type_and_never_with_what_others_do_while_they_are_silent() -> None:
+def test_replicas_are_compared_with_those_of_their_type_by_their_own_work_and_never_while_they_are_silent() -> None:
     paces = {"chief-0": pace(*steady(1.0)), "worker-0": pace(*steady(0.1)), "worker-1": pace(*steady(0.1))}
     assert judged(paces) == {"worker-0": None, "worker-1": None}
     paces = {"worker-0": pace(*steady(0.1, reports=20)), "worker-1": pace(*steady(0.2, reports=17))}
     assert judged(paces) == {}
     assert named(judged(paces | {"worker-1": pace(*steady(0.2, reports=19))})) == ["worker-1"]
+    paces = {f"worker-{index}": pace(*steady(0.2), own=own) for index, own in enumerate(["0.1", "0.1", "0.2"])}
+    assert named(judged(paces)) == ["worker-2"]
 
 
-def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps() -> None:
+def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps_and_the_newest_few_count() -> None:
     assert known(pace(*steady(0.1, reports=7))) is None
     assert known(pace(*steady(0.1, reports=8))) is not None
     assert known(pace(*steady(20.0, reports=6, period=20.0))) is None
@@ -92,19 +94,11 @@ def test_nothing_is_known_before_some_reports_nor_learnt_without_new_steps() -> 
     assert advanced(then, report(pod="a", metrics={"loss": "1"}), 99.0) is then
     assert advanced(then, report(pod="a", step=then.step), 99.0) is then
     assert advanced(None, report(pod="a"), 99.0) is None
-
-
-def test_the_newest_reports_count_but_never_fewer_than_a_few() -> None:
     then = pace(*steady(0.1, reports=100))
     assert len(then.intervals) <= 12
     later = pace(*[(500.0 + turn * 5, 5000 + turn * 10) for turn in range(1, 12)], before=then)
     assert round(known(later) or 0, 2) == 0.5
     assert round(known(pace(*steady(60.0, reports=20, period=60.0))) or 0) == 60
-
-
-def test_the_seconds_of_own_work_tell_who_is_waited_for() -> None:
-    paces = {f"worker-{index}": pace(*steady(0.2), own=own) for index, own in enumerate(["0.1", "0.1", "0.2"])}
-    assert named(judged(paces)) == ["worker-2"]
 
 
 @given(st.sampled_from(["", "nan", "inf", "-1", "0", "1e999", "1_0", "x" * 64]) | st.floats().map(str))

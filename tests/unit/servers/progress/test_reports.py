@@ -22,7 +22,7 @@ def parsed(status: Any) -> ProgressReport:
     return parse_report(json.dumps({"trainerStatus": status}).encode(), "worker-0", NOW)
 
 
-def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came() -> None:
+def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came_and_answered_as_it_was_understood() -> None:
     metrics = [{"name": "loss", "value": "0.23"}, {"name": "current_step", "value": "430"}]
     metrics.append({"name": "total_steps", "value": "1000"})
     told = {"progressPercentage": 43, "estimatedRemainingSeconds": 200, "metrics": metrics}
@@ -30,9 +30,6 @@ def test_a_report_is_read_with_its_steps_and_the_time_at_which_it_came() -> None
     assert (found.percentage, found.estimated_remaining_seconds, found.step, found.total_steps) == (43, 200, 430, 1000)
     assert [(one.name, one.value) for one in found.metrics] == [("loss", "0.23")]
     assert found.time == NOW.replace(microsecond=0)
-
-
-def test_what_is_answered_is_the_report_as_it_was_understood() -> None:
     metrics = [{"name": "loss", "value": "1"}, {"name": "current_step", "value": "5"}]
     sent = {"progressPercentage": 43, "metrics": metrics}
     answered = json.loads(encode_report(parsed(sent)))["trainerStatus"]
@@ -41,11 +38,13 @@ def test_what_is_answered_is_the_report_as_it_was_understood() -> None:
     assert parsed(answered) == parsed(sent)
 
 
-def test_each_member_is_optional_and_null_is_absent() -> None:
+def test_each_member_is_optional_null_is_absent_and_steps_are_numbers_or_not_known() -> None:
     nothing = parsed({})
     assert nothing == ProgressReport(replica="worker-0", time=NOW.replace(microsecond=0))
     absent = dict.fromkeys(("progressPercentage", "estimatedRemainingSeconds", "metrics", "lastUpdatedTime"))
     assert parsed(absent) == nothing
+    for text, step in {"5": 5, "5.0": 5, "1e3": 1000, "-1": None, "nan": None, "x": None}.items():
+        assert parsed({"metrics": [{"name": "current_step", "value": text}]}).step == step, text
 
 
 @pytest.mark.parametrize(
@@ -79,11 +78,6 @@ def test_a_wrong_value_is_named_by_its_field(status: Any, field: str) -> None:
 def test_what_is_no_report_is_said_to_be_none(body: bytes) -> None:
     with pytest.raises(MalformedReport):
         parse_report(body, "worker-0", NOW)
-
-
-def test_steps_are_numbers_or_not_known() -> None:
-    for text, step in {"5": 5, "5.0": 5, "1e3": 1000, "-1": None, "nan": None, "x": None}.items():
-        assert parsed({"metrics": [{"name": "current_step", "value": text}]}).step == step, text
 
 
 _NUMBERS = st.integers() | st.integers(min_value=10**300, max_value=10**400) | st.floats()

@@ -87,7 +87,7 @@ def test_an_object_of_a_hundred_levels_is_converted_on_any_python(to: str) -> No
     assert b"[" * 100 + b"]" * 100 in reviewed.body
 
 
-def test_an_object_that_is_nested_too_deeply_is_named_in_the_answer() -> None:
+def test_an_object_that_is_nested_too_deeply_is_named_in_the_answer_and_what_is_no_review_said_to_be_none() -> None:
     body = review(older("fine"), older("abyss"), older()).replace(b'"abyss"', deep(100_000, "abyss"))
     reviewed = answer(body)
     words = "kubeflow.org/v1alpha2 TFJob abyss: nested too deeply to be converted"
@@ -96,9 +96,6 @@ def test_an_object_that_is_nested_too_deeply_is_named_in_the_answer() -> None:
     assert (found["result"], found["convertedObjects"]) == ({"status": "Failure", "message": words}, [])
     twice = answer(body.replace(b'"mnist"', deep(100_000)))
     assert twice.failure == f"{words.partition(':')[0]} and 1 more: nested too deeply to be converted"
-
-
-def test_what_is_nested_too_deeply_and_no_review_is_said_to_be_none() -> None:
     for body in (nested(), b'{"request": ' + nested(100_000) + b"}", b'{"request": ' + nested(100_000)):
         with pytest.raises(MalformedReview, match=r"nested too deeply|ConversionReview"):
             answer(body)

@@ -106,7 +106,9 @@ def slow_answers(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Semaphore, 
     return begun, go_on
 
 
-def test_reviews_are_answered_over_one_connection_however_large_they_are(serving: Serving) -> None:
+def test_reviews_are_answered_over_one_connection_however_large_and_many_at_once_and_after_a_drain_for_the_last_time(
+    serving: Serving,
+) -> None:
     connection, large = serving.connect(), older()
     large["metadata"]["annotations"] = {"large": "x" * (2 << 20)}
     for path, asked in (("/convert", older()), ("/convert?timeout=30s", large)):
@@ -115,6 +117,20 @@ def test_reviews_are_answered_over_one_connection_however_large_they_are(serving
         first = connection.sock
         assert first is not None
     assert connection.sock is first
+
+    def client() -> None:
+        connection = serving.connect()
+        for _ in range(20):
+            assert len(converted(ask(connection, review(older())))) == 1
+
+    run_at_once(*[client] * 20)
+    connection = serving.connect()
+    converted(ask(connection, review(older())))
+    serving.server.drain()
+    connection.request("POST", "/convert", review(older()))
+    answer = connection.getresponse()
+    assert (answer.status, answer.headers["Connection"]) == (200, "close")
+    answer.read()
 
 
 @pytest.mark.parametrize(
@@ -147,29 +163,6 @@ def test_no_request_is_understood_in_two_ways(serving: Serving) -> None:
     check_server(serving.raw, "/convert", head=501)
 
 
-def test_many_ask_at_once(serving: Serving) -> None:
-    def client() -> None:
-        connection = serving.connect()
-        for _ in range(20):
-            assert len(converted(ask(connection, review(older())))) == 1
-
-    run_at_once(*[client] * 20)
-
-
-def test_a_new_certificate_is_for_new_connections(serving: Serving) -> None:
-    old = serving.connect()
-    converted(ask(old, review(older())))
-    following = renewed(serving.keyring, ["127.0.0.1"], datetime.now(UTC), VALIDITY)
-    serving.server.show(following.serving)
-    converted(ask(old, review(older())))
-    new = serving.connect()  # trusts the bundle of before, which the issuer of the new one was in already
-    converted(ask(new, review(older())))
-    for connection, pair in ((old, serving.keyring.serving), (new, following.serving)):
-        assert isinstance(connection.sock, ssl.SSLSocket)
-        shown = ssl.DER_cert_to_PEM_cert(connection.sock.getpeercert(binary_form=True) or b"")
-        assert shown.encode() == pair.certificate
-
-
 def test_plain_text_and_old_protocols_are_refused(serving: Serving) -> None:
     plain = serving.plain()
     plain.sendall(b"POST /convert HTTP/1.1\r\nContent-Length: 0\r\n\r\n")
@@ -195,7 +188,9 @@ def test_who_is_slow_is_cut_off_but_a_connection_that_has_asked_may_rest() -> No
         converted(ask(connection, review(older())))
 
 
-def test_idle_connections_of_a_stranger_make_room_for_who_asks() -> None:
+def test_idle_connections_of_a_stranger_and_the_oldest_of_ones_own_make_room_for_who_asks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     with served() as serving:
         for number in range(160):
             serving.plain(f"127.0.0.{2 + number // 40}")
@@ -205,9 +200,6 @@ def test_idle_connections_of_a_stranger_make_room_for_who_asks() -> None:
         for _ in range(60):
             serving.plain("127.0.0.9")
         converted(ask(connection, review(older())))
-
-
-def test_the_oldest_idle_connection_of_a_source_gives_way_to_its_next(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tfoperator.servers.http.connections._FLEETING_SECONDS", 0.0)
     with served(per_source=2) as serving:
         first, second, third = (serving.connect() for _ in range(3))
@@ -259,16 +251,6 @@ def test_without_a_certificate_nobody_is_served() -> None:
     server.stop()
 
 
-def test_a_drained_server_answers_on_but_sends_clients_elsewhere(serving: Serving) -> None:
-    connection = serving.connect()
-    converted(ask(connection, review(older())))
-    serving.server.drain()
-    connection.request("POST", "/convert", review(older()))
-    answer = connection.getresponse()
-    assert (answer.status, answer.headers["Connection"]) == (200, "close")
-    answer.read()
-
-
 def test_stopping_waits_for_an_answer_but_not_for_who_rests(serving: Serving, monkeypatch: pytest.MonkeyPatch) -> None:
     resting = serving.connect()
     converted(ask(resting, review(older())))
@@ -300,12 +282,23 @@ def test_a_bug_costs_one_connection(serving: Serving, monkeypatch: pytest.Monkey
     converted(ask(connection, review(older())))
 
 
-def test_a_pair_that_does_not_match_is_refused(serving: Serving) -> None:
+def test_a_pair_that_does_not_match_is_refused_and_a_new_certificate_is_for_new_connections(serving: Serving) -> None:
     other = new_keyring(["127.0.0.1"], datetime.now(UTC), VALIDITY)
     for pair in (KeyPair(serving.keyring.serving.certificate, other.serving.key), KeyPair(b"", b"")):
         with pytest.raises(ValueError, match="can't be used together") as caught:
             serving.server.show(pair)
         assert "BEGIN" not in str(caught.value)
+    old = serving.connect()
+    converted(ask(old, review(older())))
+    following = renewed(serving.keyring, ["127.0.0.1"], datetime.now(UTC), VALIDITY)
+    serving.server.show(following.serving)
+    converted(ask(old, review(older())))
+    new = serving.connect()  # trusts the bundle of before, which the issuer of the new one was in already
+    converted(ask(new, review(older())))
+    for connection, pair in ((old, serving.keyring.serving), (new, following.serving)):
+        assert isinstance(connection.sock, ssl.SSLSocket)
+        shown = ssl.DER_cert_to_PEM_cert(connection.sock.getpeercert(binary_form=True) or b"")
+        assert shown.encode() == pair.certificate
 
 
 def test_requests_that_fail_are_no_way_to_fill_a_log(serving: Serving, caplog: pytest.LogCaptureFixture) -> None:

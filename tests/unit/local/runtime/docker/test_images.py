@@ -132,19 +132,8 @@ def test_a_failed_pull_is_told_and_tried_again_ever_later(
     assert len(registry.pulls) == 10
 
 
-def test_an_image_of_this_machine_stands_in_for_a_latest_that_can_not_be_pulled(
+def test_an_image_that_is_there_is_not_pulled_and_stands_in_for_a_latest_that_can_not_be(
     images: Images, registry: Registry, caplog: pytest.LogCaptureFixture
-) -> None:
-    registry.problem = "no such host"
-    registry.there |= {"mine", "other:1"}
-    eventually(lambda: had(images, of("mine", "Always")))
-    images.ensure(of("mine", "Always"))
-    assert caplog.text.count("the one of this machine is used") == 1
-    assert "needs imagePullPolicy IfNotPresent" in str(refusal(images, of("other:1", "Always")))
-
-
-def test_an_image_that_is_there_is_not_pulled_and_one_that_may_not_be_is_waited_for(
-    images: Images, registry: Registry
 ) -> None:
     assert refusal(images, of("a", "Never")).reason == "ErrImageNeverPull"
     registry.there |= {"a", "a:1"}
@@ -153,3 +142,9 @@ def test_an_image_that_is_there_is_not_pulled_and_one_that_may_not_be_is_waited_
     assert registry.pulls == []
     with pytest.raises(LaunchError, match="'tensorflow' has no image"):
         images.ensure(of(""))
+    registry.problem = "no such host"
+    registry.there |= {"mine", "other:1"}
+    eventually(lambda: had(images, of("mine", "Always")))
+    images.ensure(of("mine", "Always"))
+    assert caplog.text.count("the one of this machine is used") == 1
+    assert "needs imagePullPolicy IfNotPresent" in str(refusal(images, of("other:1", "Always")))

@@ -73,16 +73,9 @@ def test_the_sandbox_goes_after_what_borrows_its_network_and_before_that_network
     assert not engine.network
 
 
-def test_what_does_not_go_is_said_and_waited_for_no_longer(caplog: pytest.LogCaptureFixture) -> None:
-    engine = Engine()
-    engine.being_removed = engine.never_gone = {"sandbox"}
-    with caplog.at_level(logging.WARNING):
-        assert remove_run(engine, "run") == ["worker"]
-    assert "the container sandbox is left in Docker: read timed out" in caplog.text
-    assert engine.network
-
-
-def test_what_is_gone_meanwhile_is_no_news(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_does_not_go_is_said_and_waited_for_no_longer_and_what_is_gone_meanwhile_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     engine = Engine()
     listed = engine.containers()
     engine.containers = lambda **_: listed  # type: ignore[method-assign]
@@ -90,3 +83,9 @@ def test_what_is_gone_meanwhile_is_no_news(caplog: pytest.LogCaptureFixture) -> 
     with caplog.at_level(logging.WARNING):
         assert remove_run(engine, "run") == []
     assert (engine.network, caplog.text) == (False, "")
+    engine = Engine()
+    engine.being_removed = engine.never_gone = {"sandbox"}
+    with caplog.at_level(logging.WARNING):
+        assert remove_run(engine, "run") == ["worker"]
+    assert "the container sandbox is left in Docker: read timed out" in caplog.text
+    assert engine.network

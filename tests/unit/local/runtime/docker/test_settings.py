@@ -54,7 +54,7 @@ def test_a_container_says_who_it_runs_as_or_its_pod_does(
     assert container_settings(run(one), {}).get("user") == user
 
 
-def test_limits_are_those_of_kubernetes_as_far_as_the_engine_has_them() -> None:
+def test_limits_are_those_of_kubernetes_as_far_as_the_engine_has_them_and_brought_into_its_range() -> None:
     resources = {"limits": {"cpu": "1500m", "memory": "1Gi", "nvidia.com/gpu": "2"}, "requests": {"cpu": "250m"}}
     settings = host_settings(run(pod(resources=resources)), "box", 8)
     assert settings["mem_limit"] == settings["memswap_limit"] == 1 << 30
@@ -63,9 +63,6 @@ def test_limits_are_those_of_kubernetes_as_far_as_the_engine_has_them() -> None:
     [request] = settings["device_requests"]
     assert (request["Count"], request["Capabilities"]) == (2, [["gpu"]])
     assert not {"mem_limit", "nano_cpus", "cpu_shares", "device_requests"} & set(host_settings(run(), "box", 2))
-
-
-def test_what_the_engine_would_refuse_is_brought_into_its_range_and_what_is_no_quantity_fails_the_container() -> None:
     resources = {"limits": {"cpu": 64, "memory": "1Mi"}, "requests": {"cpu": "1m"}}
     settings = host_settings(run(pod(resources=resources)), "box", 2)
     assert (settings["nano_cpus"], settings["mem_limit"], settings["cpu_shares"]) == (2_000_000_000, 6 << 20, 2)
