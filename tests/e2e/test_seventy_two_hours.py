@@ -70,9 +70,9 @@ class Life:
         self._resting = eventually(self._stable, what="the operator rests")
 
     def _stable(self) -> int:
-        before = len(self._clock._at_rest())
+        before = len(self._clock.at_rest())
         threading.Event().wait(0.2)
-        return before if before == len(self._clock._at_rest()) else 0
+        return before if before == len(self._clock.at_rest()) else 0
 
     def pass_by(self, seconds: float, *, settle: bool = True) -> None:
         """Let so many virtual seconds pass, in steps that let everybody do what is due."""

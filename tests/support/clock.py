@@ -92,14 +92,14 @@ class FakeClock:
 
     def _wait_for(self, enough: Callable[[list[float | None]], bool], complaint: str, limit: float) -> None:
         end = time.monotonic() + limit
-        while not enough(deadlines := self._at_rest()):
+        while not enough(deadlines := self.at_rest()):
             if time.monotonic() >= end:
                 raise AssertionError(f"{complaint} after {limit} s, but others do until {deadlines}")
             # A thread that goes from "about to wait" to waiting tells nobody, so look again soon.
             with self._changed:
                 self._changed.wait(0.001)
 
-    def _at_rest(self) -> list[float | None]:
+    def at_rest(self) -> list[float | None]:
         """The deadlines of all threads that wait, and will until time moves or somebody notifies them."""
         with self._changed:
             waiters = list(self._waiters.values())

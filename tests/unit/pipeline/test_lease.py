@@ -12,6 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from sqlalchemy import event
 
 from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.base.clock import SystemClock
@@ -71,7 +72,7 @@ def test_who_comes_after_a_dead_holder_waits_until_the_lease_has_run_out(
     passed = 0.0
     while call.running and passed < 60:
         assert not successor.held() or passed >= LEASE_SECONDS
-        clock.wait_for_waiters()
+        eventually(lambda: clock.at_rest() or not call.running)
         clock.advance(1)
         passed += 1
         call.join(0.05)
