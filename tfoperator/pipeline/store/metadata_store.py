@@ -106,7 +106,7 @@ class MetadataStore(Reads):
         if dead_kernel:
             free |= leases.c.kernel == dead_kernel
         until = database_seconds() + seconds * _RATE_MARGIN
-        new = upsert(db, leases).values(name=named(name), term=1, until=until, **who)
+        new = upsert(db, leases).values(name=name, term=1, until=until, **who)
         changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}
         taken = new.on_conflict_do_update(index_elements=["name"], set_=changed, where=free)
         return int(db.execute(taken.returning(leases.c.term)).scalar() or 0)

@@ -203,7 +203,7 @@ def test_a_name_that_one_engine_does_not_take_is_refused_on_both(store: Metadata
 
 
 def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: MetadataStore) -> None:
-    for name in ("r1", "r1/a"):
+    for name in ("r1", "r1/a", f"{'r' * 100}/{'s' * 253}"):  # the longest that there are
         for term in (1, 2):
             assert store.take_lease(name, Lease(holder=f"h{term}", host="h"), -10.0) == term
     old, older = (msgspec.structs.replace(run(), term=1), msgspec.structs.replace(run(), term=2, step_terms={"a": 1}))
