@@ -15,7 +15,7 @@ from tfoperator.pipeline.dsl.component import (
     make_spec_class,
 )
 from tfoperator.pipeline.dsl.pipeline import Pipeline
-from tfoperator.pipeline.home import DEFAULT_HOME, LAST, Home, NoSuchRun
+from tfoperator.pipeline.home import DEFAULT_HOME, Home, NoSuchRun
 from tfoperator.pipeline.lease import RunInProgress
 from tfoperator.pipeline.runner.leftovers import CannotStop, finish_run, stop_run
 from tfoperator.pipeline.runner.platforms import AS_PROCESSES, IN_CLUSTER, ON_DOCKER, ON_KUBERNETES
@@ -31,7 +31,6 @@ __all__ = [
     "AS_PROCESSES",
     "DEFAULT_HOME",
     "IN_CLUSTER",
-    "LAST",
     "ON_DOCKER",
     "ON_KUBERNETES",
     "BaseComponent",

@@ -127,13 +127,10 @@ def add_events(
     for artifact in dict.fromkeys(artifact for _, _, artifact in paths):
         values = {"artifact_id": artifact, "execution_id": execution, "type": EVENTS[direction]}
         event = inserted(db, insert(events).values(**values, milliseconds_since_epoch=milliseconds(now)))
-        rows: list[dict[str, Any]] = []
-        for name, position, number in paths:
-            if number == artifact:
-                both = {"event_id": event, "step_index": position}
-                rows += [{**both, "is_index_step": False, "step_key": name}]
-                rows += [{**both, "is_index_step": True, "step_key": None}]
-        db.execute(insert(event_paths), rows)
+        uses = [(name, position) for name, position, number in paths if number == artifact]
+        rows = [(event, position, index, None if index else name) for name, position in uses for index in (False, True)]
+        columns = ("event_id", "step_index", "is_index_step", "step_key")
+        db.execute(insert(event_paths), [dict(zip(columns, row, strict=True)) for row in rows])
 
 
 def settle_output(
