@@ -165,7 +165,6 @@ def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_it
         assert {first.wait(), second.wait()} == {0, 75}
     for task in (one, *others, answer.exit):
         shutil.rmtree(folder / "logs", ignore_errors=True)  # those of another node
-        assert task is not None
         last = cli.run(*played(cli, task), code=0)
     assert "words: succeeded" in last.stdout
     assert began.read_text() == "began\n"

@@ -181,11 +181,8 @@ def test_what_strangers_wrote_into_a_run_stays_text(shown: Shown, home: Home) ->
     run = RunRecord("evil", name, "failed", HOSTILE, "f", NOW, NOW, HOSTILE, {step: ()}, HOSTILE, {HOSTILE: HOSTILE})
     with home.store() as store:
         store.put_run(run)
-        uri = "javascript:alert(8)"
-        outputs = {HOSTILE: (ArtifactRecord(0, HOSTILE, uri, "PENDING", {HOSTILE: HOSTILE}),)}
-        new = ExecutionRecord(
-            0, "evil", step, HOSTILE, "RUNNING", exec_properties={HOSTILE: [HOSTILE]}, outputs=outputs
-        )
+        outputs = {HOSTILE: (ArtifactRecord(0, HOSTILE, "javascript:alert(8)", "PENDING", {HOSTILE: HOSTILE}),)}
+        new = ExecutionRecord(0, "evil", step, HOSTILE, "RUNNING", "", "", "", {HOSTILE: [HOSTILE]}, {}, outputs)
         made = store.begin_execution(run, new, NOW)
         store.publish(run, msgspec.structs.replace(made, state="COMPLETE", message=HOSTILE, image_id=HOSTILE), NOW)
     home.step_log("evil", step).parent.mkdir(parents=True)

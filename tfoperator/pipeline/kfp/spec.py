@@ -37,12 +37,7 @@ _TASK = {
     "dependentTasks": [str],
     "cachingOptions": {"enableCache": bool},
     "triggerPolicy": {"condition": str, "strategy": str},
-    "retryPolicy": {
-        "maxRetryCount": int,
-        "backoffDuration": str,
-        "backoffFactor": float,
-        "backoffMaxDuration": str,
-    },
+    "retryPolicy": {"maxRetryCount": int, "backoffDuration": str, "backoffFactor": float, "backoffMaxDuration": str},
     "parameterIterator": {"itemInput": str, "items": {"raw": str, "inputParameter": str}},
     "iteratorPolicy": {"parallelismLimit": int},
 }

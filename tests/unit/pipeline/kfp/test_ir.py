@@ -17,12 +17,7 @@ from hypothesis import strategies as st
 
 from tests.support.eventually import eventually
 from tests.unit.pipeline.samples import home_of, runner, states
-from tfoperator.launcher import (
-    Artifact,
-    ComponentError,
-    KubernetesPodPlatformConfig,
-    TFJobPlatformConfig,
-)
+from tfoperator.launcher import Artifact, ComponentError, KubernetesPodPlatformConfig, TFJobPlatformConfig
 from tfoperator.pipeline import AS_PROCESSES, ON_KUBERNETES, PipelineFailed, PipelineResult, PipelineRunner
 from tfoperator.pipeline.graph import Graph
 from tfoperator.pipeline.kfp.container import IRContainerSpec

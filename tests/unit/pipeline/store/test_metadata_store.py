@@ -28,7 +28,6 @@ def run(name: str = "r1", pipeline: str = "p") -> RunRecord:
 
 
 def ended(store: MetadataStore, one: ExecutionRecord, *outputs: ArtifactRecord, **more: Any) -> None:
-    """Publish the outcome of an execution."""
     values = {"state": "COMPLETE", "image_id": "sha256:1", "outputs": {"o": outputs}, **more}
     store.publish(run(), msgspec.structs.replace(one, **values), NOW)
 
@@ -51,7 +50,6 @@ def begin(store: MetadataStore, step: str = "a", inputs: Any = None, **more: Any
 
 
 def again(store: MetadataStore, earlier: ExecutionRecord) -> ExecutionRecord:
-    """What uses an execution's outputs again, in another run."""
     return store.begin_execution(run("r2"), msgspec.structs.replace(earlier, state="CACHED"), NOW)
 
 
