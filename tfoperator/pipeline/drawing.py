@@ -115,13 +115,8 @@ def _text(text: str) -> str:
     return escape(printable(text))
 
 
-_STATES = {
-    "COMPLETE": "succeeded",
-    "CACHED": "cached",
-    "FAILED": "failed",
-    "CANCELED": "cancelled",
-    "RUNNING": "running",
-}
+_STATES = {"COMPLETE": "succeeded", "CANCELED": "cancelled"}
+"""Words for states; the others are their own."""
 
 
 def states_of(run: RunRecord, known: Mapping[str, ExecutionState]) -> dict[str, str]:
@@ -129,7 +124,7 @@ def states_of(run: RunRecord, known: Mapping[str, ExecutionState]) -> dict[str, 
     found = {}
     for name in run.steps:
         not_begun = "waiting" if run.state == "running" else "not run"
-        state = _STATES[known[name]] if name in known else not_begun
+        state = _STATES.get(known[name], known[name].lower()) if name in known else not_begun
         found[name] = "interrupted" if state == "running" and run.state != "running" else state
     return found
 

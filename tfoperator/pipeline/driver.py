@@ -23,13 +23,8 @@ from tfoperator.pipeline.values import STATUS, LeftOut, Value, evaluate
 
 logger = logging.getLogger(__name__)
 
-_STATES = {
-    "running": "RUNNING",
-    "succeeded": "COMPLETE",
-    "failed": "FAILED",
-    "retryable": "FAILED",
-    "cancelled": "CANCELED",
-}
+_STATES = {"succeeded": "COMPLETE", "retryable": "FAILED", "cancelled": "CANCELED"}
+"""Those of launches, which are called otherwise in the records."""
 
 
 class MetadataDriver:
@@ -159,7 +154,7 @@ def publish(store: MetadataStore, execution: Execution, run: RunRecord, types: M
         outputs[name] = tuple(valued)
     if problem:
         execution = msgspec.structs.replace(execution, state="failed", message=problem)
-    state: Any = _STATES[execution.state]
+    state: Any = _STATES.get(execution.state, execution.state.upper())
     image, values = execution.image_id, execution.exec_properties
     outcome = ExecutionRecord(
         execution.id, run.id, execution.component, "", state, execution.message, "", image, values, outputs=outputs
