@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from hack.enumeration.fields.changes import V1, V1ALPHA2, fields
 from hack.enumeration.fields.lives import Life
 from hack.enumeration.fields.table import GOOD, change_all
 from hack.enumeration.fields.table import table as fields_table
@@ -95,9 +96,12 @@ def _explore(settings: Sequence[Setting], seconds: float, jobs: int, path: Path)
 
 
 def _change_fields(jobs: int) -> int:
-    done = change_all(tuple(Life), jobs=jobs, say=_say)
-    bad = [one for one in done if one.changed.outcome not in GOOD]
-    print(fields_table(done), *bad, sep="\n")
+    bad = []
+    for subject in (V1, V1ALPHA2):
+        done = change_all(tuple(Life), jobs=jobs, say=_say, subject=subject)
+        wrong = [one for one in done if one.changed.outcome not in GOOD]
+        print(f"{subject.version}, {len(fields(subject))} fields\n", fields_table(done), *wrong, sep="\n")
+        bad += wrong
     return 1 if bad else 0
 
 

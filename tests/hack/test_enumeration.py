@@ -10,8 +10,8 @@ import msgspec
 import pytest
 
 from hack.enumeration import cli
-from hack.enumeration.fields.changes import Edit, changes, fields
-from hack.enumeration.fields.lives import Life, Outcome, change
+from hack.enumeration.fields.changes import V1ALPHA2, Edit, changes, fields
+from hack.enumeration.fields.lives import Changed, Life, Outcome, change
 from hack.enumeration.fields.table import GOOD, Tried, table
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
@@ -129,6 +129,16 @@ def test_every_field_is_changed_and_a_change_that_nothing_tells_of_is_noticed(mo
     assert silent.changed.outcome not in GOOD
     assert ".Pod job-0-ps-0.spec.containers[0].args" in str(silent)
     assert table([silent]).splitlines()[2] == "| running | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |"
+
+
+def test_every_field_of_v1alpha2_is_changed_through_it_and_refused_by_its_own_name() -> None:
+    field, known = "spec.ttlSecondsAfterFinishing", list(changes(V1ALPHA2))
+    assert {name for name, _, _ in known} == set(fields(V1ALPHA2)) >= {field, "spec.runPolicy.managedBy"}
+    found = {how: change(field, spec, Life.SUCCEEDED, V1ALPHA2) for name, how, spec in known if name == field}
+    assert found[Edit.OUTSIDE].outcome is Outcome.NAMED
+    assert field in found[Edit.OUTSIDE].said[0]
+    assert found[Edit.OTHER] == Changed(Outcome.SAME)
+    assert found[Edit.ZERO].left != ()  # the job is deleted, and can't be corrected
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

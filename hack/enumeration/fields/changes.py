@@ -1,13 +1,15 @@
-"""A job that has every field, and what each can be changed to. Pure."""
+"""Jobs that have every field of a version of their API, and what each can be changed to. Pure."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Iterator
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
-from tfoperator.api.schema.crd import openapi_schema
+from tfoperator.api.conversion import v1_to_v1alpha2
+from tfoperator.api.schema.crd import crd
+from tfoperator.kube.resources import Resource
 
 Json = dict[str, Any]
 Key = str | int
@@ -103,6 +105,36 @@ WHOLE: Json = {
 }
 """A spec that has every field that the CRD describes; of replica types workers stand for all."""
 
+
+class Subject(NamedTuple):
+    """What is changed: a whole job in a version of its API, and the schema of its spec, which describes every field."""
+
+    version: str
+    spec: Json
+    schema: Json
+    annotations: Json
+
+    @property
+    def resource(self) -> Resource:
+        """Where jobs are changed in this version."""
+        return Resource("kubeflow.org", self.version, "TFJob", "tfjobs")
+
+    def job(self, spec: Json) -> Json:
+        """A job of this spec."""
+        meta = {"name": NAME, "annotations": self.annotations}
+        job = {"apiVersion": f"kubeflow.org/{self.version}", "kind": "TFJob", "metadata": meta, "spec": spec}
+        return copy.deepcopy(job)
+
+
+_SCHEMAS = {
+    one["name"]: one["schema"]["openAPIV3Schema"]["properties"]["spec"]
+    for one in crd(all_versions=True)["spec"]["versions"]
+}
+V1 = Subject("v1", WHOLE, _SCHEMAS["v1"], {})
+_OLDER = v1_to_v1alpha2(V1.job(WHOLE)).obj
+V1ALPHA2 = Subject("v1alpha2", _OLDER["spec"], _SCHEMAS["v1alpha2"], _OLDER["metadata"]["annotations"])
+"""The same job, changed through the older version. What only v1 has is in an annotation."""
+
 _OTHERS: dict[str, Any] = {
     "activeDeadlineSeconds": 7200,
     "minResources": {"memory": "1Gi"},
@@ -128,16 +160,16 @@ _ZERO: dict[str, Any] = {"string": "", "integer": 0, "boolean": False, "array": 
 _ABSENT = object()
 
 
-def fields() -> list[str]:
+def fields(subject: Subject = V1) -> list[str]:
     """The path of every field that the CRD describes below `spec`, as people write it."""
-    return [_text(path) for path, _ in _fields()]
+    return [_text(path) for path, _ in _below(subject.schema, (), subject.spec)]
 
 
-def changes() -> Iterator[tuple[str, Edit, Json]]:
+def changes(subject: Subject = V1) -> Iterator[tuple[str, Edit, Json]]:
     """Each field with what becomes of it, and the whole spec then. What can't be told from the present is left out."""
-    for path, schema in _fields():
-        for how, value in _values(path, schema):
-            changed = copy.deepcopy(WHOLE)
+    for path, schema in _below(subject.schema, (), subject.spec):
+        for how, value in _values(path, schema, subject.spec):
+            changed = copy.deepcopy(subject.spec)
             parent: Any = changed
             for key in path[:-1]:
                 parent = parent[key]
@@ -145,7 +177,7 @@ def changes() -> Iterator[tuple[str, Edit, Json]]:
                 parent[path[-1]] = value
             else:
                 del parent[path[-1]]
-            if changed != WHOLE:
+            if changed != subject.spec:
                 yield _text(path), how, changed
 
 
@@ -156,10 +188,6 @@ def merge_patch(old: Any, new: Any) -> Any:
     patch = {name: merge_patch(old[name], new[name]) for name in new if name in old and old[name] != new[name]}
     patch |= {name: value for name, value in new.items() if name not in old}
     return patch | {name: None for name in old if name not in new}
-
-
-def _fields() -> Iterator[tuple[tuple[Key, ...], Json]]:
-    return _below(openapi_schema()["properties"]["spec"], (), WHOLE)
 
 
 def _below(schema: Json, path: tuple[Key, ...], value: Any) -> Iterator[tuple[tuple[Key, ...], Json]]:
@@ -179,8 +207,8 @@ def _text(path: tuple[Key, ...]) -> str:
     return "spec" + "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path)
 
 
-def _values(path: tuple[Key, ...], schema: Json) -> Iterator[tuple[Edit, Any]]:
-    now: Any = WHOLE
+def _values(path: tuple[Key, ...], schema: Json, whole: Json) -> Iterator[tuple[Edit, Any]]:
+    now: Any = whole
     for key in path:
         now = now[key]
     kind = str(schema.get("type", "integer"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hack.enumeration.fields.changes import NAME, WHOLE, merge_patch
+from hack.enumeration.fields.changes import NAME, V1, Subject, merge_patch
 from hack.enumeration.world.world import NAMESPACE, Scenario, World
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
@@ -19,14 +18,15 @@ from hack.faults.simulation.attachments import TENSORBOARD_LABEL, watched_kinds
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.errors import KubeError
 from tfoperator.kube.objects import decode_partial
+from tfoperator.kube.resources import Resource
 from tfoperator.operator.options.settings import Options
 
 Json = dict[str, Any]
 
-_GANG = "coscheduler"
-_OPTIONS = Options(gang_scheduler_name=_GANG, exposed_tensorboards=True)
-_ATTACHMENTS = Attachments(gang=_GANG, tensorboards=True)
-_SHAPE = JobShape(NAME, {"PS": 1, "Worker": 2}, "ExitCode")
+GANG = "coscheduler"
+_OPTIONS = Options(gang_scheduler_name=GANG, exposed_tensorboards=True)
+_ATTACHMENTS = Attachments(gang=GANG, tensorboards=True)
+SHAPE = JobShape(NAME, {"PS": 1, "Worker": 2}, "ExitCode")
 _REST = 6
 _PAUSE = 6.0
 """Seconds: after six of them the second check has come twice."""
@@ -40,11 +40,13 @@ _SCALED = "pods have the new number of replicas when they are made again"
 _ROOM = "a PodGroup keeps its size while no pod of its needs room"
 _ENDED = "a job that has ended stays so, and what its end has deleted is not made again"
 BY_DESIGN = {
+    "spec.cleanPodPolicy": _ENDED,
     "spec.maxFailedWorkers": _ENDED,
     "spec.minSucceededWorkers": _ENDED,
     "spec.runPolicy.cleanPodPolicy": _ENDED,
     "spec.runPolicy.activeDeadlineSeconds": "the job's status says which replicas had run before it ended",
     "spec.runPolicy.backoffLimit": "restarts that were made count against the new limit, and are in the status",
+    "spec.runPolicy.onStraggler": "failures on a node are counted from when the job avoids nodes",
     "spec.runPolicy.restartScope": "restarts that were made were of the scope of then, and are in the status",
     "spec.runPolicy.schedulingPolicy.minResources": _ROOM,
     "spec.runPolicy.schedulingPolicy.minResources.cpu": _ROOM,
@@ -96,12 +98,11 @@ class Refused(Exception):
 class _Lived(World):
     """A job from its creation into a state of its life."""
 
-    def __init__(self, spec: Json, life: Life) -> None:
-        super().__init__(Scenario("fields", (_SHAPE,), (), _OPTIONS, _ATTACHMENTS))
+    def __init__(self, subject: Subject, spec: Json, life: Life) -> None:
+        super().__init__(Scenario("fields", (SHAPE,), (), _OPTIONS, _ATTACHMENTS))
         self._start(leads=True)
-        job = {"apiVersion": "kubeflow.org/v1", "kind": "TFJob", "metadata": {"name": NAME}, "spec": spec}
         try:
-            self.client.create(TFJOBS, NAMESPACE, copy.deepcopy(job), decode_partial)
+            self.client.create(subject.resource, NAMESPACE, subject.job(spec), decode_partial)
         except KubeError as error:
             raise Refused(str(error)) from error
         self.run_for(2.5)
@@ -129,9 +130,9 @@ class _Lived(World):
             self.simulator.make_progress(succeed=succeed)
             self.run_for(_PAUSE)
 
-    def change(self, patch: Json) -> None:
+    def change(self, patch: Json, resource: Resource = TFJOBS) -> None:
         """Change the spec. Raises KubeError."""
-        self.client.patch(TFJOBS, NAMESPACE, NAME, {"spec": patch}, decode_partial)
+        self.client.patch(resource, NAMESPACE, NAME, {"spec": patch}, decode_partial)
 
     def told(self) -> list[str]:
         """All that the operator has told so far."""
@@ -143,10 +144,11 @@ class _Lived(World):
         found = (one for kind in kinds for one in self.recorder.current(kind))
         # The pod of a TensorBoard is its Deployment's, whose controller is simulated and makes it once.
         ours = (one for one in found if one["kind"] != "Pod" or TENSORBOARD_LABEL not in one["metadata"]["labels"])
-        return {f"{one['kind']} {one['metadata']['name']}": _plain(one) for one in ours}
+        return {f"{one['kind']} {one['metadata']['name']}": plain(one) for one in ours}
 
 
-def _plain(obj: Json) -> Json:
+def plain(obj: Json) -> Json:
+    """An object without what differs from one job to another of the same spec."""
     data = _CHANGING.sub(b"*", msgspec.json.encode(_kept(obj)))
     plain: Json = msgspec.json.decode(data)
     return plain
@@ -172,35 +174,41 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
     return [] if one == other else [path]
 
 
-def change(field: str, spec: Json, life: Life) -> Changed:
+def change(field: str, spec: Json, life: Life, subject: Subject = V1) -> Changed:
     """Change a whole job into one of this spec in a state of its life, and back."""
-    world = _Lived(WHOLE, life)
+    world = _Lived(subject, subject.spec, life)
     heard = len(world.told())
     try:
-        world.change(merge_patch(WHOLE, spec))
+        world.change(merge_patch(subject.spec, spec), subject.resource)
     except KubeError as error:
-        return Changed(Outcome.NAMED if _last(field) in str(error) else Outcome.UNNAMED, (str(error),))
+        return refusal(field, str(error))
     world.go_on()
     said = tuple(dict.fromkeys(world.told()[heard:]))
     now = world.objects()
     try:
-        created = _Lived(spec, life)
+        created = _Lived(subject, spec, life)
     except Refused as error:
         return Changed(Outcome.IMPOSSIBLE, (str(error),))
     created.go_on()
     differs = tuple(differences(now, created.objects()))
-    unchanged = _Lived(WHOLE, life)
+    unchanged = _Lived(subject, subject.spec, life)
     unchanged.go_on(2 * _REST)
     try:
-        world.change(merge_patch(spec, WHOLE))
+        world.change(merge_patch(spec, subject.spec), subject.resource)
         world.go_on()
         left = tuple(differences(world.objects(), unchanged.objects()))
     except KubeError as error:
         left = (str(error),)
-    return Changed(_outcome(field, life, said, differs), said, differs, left)
+    return Changed(outcome_of(field, life, said, differs), said, differs, left)
 
 
-def _outcome(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
+def refusal(field: str, why: str) -> Changed:
+    """A change that the API server refuses, with this sentence."""
+    return Changed(Outcome.NAMED if _last(field) in why else Outcome.UNNAMED, (why,))
+
+
+def outcome_of(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
+    """What an accepted change came to, by what was said after it and what differs from a job that was created so."""
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from hack.enumeration.fields.changes import Edit, Json, changes
+from hack.enumeration.fields.changes import V1, Edit, Json, Subject, changes
 from hack.enumeration.fields.lives import Changed, Life, Outcome, change
 from hack.enumeration.markdown import markdown_table
 from hack.enumeration.processes import quiet_processes
@@ -27,9 +27,9 @@ class Tried(NamedTuple):
         return f"{self.life}: {self.field}, {self.how}: {self.changed.outcome}: {told}"
 
 
-def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None]) -> list[Tried]:
+def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None], subject: Subject = V1) -> list[Tried]:
     """Make every change in each of these states."""
-    todo = [(field, how, spec, life) for life in lives for field, how, spec in changes()]
+    todo = [(field, how, spec, life, subject) for life in lives for field, how, spec in changes(subject)]
     done: list[Tried] = []
     with quiet_processes(jobs) as pool:
         for tried in pool.map(_try, todo, chunksize=5):
@@ -39,9 +39,9 @@ def change_all(lives: Sequence[Life], *, jobs: int, say: Callable[[str], None]) 
     return done
 
 
-def _try(one: tuple[str, Edit, Json, Life]) -> Tried:
-    field, how, spec, life = one
-    return Tried(field, how, life, change(field, spec, life))
+def _try(one: tuple[str, Edit, Json, Life, Subject]) -> Tried:
+    field, how, spec, life, subject = one
+    return Tried(field, how, life, change(field, spec, life, subject))
 
 
 def table(done: Sequence[Tried]) -> str:
