@@ -11,8 +11,11 @@ import pytest
 
 from hack.enumeration import cli
 from hack.enumeration.fields.changes import V1ALPHA2, Edit, changes, fields
-from hack.enumeration.fields.lives import Changed, Life, Outcome, change
+from hack.enumeration.fields.contrast import Contrast
+from hack.enumeration.fields.lives import GANG, Changed, Life, Outcome, change
+from hack.enumeration.fields.peer import common_subject
 from hack.enumeration.fields.table import GOOD, Tried, table
+from hack.enumeration.real.plane import jobs_beside
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
 from hack.enumeration.sieve.runner import Results, find, play
@@ -28,6 +31,7 @@ from tfoperator.controller.plan import restart
 
 SMALL = find("one worker")
 
+IMAGE = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
 SET_ORDER = """
 from types import SimpleNamespace
 from tfoperator.reconciler import schedule
@@ -139,6 +143,18 @@ def test_every_field_of_v1alpha2_is_changed_through_it_and_refused_by_its_own_na
     assert field in found[Edit.OUTSIDE].said[0]
     assert found[Edit.OTHER] == Changed(Outcome.SAME)
     assert found[Edit.ZERO].left != ()  # the job is deleted, and can't be corrected
+
+
+@pytest.mark.controlplane
+def test_the_go_operator_is_changed_on_a_real_server_and_looked_at_as_this_one_is() -> None:
+    wanted = {("spec.runPolicy.managedBy", Edit.AWAY), (IMAGE, Edit.OTHER), ("spec.runPolicy.suspend", Edit.TYPE)}
+    chosen = [one for one in changes(common_subject()) if one[:2] in wanted]
+    with jobs_beside("go", GANG) as jobs:
+        found = {one.field: one.changed for one in Contrast(jobs, print).live(Life.CREATED, chosen)}
+    assert found["spec.runPolicy.managedBy"].outcome is found["spec.runPolicy.suspend"].outcome is Outcome.NAMED
+    assert "admission webhook" in found["spec.runPolicy.managedBy"].said[0]  # it is registered as by its manifests
+    assert (found[IMAGE].outcome, found[IMAGE].left) == (Outcome.SILENT, ())
+    assert ".Pod job-0-worker-0.spec.containers[0].image" in found[IMAGE].differs
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:
