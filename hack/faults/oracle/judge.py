@@ -16,6 +16,7 @@ from hack.faults.oracle.history import CHIEFS, JobHistory, Violation
 from hack.faults.oracle.networks import check_record, check_services
 from hack.faults.oracle.replay import replay
 from hack.faults.oracle.thresholds import goes_on_without
+from hack.faults.oracle.usage import check_usage
 
 __all__ = ["Violation", "judge"]
 
@@ -106,6 +107,8 @@ class _End:
             self._say("lost", "it has no condition Created")
         for what, text in check_record(job):
             self._say(what, text)
+        for text in () if self._journal.clock_stepped else check_usage(job, self._journal):
+            self._say("wrong", text)
         if job.verdict:
             self._check_ended()
             self._check_cleaned_up()

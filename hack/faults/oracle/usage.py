@@ -1,0 +1,52 @@
+"""Judges what a job's status says of its time, at the end: docs/usage.md. `hack.usage_plans` judges each second."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+
+from hack.faults.journal import Journal
+from hack.faults.oracle.history import JobHistory
+
+_INEXACT = 2.0
+"""Seconds: timestamps are of whole ones."""
+
+_INEXACT_CPU = 0.001
+
+
+def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
+    """What is wrong with it: each second is in one phase, and phase and amounts are those of a job at rest."""
+    usage = job.status.get("usage")
+    if not usage:
+        return  # of a job that an older operator has led
+    created, since = (datetime.fromisoformat(one) for one in (job.obj["metadata"]["creationTimestamp"], usage["since"]))
+    spent, passed = sum((usage.get("seconds") or {}).values()), (since - created).total_seconds()
+    if abs(spent - passed) > _INEXACT:
+        yield f"its usage has {spent} seconds of {passed:.0f}"
+    phase, held = usage.get("phase"), {name: one.get("inUse") for name, one in (usage.get("resources") or {}).items()}
+    if job.verdict:
+        ended = datetime.fromisoformat(job.status["completionTime"])
+        if phase or (since - ended).total_seconds() > _INEXACT:  # programs end before the operator writes so
+            yield f"it has ended at {ended}, and its usage goes on, or ended at {since}, in phase {phase!r}"
+        if any(held.values()):
+            yield f"it has ended, and its usage holds {held}"
+    elif job.suspended and phase != "suspended":
+        yield f"it is suspended, and its usage is {phase}"
+    elif not job.suspended and job.holds("Ready"):
+        if not job.status.get("progress") and phase != "training":
+            yield f"all its replicas run, and its usage is {phase}"
+        wanted = _requested_cpu(job, journal)
+        if abs((held.get("cpu") or 0) - wanted) > _INEXACT_CPU:
+            yield f"its pods that run request {wanted} cpu, and its usage holds {held.get('cpu')}"
+
+
+def _requested_cpu(job: JobHistory, journal: Journal) -> float:
+    """What the pods request whose programs run; only as scenarios say it, in thousandths."""
+    running = {pod.uid for pod in job.living() if pod.phase == "Running" and not pod.runs_on}
+    last = {entry.uid: entry.obj for entry in journal.entries if entry.uid in running}
+    asked = [
+        str(((one.get("resources") or {}).get("requests") or {}).get("cpu") or "0m")
+        for pod in last.values()
+        for one in pod["spec"]["containers"]
+    ]
+    return sum(int(one.removesuffix("m")) / 1000 for one in asked)
