@@ -29,7 +29,7 @@ _TIME = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 _TIMES_ALONE = ("usage", "lastReconcileTime", "observedGeneration")
 """What of a status says only when."""
 
-_KINDS = ("TFJob", "Pod", "Service")
+KINDS = ("TFJob", "Pod", "Service")
 _HEX = re.compile(rb"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
@@ -83,11 +83,10 @@ class LivingWorld(World):
 
     def key(self) -> bytes:
         """The state: all objects without times and UIDs, what caches have not shown, and what may still happen."""
-        found = [self._plain(obj) for kind in _KINDS for obj in self.recorder.current(kind)]
+        found = [plain(obj) for kind in KINDS for obj in self.recorder.current(kind)]
         shown = [[feed.held, len(feed._pending)] for one in self._operators for feed in one.feeds]
         beside = [self._left, self._lag, self._waits, shown, self._armed]
-        text = _HEX.sub(b"U", _TIME.sub(b"T", msgspec.json.encode([found, beside])))
-        return hashlib.blake2b(text, digest_size=16).digest()
+        return hashlib.blake2b(without_times([found, beside]), digest_size=16).digest()
 
     def come_to_rest(self) -> tuple[list[Violation], float]:
         """Disturb it no more; what is wrong in the end, first while programs run, then when all have succeeded.
@@ -145,7 +144,7 @@ class LivingWorld(World):
         if self._lag:
             yield "caches catch up", _Move(0, self._show_late)
         else:
-            for kind in _KINDS:
+            for kind in KINDS:
                 yield f"the cache of {kind}s lags", _Move(1, partial(self._be_late, kind))
 
     def _of_pods(self, cost: int, act: Act, text: str, value: object = None) -> Iterator[tuple[str, _Move]]:
@@ -183,13 +182,18 @@ class LivingWorld(World):
         for feed in (feed for one in self._operators for feed in one.feeds):
             feed.held = False
 
-    # States.
 
-    def _plain(self, obj: Json) -> Json:
-        meta = obj["metadata"]
-        kept = ("name", "labels", "annotations", "deletionTimestamp", "finalizers")
-        status = {name: value for name, value in obj.get("status", {}).items() if name not in _TIMES_ALONE}
-        plain: Json = {"kind": obj["kind"], "metadata": {name: meta[name] for name in kept if name in meta}}
-        if obj["kind"] == "TFJob":
-            return plain | {"spec": obj["spec"], "status": status}
-        return plain | {"status": status, "node": obj["spec"].get("nodeName")}
+def plain(obj: Json) -> Json:
+    """What of an object makes a state."""
+    meta = obj["metadata"]
+    kept = ("name", "labels", "annotations", "deletionTimestamp", "finalizers")
+    status = {name: value for name, value in obj.get("status", {}).items() if name not in _TIMES_ALONE}
+    found: Json = {"kind": obj["kind"], "metadata": {name: meta[name] for name in kept if name in meta}}
+    if obj["kind"] == "TFJob":
+        return found | {"spec": obj["spec"], "status": status}
+    return found | {"status": status, "node": obj["spec"].get("nodeName")}
+
+
+def without_times(value: object) -> bytes:
+    """The same bytes for what differs in times and UIDs alone."""
+    return _HEX.sub(b"U", _TIME.sub(b"T", msgspec.json.encode(value)))

@@ -1,0 +1,121 @@
+"""Plays sampled paths of states on a real API server, too, and compares what is there after each move.
+
+All paths go on side by side, in step. A path has moves of kubelets and users alone: no crash and no late cache, which
+the world alone can have at will, and nothing that waits for a deadline, since real time is another. In both worlds the
+operator does all that it has to do before the next move.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from hack.enumeration.fields.lives import differences
+from hack.enumeration.real.jobs import Job, ManyJobs
+from hack.enumeration.real.plane import jobs_beside
+from hack.enumeration.states.living import KINDS, LivingWorld, Setting, plain, without_times
+from hack.enumeration.states.settings import SETTINGS
+from hack.faults.plan.attachments import Attachments
+from hack.faults.plan.steps import Step
+
+Json = dict[str, Any]
+State = dict[str, Json]
+
+_NOT_REPLAYED = ("operator", "cache", "s pass", "loses its node")
+_WRITTEN_LATER = ".startedIndexes"
+"""What a status tells of along with its next change: when that comes depends on when caches show what."""
+
+_LENGTH = 5
+_REST, _QUIET = 40.0, 20.0
+"""Seconds of the simulated world after a move, and of the real one without a change: the second check has come."""
+
+
+class Path(NamedTuple):
+    """What happened in the simulated world: each move with the steps that it took, and the state after it."""
+
+    setting: Setting
+    moves: tuple[str, ...]
+    steps: tuple[Step, ...]
+    states: tuple[State, ...]
+
+
+def sample(setting: Setting, number: int) -> Path:
+    """A path that a generator with a fixed seed chooses."""
+    rng = random.Random(f"{setting.name} {number}")
+    world = LivingWorld(setting)
+    act, moves, steps, states = world.simulator.act, list[str](), list[Step](), list[State]()
+
+    def noted(step: Step) -> str:
+        steps.append(step)
+        return act(step)
+
+    world.simulator.act = noted  # type: ignore[method-assign]
+    for _ in range(_LENGTH):
+        world.run_for(_REST)
+        states.append(_state(obj for kind in KINDS for obj in world.recorder.current(kind)))
+        of_users = [move for move in world.moves() if not any(word in move for word in _NOT_REPLAYED)]
+        if not of_users:
+            break
+        moves.append(rng.choice(of_users))
+        world.do(moves[-1])
+    world.run_for(_REST)
+    states.append(_state(obj for kind in KINDS for obj in world.recorder.current(kind)))
+    return Path(setting, tuple(moves), tuple(steps), tuple(states))
+
+
+def replay(jobs: ManyJobs, paths: Sequence[Path]) -> list[str]:
+    """Play them on the real server; where it differs, for people. Raises KubeError, TimeoutError."""
+    places = [jobs.job(path.setting.shape, Attachments()) for path in paths]
+    jobs.each(lambda one: jobs.create(one[0], one[1].setting.shape.manifest()), zip(places, paths, strict=True))
+    found: dict[Job, str] = {}
+    for at in range(_LENGTH + 1):
+        jobs.rest(places, progress=False, quiet=_QUIET)
+        for place, path in zip(places, paths, strict=True):
+            if at < len(path.states) and place not in found:
+                now = _state(jobs.objects.of(place.namespace, KINDS))
+                if differs := [one for one in differences(path.states[at], now) if not one.endswith(_WRITTEN_LATER)]:
+                    found[place] = f"{path.setting.name}: {path.moves[:at]}: {'; '.join(differs)}"
+        for place, path in zip(places, paths, strict=True):
+            if at < len(path.steps) and place not in found:
+                told = place.simulator.act(path.steps[at])
+                if told.startswith(("failed", "too late")):
+                    found[place] = f"{path.setting.name}: {path.moves[: at + 1]}: {told}"
+    jobs.remove(places)
+    return list(found.values())
+
+
+def _state(objects: Iterable[Json]) -> State:
+    found = {f"{one['kind']} {one['metadata']['name']}": _without_empty(plain(one)) for one in objects}
+    state: State = msgspec.json.decode(without_times(found))
+    return state
+
+
+def _without_empty(value: Any) -> Any:
+    """A real server answers with empty members where nothing was written; the embedded one has what was written."""
+    if isinstance(value, list):
+        return [_without_empty(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    members = {name: _without_empty(one) for name, one in value.items()}
+    return {name: one for name, one in members.items() if one not in ({}, None)}
+
+
+def main() -> int:
+    """Sample a few paths of every setting, and replay them: `python -m hack.enumeration.states.replay [PATHS]`."""
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 3
+    timeless = [one for one in SETTINGS if "activeDeadlineSeconds" not in one.shape.run_policy]
+    paths = [sample(setting, number) for setting in timeless for number in range(count)]
+    with jobs_beside("ours") as jobs:
+        found = replay(jobs, paths)
+    print(*found, sep="\n")
+    states = sum(len(path.states) for path in paths)
+    print(f"{len(paths)} paths, {states} states of {len(timeless)} jobs; {len(found)} paths differ")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
