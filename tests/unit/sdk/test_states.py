@@ -56,12 +56,9 @@ def test_why_a_pod_does_not_run(seen: Pod, reason: str) -> None:
     assert waiting_reason(seen) == reason
 
 
-def test_a_pod_whose_init_container_fails_is_not_called_by_what_waits_for_that() -> None:
+def test_a_failing_init_container_names_the_state_and_the_container_is_tensorflow_unless_another_is_named() -> None:
     waiting = pod(waits("PodInitializing"), initContainerStatuses=[waits("CrashLoopBackOff")])
     assert replica_state(waiting) == "CrashLoopBackOff"
-
-
-def test_the_container_is_tensorflow_unless_another_is_named() -> None:
     seen = pod({"name": "proxy"}, {"name": "tensorflow"})
     names = [status.name for name in ("", "proxy") if (status := container_status(seen, name)) is not None]
     assert names == ["tensorflow", "proxy"]

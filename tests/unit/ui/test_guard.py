@@ -88,12 +88,9 @@ def test_other_pages_and_foreign_names_may_not(headers: dict[str, str]) -> None:
     assert complaint(request(**headers), PORT) != ""
 
 
-def test_two_host_headers_are_one_too_many() -> None:
+def test_a_second_host_header_is_refused_and_a_link_on_another_page_opens_the_page_but_reads_nothing() -> None:
     asked = parse_head(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{PORT}\r\nHost: 127.0.0.1:{PORT}\r\n\r\n".encode())
     assert complaint(asked, PORT) != ""
-
-
-def test_a_link_on_another_page_opens_the_page_but_reads_nothing() -> None:
     crossing = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
     assert complaint(request(path="/", **crossing), PORT) == ""
     assert complaint(request(path="/api/jobs", **crossing), PORT) != ""

@@ -42,7 +42,9 @@ def container(path: str = DEFAULT_PATH, policy: str = "File") -> Container:
     return Container(name="c", termination_message_path=path, termination_message_policy=policy)
 
 
-def test_a_mounted_message_is_what_this_attempt_wrote_and_the_last_4096_bytes_of_it(tmp_path: Path) -> None:
+def test_a_message_is_what_this_attempt_wrote_to_its_mount_or_the_machines_own_file_and_the_end_of_it(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "messages" / "c-0"
     first = TerminationMessage.mounted(container(), file)
     assert (first.mount.source, first.mount.mount_path) == (file, DEFAULT_PATH)
@@ -51,9 +53,6 @@ def test_a_mounted_message_is_what_this_attempt_wrote_and_the_last_4096_bytes_of
     file.write_text("a" * 10 + "b" * 4096)
     assert first.read(0, None) == "b" * 4096
     assert TerminationMessage.mounted(container(), file).read(0, None) == ""
-
-
-def test_a_process_writes_to_the_machines_own_file_and_an_older_one_is_not_its_message(tmp_path: Path) -> None:
     file = tmp_path / "message"
     file.write_text("somebody else's")
     message = TerminationMessage.on_this_machine(container(str(file)), ())

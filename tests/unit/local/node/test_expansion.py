@@ -30,13 +30,16 @@ def test_variables_are_expanded_as_in_kubernetes(text: str, expected: str) -> No
     assert expand(text, {"A": "1", "B": "2"}) == expected
 
 
-def test_a_variable_sees_those_before_it_and_not_those_after() -> None:
+def test_a_variable_sees_those_before_it_and_a_container_without_command_has_no_command_line() -> None:
     values = {"FIRST": "1", "SECOND": "$(FIRST)$(THIRD)", "THIRD": "3"}
     env = [{"name": name, "value": value} for name, value in values.items()]
     assert variables(container(env=env)) == values | {"SECOND": "1$(THIRD)"}
+    for fields, words in (({}, ()), ({"command": ["run", "$(A)"]}, ("run", "1", "--x=1"))):
+        pod = view(manifest("p", container(args=["--x=$(A)"], **fields)))
+        assert command_line(pod.spec.containers[0], {"A": "1"}) == words
 
 
-def test_fields_of_the_pod_become_variables() -> None:
+def test_fields_of_the_pod_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -> None:
     values = {
         "metadata.name": "p",
         "metadata.namespace": "ns",
@@ -48,9 +51,6 @@ def test_fields_of_the_pod_become_variables() -> None:
     }
     env = [{"name": f"V{n}", "valueFrom": {"fieldRef": {"fieldPath": path}}} for n, path in enumerate(values)]
     assert list(variables(container(env=env)).values()) == list(values.values())
-
-
-def test_config_maps_and_secrets_become_variables_and_env_wins_over_env_from() -> None:
     data = {("ConfigMap", "settings"): {"A": b"from map", "B": b"b"}, ("Secret", "keys"): {"TOKEN": b"s3cret"}}
     spec = container(
         envFrom=[{"prefix": "X_", "secretRef": {"name": "keys"}}, {"configMapRef": {"name": "settings"}}],
@@ -111,9 +111,3 @@ def test_what_is_missing_is_waited_for_and_what_can_never_have_a_value_is_not(
 ) -> None:
     with pytest.raises(error, match=words):
         variables(container(env=[{"name": "V", "valueFrom": source}], resources=LIMITS), {("Secret", "keys"): {}})
-
-
-def test_a_container_without_command_has_no_command_line_even_with_arguments() -> None:
-    for fields, words in (({}, ()), ({"command": ["run", "$(A)"]}, ("run", "1", "--x=1"))):
-        pod = view(manifest("p", container(args=["--x=$(A)"], **fields)))
-        assert command_line(pod.spec.containers[0], {"A": "1"}) == words

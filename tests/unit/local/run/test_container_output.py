@@ -189,7 +189,7 @@ def test_shares_are_fair(waiting: dict[int, int], lines: int) -> None:
         assert sum(shares.values()) >= lines - len(shares)
 
 
-def test_a_slow_terminal_gets_less_and_a_fast_one_more() -> None:
+def test_a_slow_terminal_gets_less_and_a_fast_one_more_and_ten_rounds_are_not_behind() -> None:
     pace = Pace(1000)
     assert pace.after(1000, 5.0).lines == 500
     assert pace.after(1000, 0.01).lines == 2000
@@ -198,7 +198,4 @@ def test_a_slow_terminal_gets_less_and_a_fast_one_more() -> None:
         for _ in range(20):
             pace = pace.after(pace.lines, seconds)
         assert pace.lines == lines
-
-
-def test_ten_rounds_are_not_behind() -> None:
     assert [is_behind(*waiting) for waiting in ((1000, 100), (1001, 100), (0, 0))] == [False, True, False]

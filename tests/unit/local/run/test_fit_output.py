@@ -24,13 +24,10 @@ def read(output: FitOutput, *lines: str, after: float = 0.0) -> ProgressReport:
     return found
 
 
-def test_a_line_says_step_percentage_and_metrics() -> None:
+def test_a_line_says_step_percentage_metrics_and_the_time_left_by_the_pace_of_this_fit() -> None:
     found = read(FitOutput(), "Epoch 2/5", bar(75))
     assert (found.step, found.total_steps, found.percentage, found.estimated_remaining_seconds) == (375, 1500, 25, None)
     assert {one.name: one.value for one in found.metrics} == {"epoch": "2", "accuracy": "0.9100", "loss": "1.2e-04"}
-
-
-def test_the_time_left_follows_from_the_pace_of_this_fit() -> None:
     output = FitOutput()
     read(output, "Epoch 1/2", bar(100))
     found = read(output, bar(200), after=10)

@@ -38,15 +38,12 @@ def test_no_link_is_followed_and_no_path_leads_out(volume: Path, path: str, word
     assert not (volume / "a").exists()
 
 
-def test_what_is_there_stays_and_what_is_missing_is_a_folder_for_whoever_may_use_the_volume(volume: Path) -> None:
+def test_what_is_there_stays_what_is_missing_is_a_folder_for_all_and_what_is_neither_is_refused(volume: Path) -> None:
     volume.chmod(0o777)
     for path in ("a/b/c", "a//b/./c/", "file", "."):
         make_beneath(volume, path)
     assert (volume / "file").read_text() == "mine"
     assert [stat.S_IMODE((volume / path).stat().st_mode) for path in ("a", "a/b", "a/b/c")] == [0o777] * 3
-
-
-def test_what_is_neither_file_nor_folder_is_refused(volume: Path) -> None:
     os.mkfifo(volume / "pipe")
     with pytest.raises(UnsafePath, match="'pipe' is neither a file nor a folder"):
         make_beneath(volume, "pipe")

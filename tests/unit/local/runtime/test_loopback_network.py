@@ -32,13 +32,17 @@ def test_every_form_of_the_name_of_a_service_or_of_a_host_in_one_means_the_same_
     assert network.rewrite("job:2222", "ns", SERVICES) != expected, "the service of a host is somebody else"
 
 
-def test_a_service_that_is_gone_takes_the_names_in_it_along(network: LoopbackNetwork) -> None:
+def test_a_service_that_is_gone_takes_the_names_in_it_along_and_another_namespace_is_reached_by_its_name(
+    network: LoopbackNetwork,
+) -> None:
     for service, host in (("job", "job-worker-0"), ("job", ""), ("bigjob", "bigjob-worker-0"), ("job-ps-0", "")):
         network.port("ns", service, 1, host)
     network.port("other", "job", 1, "job-worker-0")
     network.release("ns", "job")
     kept = {("ns", "bigjob-worker-0.bigjob", 1), ("ns", "job-ps-0", 1), ("other", "job-worker-0.job", 1)}
     assert network._ports.keys() == kept
+    for name, of in (("db.other:5432", ("db", 5432)), ("far-ps-0.far.other:1", ("far", 1, "far-ps-0"))):
+        assert network.rewrite(name, "ns", SERVICES) == f"127.0.0.1:{network.port('other', *of)}"
 
 
 @pytest.mark.parametrize("within", ["", ".job"])
@@ -62,11 +66,6 @@ def test_a_cluster_description_is_rewritten_consistently(network: LoopbackNetwor
 )
 def test_what_is_no_service_address_is_left_alone(network: LoopbackNetwork, text: str) -> None:
     assert network.rewrite(text, "ns", SERVICES) == text
-
-
-def test_what_is_in_another_namespace_is_reached_by_its_namespace(network: LoopbackNetwork) -> None:
-    for name, of in (("db.other:5432", ("db", 5432)), ("far-ps-0.far.other:1", ("far", 1, "far-ps-0"))):
-        assert network.rewrite(name, "ns", SERVICES) == f"127.0.0.1:{network.port('other', *of)}"
 
 
 def test_the_pod_can_listen_on_its_port_while_it_is_reserved_and_gives_it_back_with_its_service(

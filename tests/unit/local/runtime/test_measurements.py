@@ -2,7 +2,7 @@ from tfoperator.local.runtime import measurements
 from tfoperator.local.runtime.measurements import ContainerName, PeakMemory
 
 
-def test_the_most_of_all_attempts_is_kept() -> None:
+def test_the_most_of_all_attempts_is_kept_and_those_are_forgotten_that_were_not_seen_for_longest() -> None:
     peaks = PeakMemory()
     a, b = ContainerName("ns", "p", "a"), ContainerName("ns", "p", "b")
     peaks.note(a, 10)
@@ -12,9 +12,6 @@ def test_the_most_of_all_attempts_is_kept() -> None:
     peaks.note(b, 0)
     assert peaks.of_pod("ns", "p") == {"a": 30, "b": 5}
     assert peaks.of_pod("ns", "q") == {}
-
-
-def test_it_forgets_those_that_were_not_seen_for_longest() -> None:
     peaks = PeakMemory()
     names = [ContainerName("ns", f"p{number}", "c") for number in range(measurements._REMEMBERED + 1)]
     for name in names[:-1]:

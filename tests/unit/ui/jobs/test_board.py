@@ -27,15 +27,12 @@ def test_a_kind_that_can_not_be_followed_again_and_again_is_named_until_it_can()
     assert told[1:] == [{}]
 
 
-def test_a_kind_that_can_not_be_listed_is_named_at_once() -> None:
+def test_a_kind_that_can_not_be_listed_is_named_at_once_and_one_that_may_not_be_watched_all_the_time() -> None:
     health = Health(lambda: None)
     health.list_failed("events/default", "Forbidden")
     assert health.problems == {"events": "Forbidden"}
     health.list_finished("events/default", 0.1, 0)
     assert health.problems == {}
-
-
-def test_a_kind_that_may_be_listed_and_not_watched_is_named_all_the_time() -> None:
     health, told = listening()
     for _ in range(5):
         health.watch_failed("pods/default", "Forbidden")

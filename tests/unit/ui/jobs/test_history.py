@@ -71,7 +71,7 @@ def test_what_is_no_number_is_no_point(history: History, value: str) -> None:
     assert history.metrics("u") == {}
 
 
-def test_a_curve_keeps_its_whole_length_in_bounded_points(history: History) -> None:
+def test_a_curve_keeps_its_whole_length_in_bounded_points_and_metrics_and_jobs_are_bounded(history: History) -> None:
     for number in range(MAX_POINTS * 3):
         history.saw_progress("u", report(number % 3600, loss=str(number)), NOW)
     values = [point.value for point in history.metrics("u")["loss"]]
@@ -79,9 +79,6 @@ def test_a_curve_keeps_its_whole_length_in_bounded_points(history: History) -> N
     assert values[0] == 0
     assert values[-1] == MAX_POINTS * 3 - 1
     assert values == sorted(values)
-
-
-def test_metrics_and_jobs_are_bounded(history: History) -> None:
     history.saw_progress("first", report(1, **{f"m{i}": "1" for i in range(MAX_CURVES * 2)}), NOW)
     assert len(history.metrics("first")) == MAX_CURVES
     for number in range(MAX_JOBS):

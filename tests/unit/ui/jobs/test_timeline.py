@@ -57,14 +57,11 @@ def shown(record: PodRecord) -> list[tuple[str, float, float | None, str]]:
     return [(span.state, seconds(span.start) or 0.0, seconds(span.end), span.why) for span in spans([record])]
 
 
-def test_a_pod_that_waits_says_what_for_and_one_that_has_ended_how() -> None:
+def test_spans_say_what_a_pod_waits_for_how_it_ended_and_whether_the_end_of_its_job_stopped_it() -> None:
     found = shown(life(pod(state=waiting("ImagePullBackOff", "no such image"), phase="Pending")))
     assert found == [("pending", 0, None, "ImagePullBackOff: no such image")]
     found = shown(life(pod(state=running(5)), pod(state=ended(5, 60, 0, "Completed"), phase="Succeeded")))
     assert found == [("pending", 0, 5, ""), ("succeeded", 5, 60, "exit code 0")]
-
-
-def test_a_run_that_the_end_of_its_job_stopped_has_not_failed() -> None:
     end = {"state": ended(5, 60, 143), "last": ended(0, 4, 3), "phase": "Failed"}
     assert [one[0] for one in shown(life(pod(1, **end, stopped="job-failed")))] == ["failed", "waiting", "stopped"]
     assert [one[0] for one in shown(life(pod(1, **end, stopped="replica-ended")))] == ["failed", "waiting", "failed"]

@@ -29,12 +29,18 @@ def secret(world: World, name: str, **labels: str) -> None:
     world.create(SECRETS, named(name, **labels))
 
 
-def test_a_version_from_another_servers_future_has_expired_and_its_initial_events_are_refused(world: World) -> None:
+def test_a_version_from_another_servers_future_has_expired_and_a_table_names_its_columns_once(world: World) -> None:
     future = str(world.store.revision + 1)
     (event,) = events(watcher(world.store, resourceVersion=future))
     assert event["object"]["code"] == 410
     with refused(504):
         watcher(world.store, resourceVersion=future, sendInitialEvents="true")
+    secret(world, "a")
+    one = watcher(world.store, form="Table")
+    secret(world, "b")
+    first, second = events(one)
+    assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
+    assert second["object"]["columnDefinitions"] is None
 
 
 def test_the_end_of_initial_events_is_told_only_to_those_who_take_bookmarks_and_without_them_a_watch_begins_now(
@@ -67,12 +73,3 @@ def test_bookmarks_have_the_form_of_the_watch(form: str, world: World) -> None:
     (event,) = events(one)
     assert (event["type"], event["object"]["kind"]) == ("BOOKMARK", form)
     assert event["object"]["metadata"]["resourceVersion"] == str(world.store.revision)
-
-
-def test_a_table_names_its_columns_once(world: World) -> None:
-    secret(world, "a")
-    one = watcher(world.store, form="Table")
-    secret(world, "b")
-    first, second = events(one)
-    assert [column["name"] for column in first["object"]["columnDefinitions"]] == ["Name", "Type", "Data", "Age"]
-    assert second["object"]["columnDefinitions"] is None

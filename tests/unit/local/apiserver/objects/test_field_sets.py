@@ -49,14 +49,10 @@ def stored(obj: dict[str, Any], owned: Any) -> dict[str, Any]:
 
 
 @given(PODS_OF_ALL_KINDS)
-def test_a_set_reads_as_it_was_written(pod: dict[str, Any]) -> None:
+def test_a_set_reads_as_it_was_written_and_who_removes_every_field_leaves_nothing(pod: dict[str, Any]) -> None:
     fields = fields_of(pod, LAYOUT)
     assert from_json(to_json(fields)) == fields
     assert all(value_at(pod, path) is not MISSING for path in fields)
-
-
-@given(PODS_OF_ALL_KINDS)
-def test_who_removes_every_field_leaves_nothing(pod: dict[str, Any]) -> None:
     left = copy.deepcopy(pod)
     for path in sorted(fields_of(pod, LAYOUT), key=lambda one: (not is_item(one), len(one))):
         remove(left, path)
@@ -94,12 +90,15 @@ def test_after_an_update_nobody_owns_what_is_not_there_or_what_another_has_chang
     assert all(is_item(path) or value_at(before, path) == value_at(after, path) for path in kept)
 
 
-def test_lists_without_keys_or_with_spoilt_ones_are_values_and_paths_are_named_as_kubernetes_names_them() -> None:
+def test_lists_without_good_keys_are_values_paths_are_named_as_by_kubernetes_and_what_stays_keeps_its_time() -> None:
     assert fields_of({"spec": {"args": ["a"]}}, LAYOUT) == {("f:spec", "f:args")}
     twice = {"spec": {"containers": [{"name": "a"}, {"name": "a"}]}}
     assert fields_of(twice, LAYOUT) == {("f:spec", "f:containers")}
     path = ("f:spec", "f:containers", 'k:{"name":"main"}', "f:image")
     assert dotted_path(path) == '.spec.containers[name="main"].image'
+    owned = {ONE: frozenset({("f:data",)})}
+    before = managed_fields(owned, (), "v1", NOW)
+    assert managed_fields(owned, before, "v1", "2027-01-01T00:00:00Z") == before
 
 
 @pytest.mark.parametrize("tree", [{"x": {}}, {"f:a": 1}, {"k:[]": {}}, {"k:{": {}}, {"v:{": {}}, {"": {}}])
@@ -115,9 +114,3 @@ def test_managed_fields_that_a_client_has_spoilt_do_not_count(entries: Any) -> N
     obj = {"metadata": {"name": "c"}, "data": {"a": "1"}}
     first = apply(CONFIG_MAPS, None, obj, ONE, Layout({}), force=False)
     assert after_update(stored(obj, first.owned), obj, entries, Owner("editor"), Layout({})) == first.owned
-
-
-def test_an_entry_that_stays_as_it_was_keeps_its_time() -> None:
-    owned = {ONE: frozenset({("f:data",)})}
-    before = managed_fields(owned, (), "v1", NOW)
-    assert managed_fields(owned, before, "v1", "2027-01-01T00:00:00Z") == before

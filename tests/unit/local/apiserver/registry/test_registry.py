@@ -37,7 +37,7 @@ def test_what_is_stored_is_never_changed_by_an_update(
     assert world.registry.get(kind, "ns", "a").obj["status"].items() >= status.items()
 
 
-def test_a_bound_pod_has_grace_until_it_has_ended_and_goes_when_its_finalizers_have_gone_too(world: World) -> None:
+def test_a_bound_pod_has_grace_until_it_and_its_finalizers_have_gone_and_a_namespace_goes_by_hand(world: World) -> None:
     world.create(PODS, pod("a", nodeName="n", terminationGracePeriodSeconds=7))
     first = world.registry.delete(PODS, "ns", "a", DeleteOptions())
     assert (first.removed, first.stored.metadata["deletionTimestamp"]) == (False, "2026-01-01T00:00:07Z")
@@ -47,9 +47,6 @@ def test_a_bound_pod_has_grace_until_it_has_ended_and_goes_when_its_finalizers_h
     world.registry.delete(PODS, "ns", "a", DeleteOptions())
     assert not world.update(PODS, "a", metadata={"name": "a", "finalizers": []}).removed
     assert world.registry.delete(PODS, "ns", "a", DeleteOptions(grace_period_seconds=0)).removed
-
-
-def test_a_namespace_can_be_finalised_by_hand(world: World) -> None:
     world.registry.delete(NAMESPACES, "", "ns", DeleteOptions())
     assert world.registry.finalize_namespace("ns", {"metadata": {"name": "ns"}, "spec": {"finalizers": []}}).removed
     assert world.names(NAMESPACES) == []

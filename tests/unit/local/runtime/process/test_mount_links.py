@@ -31,7 +31,7 @@ def at(tmp_path: Path) -> Path:
     return tmp_path / "mnt\n"
 
 
-def test_a_link_stays_until_its_last_pod_is_over_however_often_its_containers_start(
+def test_a_link_stays_until_its_last_pod_is_over_and_is_made_again_if_a_program_has_removed_it(
     links: MountLinks, at: Path, volume: Path
 ) -> None:
     for pod in ("first", "second", "second"):
@@ -40,9 +40,6 @@ def test_a_link_stays_until_its_last_pod_is_over_however_often_its_containers_st
     assert at.readlink() == volume
     links.release("second")
     assert not at.is_symlink()
-
-
-def test_a_link_that_a_program_has_removed_is_made_again(links: MountLinks, at: Path, volume: Path) -> None:
     links.make("first", at, volume)
     at.unlink()
     assert links.make("second", at, volume) == ""

@@ -43,14 +43,11 @@ def test_children_count_wherever_they_are(new_session: bool) -> None:
     assert memory > 60 * MIB
 
 
-def test_what_children_that_have_ended_spent_is_not_forgotten() -> None:
+def test_containers_are_told_apart_with_what_their_ended_children_spent_and_others_left_out() -> None:
     child = BUSY.format(seconds=0.5)
     spawn = f"import subprocess, sys; subprocess.run([sys.executable, '-I', '-S', '-c', {child!r}])\n"
     with session(spawn + "print('up', flush=True)\n" + WAIT) as process:
         assert ProcessMeter().measure([process.pid])[process.pid][0] >= 0.45
-
-
-def test_containers_are_told_apart_and_others_left_out() -> None:
     meter = ProcessMeter()
     busy = BUSY.format(seconds=0.3) + HOLD.format(size=80)
     with session(HOLD.format(size=20) + WAIT) as small, session(busy + WAIT) as large:

@@ -90,7 +90,7 @@ def test_a_guardian_that_hangs_is_not_waited_for_for_ever(records: Path, tmp_pat
         guardian.wait()
 
 
-def test_records_that_another_user_could_have_written_are_not_believed(
+def test_a_run_that_lives_keeps_what_it_has_and_records_that_another_user_could_have_written_are_not_believed(
     records: Path, tmp_path: Path, sleeper: subprocess.Popen[bytes]
 ) -> None:
     died(records)
@@ -101,11 +101,6 @@ def test_records_that_another_user_could_have_written_are_not_believed(
     (linked / RECORDS).symlink_to(records)
     assert kill_left_behind(tmp_path / "runs") == []
     assert identify(sleeper.pid) is not None
-
-
-def test_a_run_that_lives_keeps_what_it_has_and_so_does_a_folder_without_an_owner(
-    records: Path, tmp_path: Path, sleeper: subprocess.Popen[bytes]
-) -> None:
     record_owner(records, None)
     assert kill_left_behind(tmp_path / "runs") == []
     (records / "owner").write_text("[1]")

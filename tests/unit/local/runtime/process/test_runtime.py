@@ -81,7 +81,9 @@ def test_exit_codes_are_those_of_containers(bench: Bench, code: str, expected: i
     assert bench.codes.get(timeout=60) == expected
 
 
-def test_a_container_has_its_own_environment_on_top_of_the_machines(bench: Bench) -> None:
+def test_a_container_has_its_own_environment_and_python_on_top_of_the_machines_and_its_output_is_its_log(
+    bench: Bench,
+) -> None:
     code = "import os, json, sys; print(json.dumps({**os.environ, 'ARGUMENT': sys.argv[1]}))"
     environment = json.loads(bench.run([*python(code), "--peer=svc:80"], {"MINE": "1", "PEER": "svc.ns.svc:2222"}))
     assert environment["MINE"] == "1"
@@ -91,11 +93,6 @@ def test_a_container_has_its_own_environment_on_top_of_the_machines(bench: Bench
     assert environment["PYTHONUNBUFFERED"] == "1"
     assert environment["PEER"] == f"127.0.0.1:{bench.runtime.network.port('ns', 'svc', 2222)}"
     assert environment["ARGUMENT"] == f"--peer=127.0.0.1:{bench.runtime.network.port('ns', 'svc', 80)}"
-
-
-def test_standard_output_and_error_go_to_the_log_in_order_and_python_is_the_interpreter_that_runs_the_agent(
-    bench: Bench,
-) -> None:
     assert bench.run(["sh", "-c", "echo one; echo two >&2; echo three"]) == "one\ntwo\nthree\n"
     said = bench.run(["python", "-c", "import sys; print(sys.executable)"])
     assert said.strip() == str(Path(sys.executable).parent / "python")
@@ -137,14 +134,13 @@ def test_what_cannot_be_started_says_why(bench: Bench, command: list[str], words
 _DAEMON = "import subprocess as s; print(s.Popen(['sleep', '60'], start_new_session=True{}).pid, flush=True)"
 
 
-def test_what_a_container_started_ends_with_it_also_in_a_session_of_its_own(bench: Bench) -> None:
+def test_what_a_container_started_ends_with_it_or_with_a_stop_but_leaves_what_gives_up_the_containers_mark(
+    bench: Bench,
+) -> None:
     pid = int(bench.run(["sh", "-c", "sleep 60 & echo $!"]))
     eventually(lambda: identify(pid) is None)
     pid = int(bench.run(python(_DAEMON.format(""))))
     assert identify(pid) is None  # before anybody hears of the container's end
-
-
-def test_stop_kills_what_runs_and_reports_it_but_leaves_what_gives_up_the_containers_mark(bench: Bench) -> None:
     pid = int(bench.run(python(_DAEMON.format(", env={}"))))
     process = bench.launch(python("import time; time.sleep(60)"))
     bench.runtime.stop()
