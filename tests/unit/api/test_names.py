@@ -9,7 +9,7 @@ from tfoperator.kube.objects import ObjectMeta, Pod
 replicas = st.tuples(st.sampled_from(ReplicaType), st.integers(0, names.MAX_REPLICA_INDEX))
 
 
-def test_names_and_labels_are_those_that_other_programs_know() -> None:
+def test_names_and_labels_are_those_that_other_programs_know_and_selectors_pick_what_they_say() -> None:
     assert names.object_name("mnist", ReplicaType.PS, 0) == "mnist-ps-0"
     assert names.object_name("mnist", ReplicaType.WORKER, 11) == "mnist-worker-11"
     assert names.replica_labels("mnist", ReplicaType.CHIEF, 0, is_master=True) == {
@@ -20,9 +20,6 @@ def test_names_and_labels_are_those_that_other_programs_know() -> None:
         "training.kubeflow.org/job-role": "master",
     }
     assert names.LABEL_JOB_ROLE not in names.replica_labels("mnist", ReplicaType.PS, 0, is_master=False)
-
-
-def test_selectors_pick_what_the_labels_say() -> None:
     labels = names.replica_labels("mnist", ReplicaType.PS, 3, is_master=False)
     for selector in (names.MANAGED_SELECTOR, names.job_selector("mnist")):
         assert all(labels[key] == value for key, value in (term.split("=") for term in selector.split(",")))

@@ -52,10 +52,13 @@ def test_wrong_types_are_told_with_their_path(value: object, problems: list[str]
     assert [str(problem) for problem in type_problems(value, Tree)] == problems
 
 
-def test_a_time_must_be_one() -> None:
+def test_a_time_must_be_one_and_nulls_are_dropped_where_the_types_know_none() -> None:
     (problem,) = type_problems({"startTime": "soon"}, TFJobStatus)
     assert str(problem) == 'startTime: must be a time such as 2026-01-31T12:00:00Z, but is the string "soon"'
     assert type_problems({"startTime": "2026-01-31T12:00:00Z"}, TFJobStatus) == []
+    value = {"leaves": [None, {"mustBe": "a", "number": None, "quantity": None}], "byName": {"a": None}, "flag": None}
+    assert drop_nulls(value, Tree) == {"leaves": [{"mustBe": "a", "quantity": None}], "byName": {"a": None}}
+    assert drop_nulls({"anything": {"x": None}, "unknown": None}, Tree) == {"anything": {"x": None}, "unknown": None}
 
 
 def test_unknown_members_are_found_at_any_depth() -> None:
@@ -66,12 +69,6 @@ def test_unknown_members_are_found_at_any_depth() -> None:
         ("byName[a]", "mustbe"),
         ("leaves[1]", "x"),
     ]
-
-
-def test_nulls_are_dropped_where_the_types_know_none() -> None:
-    value = {"leaves": [None, {"mustBe": "a", "number": None, "quantity": None}], "byName": {"a": None}, "flag": None}
-    assert drop_nulls(value, Tree) == {"leaves": [{"mustBe": "a", "quantity": None}], "byName": {"a": None}}
-    assert drop_nulls({"anything": {"x": None}, "unknown": None}, Tree) == {"anything": {"x": None}, "unknown": None}
 
 
 names = st.sampled_from(["tfReplicaSpecs", "Worker", "replicas", "template", "runPolicy", "suspend", "queue", "x"])

@@ -22,12 +22,17 @@ def job(**options: Any) -> ProgramJob:
     return ProgramJob(name="train", command=["python", "train.py"], **options)
 
 
-def test_the_default_is_one_worker_that_is_not_started_again_and_arguments_reach_it_as_they_are_typed() -> None:
+def test_the_default_is_one_worker_with_arguments_as_typed_gpus_are_for_those_who_train_and_restarts_bounded() -> None:
     assert replicas(job()) == {"Worker": 1}
     assert job().manifest()["spec"]["tfReplicaSpecs"]["Worker"]["restartPolicy"] == "Never"
     assert container(job()) == {"name": "tensorflow", "image": "local/program", "command": ["python", "train.py"]}
     made = container(ProgramJob(name="x", command=["python", "a$b.py"], args=["$(HOME)", "$$", "plain"]))
     assert (made["command"][1], made["args"]) == ("a$$b.py", ["$$(HOME)", "$$$$", "plain"])
+    every = job(chief=True, workers=1, ps=1, evaluator=True, gpus=2, max_restarts=3)
+    limits = {kind: container(every, kind).get("resources") for kind in replicas(every)}
+    assert limits == {"Chief": {"limits": {GPU: 2}}, "Worker": {"limits": {GPU: 2}}, "PS": None, "Evaluator": None}
+    spec = every.manifest()["spec"]
+    assert (spec["runPolicy"], spec["tfReplicaSpecs"]["Worker"]["restartPolicy"]) == ({"backoffLimit": 3}, "OnFailure")
 
 
 @pytest.mark.parametrize(
@@ -41,14 +46,6 @@ def test_the_default_is_one_worker_that_is_not_started_again_and_arguments_reach
 )
 def test_replicas(options: dict[str, Any], expected: dict[str, int]) -> None:
     assert replicas(job(**options)) == expected
-
-
-def test_gpus_are_for_those_who_train_and_restarts_are_bounded() -> None:
-    every = job(chief=True, workers=1, ps=1, evaluator=True, gpus=2, max_restarts=3)
-    limits = {kind: container(every, kind).get("resources") for kind in replicas(every)}
-    assert limits == {"Chief": {"limits": {GPU: 2}}, "Worker": {"limits": {GPU: 2}}, "PS": None, "Evaluator": None}
-    spec = every.manifest()["spec"]
-    assert (spec["runPolicy"], spec["tfReplicaSpecs"]["Worker"]["restartPolicy"]) == ({"backoffLimit": 3}, "OnFailure")
 
 
 @pytest.mark.parametrize(

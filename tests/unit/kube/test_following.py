@@ -77,16 +77,15 @@ def test_first_what_is_there_then_what_changes_and_an_outage_is_caught_up_with(
     followed.end()
 
 
-def test_the_first_failure_is_told_at_once_and_a_refusal_even_later(serve: Serve, client_for: MakeClient) -> None:
+def test_the_first_failure_is_told_at_once_and_watches_that_end_at_once_do_not_become_a_storm(
+    serve: Serve, client_for: MakeClient
+) -> None:
     server = serve(lambda exchange: exchange.status(500, "InternalError", "no"))
     with pytest.raises(ServerError):
         list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))
     server = serve(lists_and_watches(watch=lambda exchange: exchange.status(403, "Forbidden", "no watching")))
     with pytest.raises(ForbiddenError, match="no watching"):
         list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob))
-
-
-def test_watches_that_end_at_once_do_not_become_a_storm(serve: Serve, client_for: MakeClient) -> None:
     server = serve(lists_and_watches())
     list(Follower(client_for(server.url), TFJOBS, "ns", decode_tfjob, deadline=time.monotonic() + 1.2))
     assert 2 <= len(server.requests) <= 4

@@ -27,15 +27,12 @@ def test_every_page_is_of_the_version_that_the_first_one_names_and_they_end_with
         next(one_by_one)
 
 
-def test_a_whole_list_has_the_version_of_its_first_page_and_asks_for_others_by_their_token_alone() -> None:
+def test_a_whole_list_has_the_version_of_its_first_page_or_of_the_one_piece_that_follows_an_expired_token() -> None:
     script = Script(lists=[FIRST, page(pod("b"), version=15)])
     listing = list_all(script, resource_version="0")
     assert names(listing.items) == ["a", "b"]
     assert (listing.resource_version, listing.paged) == ("10", True)
     assert [(call.continue_token, call.resource_version) for call in script.list_calls] == [("", "0"), ("t", "")]
-
-
-def test_a_list_whose_token_expires_is_had_in_one_piece_and_has_the_version_of_that() -> None:
     script = Script(lists=[FIRST, EXPIRED, page(pod("a"), pod("b"), version=20)])
     listing = list_all(script, resource_version="0")
     assert names(listing.items) == ["a", "b"]
@@ -52,16 +49,15 @@ def test_any_other_failure_is_the_callers(answers: list[Any], error: type[Except
         list_all(Script(lists=answers))
 
 
-def test_where_a_page_is_too_large_half_of_it_is_asked_for_and_no_object_is_left_out() -> None:
+def test_where_a_page_is_too_large_half_of_it_is_asked_for_and_an_object_too_large_for_any_answer_ends_the_list() -> (
+    None
+):
     large = AnswerTooLarge("larger than 64 bytes")
     script = Script(lists=[FIRST, large, large, page(pod("b"), version=15, token="u"), page(pod("c"), version=16)])
     listing = list_all(script)
     assert names(listing.items) == ["a", "b", "c"]
     asked = [(call.continue_token, call.limit) for call in script.list_calls]
     assert asked == [("", 500), ("t", 500), ("t", 250), ("t", 125), ("u", 125)]
-
-
-def test_an_object_too_large_for_any_answer_ends_the_list_and_nothing_is_asked_for_twice() -> None:
     script = Script(lists=[AnswerTooLarge("larger than 64 bytes")] * 9)
     with pytest.raises(ObjectTooLarge, match="a single object can't be read: larger than 64 bytes"):
         list_all(script)

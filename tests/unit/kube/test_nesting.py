@@ -20,7 +20,9 @@ DEEP = b'{"metadata":{"name":"deep"},"spec":' + nested() + b',"kind":"Pod"}'
 FLAT = b'{"metadata":{"name":"flat"}}'
 
 
-def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others(client_for: MakeClient) -> None:
+def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others_but_is_not_read_alone(
+    client_for: MakeClient,
+) -> None:
     body = b'{"metadata":{"resourceVersion":"7"},"items":[' + DEEP + b"," + FLAT + b"]}"
     line = b'{"type":"ADDED","object":%s}\n'
     client = client_for(lists_and_watches(body, watch=chunks(line % DEEP, line % FLAT)))
@@ -28,9 +30,6 @@ def test_one_object_that_is_too_deep_keeps_nobody_from_reading_the_others(client
     assert ([item.metadata.name for item in page.items], page.resource_version) == (["deep", "flat"], "7")
     seen = [event.object for event in client.watch(PODS, "ns", DECODE)]
     assert [one.metadata.name for one in seen if one is not None] == ["deep", "flat"]
-
-
-def test_what_is_read_alone_is_read_as_a_whole_or_not_at_all(client_for: MakeClient) -> None:
     # Whoever gets one object may write it back.
     client = client_for(lambda exchange: exchange.respond(200, DEEP))
     with pytest.raises(MalformedResponse, match="get pods ns/deep: the answer can't be decoded"):

@@ -103,17 +103,14 @@ def test_a_watch_that_is_cut_off_has_no_clean_end(client_for: MakeClient, ending
     assert not isinstance(caught.value, errors.DeadlineExceeded)
 
 
-def test_silence_beyond_the_read_deadline_is_an_error(client_for: MakeClient) -> None:
+def test_silence_beyond_the_read_deadline_is_an_error_but_without_bookmarks_not_before_the_watch_is_due(
+    client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
     client = client_for(stalls(event("ADDED")), watch_read_deadline=0.1)
     watch = iter(client.watch(PODS, "", DECODE))
     next(watch)
     with pytest.raises(errors.DeadlineExceeded, match="no event and no bookmark"):
         next(watch)
-
-
-def test_without_bookmarks_silence_is_no_error_before_the_watch_is_due(
-    client_for: MakeClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
     monkeypatch.setattr(verbs, "WATCH_GRACE", 0.3)
     client = client_for(stalls(event("ADDED")), watch_read_deadline=0.01)
     watch = iter(client.watch(PODS, "", DECODE, WatchOptions(allow_watch_bookmarks=False, timeout_seconds=0)))
@@ -183,10 +180,19 @@ def waits(clock: ImpatientClock) -> list[float]:
     return [round(seconds, 3) for seconds in clock.waits if seconds > 0]
 
 
-def test_a_line_without_end_is_not_read_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_without_end_is_not_read_for_ever_and_none_is_longer_than_the_limit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(kube_watch, "MAX_LINE_BYTES", 100)
     with watch_of(*[b"x" * 10] * 20) as watch, pytest.raises(errors.MalformedResponse, match="longer than 100 bytes"):
         list(watch)
+    assert LineSplitter(5).feed(b"12345\n1") == [b"12345"]
+    with pytest.raises(errors.MalformedResponse):
+        LineSplitter(5).feed(b"123456\n")
+    splitter = LineSplitter(5)
+    splitter.feed(b"123")
+    with pytest.raises(errors.MalformedResponse):
+        splitter.feed(b"456")
 
 
 def test_what_one_read_brings_comes_together_but_for_a_flood() -> None:
@@ -326,13 +332,3 @@ def test_a_watch_has_a_connection_of_its_own_and_closes_it(serve: Serve, client_
             break
     assert [r.connection for r in server.requests] == [1, 2, 1]
     assert watch._stream._sock.fileno() == -1
-
-
-def test_no_line_is_longer_than_the_limit() -> None:
-    assert LineSplitter(5).feed(b"12345\n1") == [b"12345"]
-    with pytest.raises(errors.MalformedResponse):
-        LineSplitter(5).feed(b"123456\n")
-    splitter = LineSplitter(5)
-    splitter.feed(b"123")
-    with pytest.raises(errors.MalformedResponse):
-        splitter.feed(b"456")

@@ -92,12 +92,20 @@ def test_the_port_becomes_one_of_the_container_and_is_not_added_twice(
     assert lost(converted) == []
 
 
-def test_a_port_that_has_no_place_is_said() -> None:
+def test_a_port_and_what_else_v1_has_no_place_for_is_kept_as_it_was_written_and_so_is_a_second_spec_of_a_type() -> None:
     named = {"name": "tensorflow", "image": "i", "ports": [{"name": "tfjob-port", "containerPort": 1}]}
     for pod in ({"spec": {"containers": [named]}}, {"spec": {}}, None):
         converted = to_v1(older(WORKER | {"tfPort": 2223, "template": pod}))
         assert lost(converted) == ["spec.replicaSpecs[0].tfPort"]
         assert kept(converted)["replicas"] == {"Worker": {"tfPort": 2223}}
+    converted = to_v1(older(MASTER | {"odd": 1}, RuntimeId="ab12", strange=[2]))
+    assert lost(converted) == ["spec.replicaSpecs[0].odd", "spec.RuntimeId", "spec.strange"]
+    assert kept(converted) == {"spec": {"RuntimeId": "ab12", "strange": [2]}, "replicas": {"Master": {"odd": 1}}}
+    second = WORKER | {"replicas": 5, "template": TEMPLATE}
+    converted = to_v1(older(WORKER | {"replicas": 2}, second))
+    assert replicas(converted)["Worker"]["replicas"] == 2
+    assert lost(converted) == ["spec.replicaSpecs[1]"]
+    assert kept(converted)["spec"] == {"replicaSpecs": [second]}
 
 
 @pytest.mark.parametrize(
@@ -155,26 +163,12 @@ def test_a_termination_policy_is_carried_over_where_v1_decides_alike(
         assert kept(converted)["spec"] == {"terminationPolicy": policy}
 
 
-def test_what_v1_has_no_place_for_is_kept_as_it_was_written_and_so_is_a_second_spec_of_a_type() -> None:
-    converted = to_v1(older(MASTER | {"odd": 1}, RuntimeId="ab12", strange=[2]))
-    assert lost(converted) == ["spec.replicaSpecs[0].odd", "spec.RuntimeId", "spec.strange"]
-    assert kept(converted) == {"spec": {"RuntimeId": "ab12", "strange": [2]}, "replicas": {"Master": {"odd": 1}}}
-    second = WORKER | {"replicas": 5, "template": TEMPLATE}
-    converted = to_v1(older(WORKER | {"replicas": 2}, second))
-    assert replicas(converted)["Worker"]["replicas"] == 2
-    assert lost(converted) == ["spec.replicaSpecs[1]"]
-    assert kept(converted)["spec"] == {"replicaSpecs": [second]}
-
-
-def test_the_scheduler_goes_into_every_template() -> None:
+def test_the_scheduler_goes_into_every_template_and_an_image_that_nothing_runs_and_a_status_are_left_out() -> None:
     other = WORKER | {"template": template(schedulerName="other")}
     converted = to_v1(older(MASTER, other, PS | {"template": None}, schedulerName="kube-batch"))
     pods = [spec["template"]["spec"] for spec in replicas(converted).values()]
     assert [pod["schedulerName"] for pod in pods] == ["kube-batch"] * 3
     assert lost(converted) == ["spec.replicaSpecs[1].template.spec.schedulerName"]
-
-
-def test_an_image_that_nothing_runs_and_a_status_are_left_out_with_a_note() -> None:
     converted = to_v1(older(MASTER, tfImage="i") | {"status": {"phase": "Done"}})
     assert "status" not in converted.obj
     assert noted(converted, "status")

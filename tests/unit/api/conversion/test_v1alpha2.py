@@ -127,12 +127,18 @@ def test_a_stored_job_is_readable_and_one_without_room_for_all_of_v1_is_changed_
     assert checked_v1alpha2_to_v1(v1_to_v1alpha2(job).obj)["spec"]["tensorBoard"] == {"logDir": "/l"}
 
 
-def test_a_tampered_annotation_makes_no_two_replicas_one() -> None:
+def test_a_tampered_annotation_makes_no_two_replicas_one_nor_a_template_where_there_is_none() -> None:
     names = {"Worker": "Local", "PS": "Boss", "Chief": "chief"}
     job = tfjob({"Worker": {"replicas": 1}, "PS": {"replicas": 2}, "Local": {"replicas": 3}})
     job["metadata"]["annotations"] = {V1ALPHA2_ONLY: json.dumps({"specNames": names})}
     specs = v1_to_v1alpha2(job).obj["spec"]["tfReplicaSpecs"]
     assert {name: spec["replicas"] for name, spec in specs.items()} == {"Worker": 1, "PS": 2, "Local": 3}
+    there = {"template": {"spec": "unchecked"}, "replicas": -1, "odd": 1}
+    for job, annotation in ((older({}), V1_ONLY), (tfjob({}), V1ALPHA2_ONLY)):
+        job["spec"]["tfReplicaSpecs"] = {"PS": {"restartPolicy": "Never"}}
+        job = annotated(job, annotation, replicas={"PS": there})
+        convert = v1alpha2_to_v1 if annotation == V1_ONLY else v1_to_v1alpha2
+        assert convert(job).obj["spec"]["tfReplicaSpecs"]["PS"] == {"restartPolicy": "Never", "odd": 1}
 
 
 def annotated(job: dict[str, Any], annotation: str, **preserved: Any) -> dict[str, Any]:
@@ -166,15 +172,6 @@ def test_an_annotation_says_nothing_about_what_has_a_field(preserved: Any, polic
     job = annotated(tfjob({"Worker": {}}), V1ALPHA2_ONLY, spec=preserved | {"cleanPodPolicy": "All"})
     assert not {"managedBy", "schedulingPolicy"} & set(v1_to_v1alpha2(job).obj["spec"].get("runPolicy") or {})
     assert "cleanPodPolicy" not in v1_to_v1alpha2(job).obj["spec"]
-
-
-def test_an_annotation_puts_no_template_where_there_is_none() -> None:
-    there = {"template": {"spec": "unchecked"}, "replicas": -1, "odd": 1}
-    for job, annotation in ((older({}), V1_ONLY), (tfjob({}), V1ALPHA2_ONLY)):
-        job["spec"]["tfReplicaSpecs"] = {"PS": {"restartPolicy": "Never"}}
-        job = annotated(job, annotation, replicas={"PS": there})
-        convert = v1alpha2_to_v1 if annotation == V1_ONLY else v1_to_v1alpha2
-        assert convert(job).obj["spec"]["tfReplicaSpecs"]["PS"] == {"restartPolicy": "Never", "odd": 1}
 
 
 def bad_values(schema: dict[str, Any]) -> Iterator[Any]:

@@ -30,15 +30,12 @@ def found(**facts: Any) -> dict[str, Finding]:
     return {one.field: one for one in cluster_findings(ClusterFacts(**facts)) if one.field != "RBAC"}
 
 
-def test_an_operator_that_runs_has_to_be_stopped_and_one_that_is_stopped_needs_nothing() -> None:
+def test_an_operator_that_runs_has_to_be_stopped_or_to_leave_tfjobs_alone_where_other_kinds_need_it() -> None:
     finding = found(operators=(deployment(),))["Deployment kubeflow/training-operator"]
     assert finding.effort is Effort.ACTION
     assert "kubectl -n kubeflow scale deployment/training-operator --replicas=0" in finding.todo
     [finding] = found(operators=(deployment(0),)).values()
     assert finding.effort is Effort.NOTE
-
-
-def test_one_that_other_kinds_need_has_to_leave_tfjobs_alone() -> None:
     kinds = ("pytorchjobs",)
     [finding] = found(operators=(deployment(),), other_kinds=kinds).values()
     assert (finding.effort, "--enable-scheme" in finding.todo) == (Effort.ACTION, True)
@@ -55,13 +52,10 @@ def test_a_webhook_that_would_refuse_every_job_has_to_go() -> None:
     assert found(webhooks=(webhook("pytorchjobs"),)) == {}
 
 
-def test_the_go_operators_crd_is_to_be_replaced_and_ours_is_not() -> None:
+def test_the_go_operators_crd_is_to_be_replaced_and_versions_that_were_stored_once_to_be_rewritten_in_ours() -> None:
     theirs = {"spec": {"names": {"kind": "TFJob"}}, "status": {"storedVersions": ["v1"]}}
     assert [one.effort for one in found(crd=theirs).values()] == [Effort.CHANGE]
     assert found(crd=crd()) == {}
-
-
-def test_versions_that_were_stored_once_have_to_be_rewritten() -> None:
     stored = {**crd(), "status": {"storedVersions": ["v1alpha2", "v1"]}}
     [finding] = found(crd=stored).values()
     assert (finding.effort, "v1alpha2" in finding.message) == (Effort.ACTION, True)

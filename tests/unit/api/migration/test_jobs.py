@@ -101,16 +101,13 @@ def test_of_a_job_that_goes_on_it_is_told_what_each_end_would_stop_and_to_leave_
     assert "parameter servers" in findings["spec.runPolicy.cleanPodPolicy"].message
 
 
-def test_a_job_in_a_queue_is_told_how_the_operator_itself_can_ask_for_quota() -> None:
+def test_a_job_in_a_queue_of_others_or_of_an_older_version_is_told_of_that_alone() -> None:
     queued = job()
     queued["metadata"] = {**queued["metadata"], "labels": {"kueue.x-k8s.io/queue-name": "research"}}
     [(field, finding)] = found(queued).items()
     assert (field, finding.effort) == ("metadata.labels[kueue.x-k8s.io/queue-name]", Effort.NOTE)
     assert "--kueue" in finding.todo
     assert found(standing(queued, "Succeeded", hours=1)) == {}
-
-
-def test_a_job_of_others_or_of_an_older_version_has_no_other_findings() -> None:
     obj = job(policy={"managedBy": "kueue.x-k8s.io/multikueue", "backoffLimit": 1}, restart="Never")
     assert set(found(obj)) == {"spec.runPolicy.managedBy"}
     obj = {**job(), "apiVersion": "kubeflow.org/v1alpha2"}

@@ -94,7 +94,7 @@ def shown(status: dict[str, Any], name: str = "mnist", *, html: bool = True) -> 
     return job._repr_html_() if html else repr(job)
 
 
-def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_and_conditions_in_a_notebook() -> None:
+def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_in_a_notebook_where_a_message_is_no_markup() -> None:
     assert shown({"phase": "Running", "ready": "1/2"}, html=False) == "<TFJob ml/mnist: Running, 1/2 ready>"
     assert shown({}, html=False) == "<TFJob ml/mnist: new>"
     running = {"type": "Running", "status": "True", "reason": "TFJobRunning", "message": "it runs"}
@@ -106,9 +106,6 @@ def test_a_job_is_one_line_in_python_and_shown_with_its_replicas_and_conditions_
     fresh = shown({})
     assert "Worker" in fresh
     assert "condition" not in fresh
-
-
-def test_a_message_is_no_markup() -> None:
     condition = {"type": "Failed", "status": "True", "message": "<img src=x onerror=alert(1)>\x1b[31m"}
     text = shown({"conditions": [condition]}, name="<b>")
     assert "<img" not in text

@@ -7,10 +7,12 @@ from tests.unit.api.validation.complaints import WORKER, complaints, warnings
 from tfoperator.api import errors, validate, validate_manifest
 
 
-def test_a_job_with_every_field_of_the_peer_is_good() -> None:
+def test_a_job_with_every_field_of_the_peer_is_good_but_not_with_another_success_policy() -> None:
     job = tfjob({}) | {"spec": FULL_SPEC, "status": PEER_STATUS}
     assert validate_manifest(job) == ()
     assert validate(job_of(job)) == ()
+    (found,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
+    assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
 
 
 @pytest.mark.parametrize(
@@ -107,11 +109,6 @@ def test_rules_of_a_templates_own_contradict_those_of_restarts_in_place(own: dic
     (found,) = complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "InPlace"}))
     assert found.startswith("spec.tfReplicaSpecs[Worker].template.spec.containers: tensorflow must not have")
     assert not complaints(tfjob({"Worker": worker}, runPolicy={"restartMode": "Recreate"}))
-
-
-def test_a_bad_success_policy_is_refused() -> None:
-    (found,) = complaints(tfjob({"Worker": {}}, successPolicy="Chief"))
-    assert found == 'spec.successPolicy: must be one of AllWorkers, but is "Chief"'
 
 
 STOPS = {"cleanPodPolicy": "Running"}

@@ -93,7 +93,9 @@ def test_a_template_must_be_there(template: object) -> None:
     assert found in (f"{WORKER}.template: is required", f"{CONTAINERS}: must have at least one container")
 
 
-def test_nulls_in_a_template_count_as_absent_and_the_pods_own_restart_policy_has_no_effect() -> None:
+def test_nulls_in_a_template_count_as_absent_metadata_of_servers_is_known_and_the_pods_own_policy_has_no_effect() -> (
+    None
+):
     template = {
         "metadata": {"creationTimestamp": None, "labels": None},
         "spec": {"containers": [{**TEMPLATE["spec"]["containers"][0], "ports": None}], "initContainers": None},
@@ -101,6 +103,11 @@ def test_nulls_in_a_template_count_as_absent_and_the_pods_own_restart_policy_has
     assert validate_manifest(tfjob({"Worker": {"template": template}})) == ()
     (found,) = warnings(with_template({"spec.restartPolicy": "Always"}))
     assert found.startswith(f"{WORKER}.template.spec.restartPolicy: has no effect")
+    job = tfjob({"Worker": {}})
+    job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
+    assert validate_manifest(job) == ()
+    job["metadata"]["lables"] = {}
+    assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]
 
 
 @pytest.mark.parametrize(
@@ -206,11 +213,3 @@ IN_POD_SPEC = "it belongs in spec.tfReplicaSpecs[...].template.spec"
 def test_an_unknown_member_is_a_warning_with_a_hint(manifest: dict[str, Any], field: str, hint: str) -> None:
     assert errors(validate_manifest(manifest)) == ()
     assert warnings(manifest) == [f"{field}: is unknown and will be ignored{'; ' * bool(hint)}{hint}"]
-
-
-def test_metadata_that_only_servers_write_is_known() -> None:
-    job = tfjob({"Worker": {}})
-    job["metadata"] |= {"managedFields": [], "selfLink": "", "generation": 1, "creationTimestamp": None}
-    assert validate_manifest(job) == ()
-    job["metadata"]["lables"] = {}
-    assert warnings(job) == ["metadata.lables: is unknown and will be ignored; did you mean labels?"]

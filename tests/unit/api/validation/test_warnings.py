@@ -50,13 +50,18 @@ def test_the_warning_comes_where_it_has_to(network: str, name: str) -> None:
     assert 0 <= MAX_TF_CONFIG_LENGTH - len(tf_config({"PS": 20, "Worker": fits}, **options)) < 500
 
 
-def test_it_says_what_to_do() -> None:
+def test_it_says_what_to_do_and_a_name_that_is_to_be_generated_counts() -> None:
     (problem,) = said({"Worker": 5000})
     shown = re.search(r"about ([\d,]+) characters", problem)
     assert int(shown[1].replace(",", "")) == pytest.approx(len(tf_config({"Worker": 5000})), rel=0.001)
     assert problem.startswith("spec.tfReplicaSpecs: has so many replicas that the list of their hosts has about ")
     assert problem.endswith("enableDynamicWorker: true lists parameter servers only")
     assert said({"Worker": 5000}, enableDynamicWorker=True) == []
+    job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
+    long = {"name": "", "generate_name": f"{LONG}-"}
+    named = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, **long))
+    assert [str(one) for one in validate(job) if "their hosts" in one.message] == []
+    assert len([one for one in validate(named) if "their hosts" in one.message]) == 1
 
 
 @pytest.mark.parametrize("dynamic", [True, False])
@@ -87,14 +92,6 @@ def test_arguments_are_bounded_as_well() -> None:
         "enableDynamicWorker: true lists parameter servers only, and clusterArguments: false leaves the hosts out of "
         "the arguments"
     )
-
-
-def test_a_name_that_is_to_be_generated_counts() -> None:
-    job = make_job({"Worker": 2000}, runPolicy={"cleanPodPolicy": "Running"})
-    long = {"name": "", "generate_name": f"{LONG}-"}
-    named = msgspec.structs.replace(job, metadata=msgspec.structs.replace(job.metadata, **long))
-    assert [str(one) for one in validate(job) if "their hosts" in one.message] == []
-    assert len([one for one in validate(named) if "their hosts" in one.message]) == 1
 
 
 def test_the_operator_tells_of_it_as_it_is_configured() -> None:

@@ -19,7 +19,11 @@ def test_memory_in_three_digits(size: int, text: str) -> None:
     assert memory_text(size) == text
 
 
-def test_there_are_columns_for_what_is_known_only() -> None:
+def test_the_containers_of_a_pod_are_added_up_and_there_are_columns_for_what_is_known_only() -> None:
+    names = [ContainerName("ns", "p", name) for name in "ab"]
+    containers = (ContainerUsage(names[0], "uid", 0.5, 10), ContainerUsage(names[1], "uid", 0.25, 5, GpuUse(1, 0.5, 7)))
+    usage = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1, containers)
+    assert usage_by_pod(usage) == {"uid": PodUsage(0.75, 15, 0.5, 7)}
     assert [cpu_text(0.0), cpu_text(0.374), cpu_text(12.345)] == ["0.00", "0.37", "12.3"]
     assert usage_header([]) == ()
     assert usage_cells(None, ()) == ()
@@ -30,10 +34,3 @@ def test_there_are_columns_for_what_is_known_only() -> None:
     assert usage_cells(BUSY, header) == ("12.3", "2Ki", "1.50", "80Gi")
     assert usage_cells(PLAIN, header) == ("0.50", "1.0Gi", "-", "-")
     assert usage_cells(None, header) == ("-", "-", "-", "-")
-
-
-def test_the_containers_of_a_pod_are_added_up() -> None:
-    names = [ContainerName("ns", "p", name) for name in "ab"]
-    containers = (ContainerUsage(names[0], "uid", 0.5, 10), ContainerUsage(names[1], "uid", 0.25, 5, GpuUse(1, 0.5, 7)))
-    usage = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1, containers)
-    assert usage_by_pod(usage) == {"uid": PodUsage(0.75, 15, 0.5, 7)}

@@ -18,7 +18,7 @@ def named(*names: str) -> list[tuple[Action, ...]]:
     return [(Create(kind="pods", name=name, replica=replicas[name], body={}, spec_field=""),) for name in names]
 
 
-def test_each_that_fails_lets_all_others_go_first() -> None:
+def test_what_fails_lets_all_others_go_first_its_type_too_and_what_is_not_tried_any_more_is_forgotten() -> None:
     """However many fail for ever, in whatever order, whatever can be made is tried."""
     chains = named("Chief-0", "Evaluator-0", "Worker-0", "Worker-1", "Worker-2")
     failed: dict[str, int] = {}
@@ -28,9 +28,6 @@ def test_each_that_fails_lets_all_others_go_first() -> None:
         first.append(ordered[0][0].name)
         failed = failures_after(failed, chains, ordered[:1])
     assert first == ["Chief-0", "Evaluator-0", "Worker-0", "Chief-0", "Evaluator-0", "Worker-1"]
-
-
-def test_a_type_of_which_one_has_failed_comes_last_and_what_is_not_tried_any_more_is_forgotten() -> None:
     failed = failures_after({}, named("PS-0", "PS-1", "Worker-0"), named("PS-0"))
     assert in_turn(named("PS-0", "PS-1", "Worker-0"), failed) == named("Worker-0", "PS-1", "PS-0")
     failed = failures_after({}, named("PS-0", "PS-1"), named("PS-0", "PS-1"))

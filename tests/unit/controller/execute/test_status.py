@@ -102,11 +102,8 @@ def test_one_event_tells_all_that_was_created(pods: list[str], services: list[st
     assert (event.type, event.reason, event.message) == ("Normal", reason, message)
 
 
-def test_nothing_done_is_no_event() -> None:
+def test_nothing_done_is_no_event_and_problems_fit_on_one_line_of_a_condition() -> None:
     assert completion_events("Create", {}) == completion_events("Delete", {}) == ()
-
-
-def test_problems_fit_on_one_line_of_a_condition() -> None:
     assert problems_text(["a: b\n  c", "d: e"]) == "a: b c; d: e"
     assert len(problems_text(["x" * 700, "y" * 700])) == 1000
 

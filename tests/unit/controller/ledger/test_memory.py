@@ -20,7 +20,7 @@ def job(version: str = "10", generation: int = 1, phase: str = "") -> TFJob:
     return decode_tfjob(msgspec.json.encode(manifest))
 
 
-def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
+def test_the_spec_is_looked_at_once_per_generation_and_anew_if_one_comes_again_with_another_spec() -> None:
     memory = JobMemory()
     first = memory.recall(job(), 0.0)
     again = memory.recall(job(version="11"), 0.0)
@@ -32,10 +32,7 @@ def test_the_spec_is_defaulted_and_validated_once_per_generation() -> None:
     first, again = (memory.recall(job(generation=0), 0.0) for _ in range(2))
     assert again.job.spec is not first.job.spec, "without a generation it is looked at anew each time"
     assert not memory.refuse("u", 0, "never mind")
-
-
-def test_a_generation_that_comes_again_with_another_spec_is_looked_at_anew() -> None:
-    """A backup was restored, and the job has been edited since."""
+    # A backup was restored, and the job has been edited since.
     memory = JobMemory()
     first = memory.recall(job(), 0.0)
     other = job()
@@ -57,13 +54,19 @@ def test_a_refusal_is_a_problem_of_its_generation_until_the_next_comparison_and_
     assert not memory.refuse("u", 1, "too late")
 
 
-def test_a_warning_is_said_once_per_generation() -> None:
+def test_a_warning_is_said_once_per_generation_and_nothing_about_a_forgotten_job_kept() -> None:
     memory = JobMemory()
     memory.recall(job(), 0.0)
     assert memory.first_warning("u", "name taken")
     assert not memory.first_warning("u", "name taken")
     memory.recall(job(generation=2), 0.0)
     assert memory.first_warning("u", "name taken")
+    memory = JobMemory()
+    memory.recall(job(), 0.0)
+    memory.forget("u")
+    memory.compared("u", Comparison(datetime(2026, 1, 1, tzinfo=UTC), write=False))
+    assert not memory.first_warning("u", "x")
+    assert len(memory._entries) == 0
 
 
 def test_a_note_waits_until_it_is_recorded_and_a_newer_one_survives() -> None:
@@ -77,15 +80,6 @@ def test_a_note_waits_until_it_is_recorded_and_a_newer_one_survives() -> None:
     assert memory.recall(job(), 0.0).comparison == new
     memory.recorded("u", TFJobStatus(last_reconcile_time=new.time), 1.0)
     assert memory.recall(job(), 0.0).comparison is None
-
-
-def test_what_is_said_about_a_forgotten_job_is_dropped() -> None:
-    memory = JobMemory()
-    memory.recall(job(), 0.0)
-    memory.forget("u")
-    memory.compared("u", Comparison(datetime(2026, 1, 1, tzinfo=UTC), write=False))
-    assert not memory.first_warning("u", "x")
-    assert len(memory._entries) == 0
 
 
 def test_an_edited_template_is_named_once() -> None:

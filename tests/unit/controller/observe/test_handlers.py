@@ -123,7 +123,7 @@ def test_a_change_of_owner_queues_the_former_one_and_the_end_of_anothers_who_wai
     assert world.keys == ["ns/job"] * 2
 
 
-def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
+def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync_and_only_a_change_of_status_can_wait() -> None:
     keys: list[str] = []
     gone: list[str] = []
     handler = JobHandler(keys.append, keys.append, lambda job: gone.append(job.metadata.uid))
@@ -138,9 +138,6 @@ def test_jobs_are_queued_when_new_or_changed_but_not_on_a_resync() -> None:
     assert (keys, gone) == (["ns/job"] * 3, ["a"])
     handler.on_delete(successor)
     assert gone == ["a", "b"]
-
-
-def test_only_a_change_of_status_can_wait_for_others() -> None:
     now: list[str] = []
     soon: list[str] = []
     handler = JobHandler(now.append, soon.append, lambda _: None)

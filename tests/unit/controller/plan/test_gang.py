@@ -94,12 +94,15 @@ def message(result: ReadablePlan) -> str:
 # Which scheduler.
 
 
-def test_names_stand_for_schedulers_as_in_the_go_operator() -> None:
+def test_names_stand_for_schedulers_and_priorities_are_those_of_the_classes_and_the_default_for_the_rest() -> None:
     assert gang_scheduler("") is None
     assert gang_scheduler("none") is None
     assert gang_scheduler("Volcano") == VOLCANO
     assert (COSCHEDULING.name, COSCHEDULING.pod_groups.group) == ("mine", "scheduling.x-k8s.io")
     assert (KUBERNETES.name, KUBERNETES.pod_groups.group) == ("default-scheduler", "scheduling.k8s.io")
+    classes = [Priority(ObjectMeta(name="a"), 5), Priority(ObjectMeta(name="b"), 7, True)]
+    assert priorities_of(classes) == {"a": 5, "b": 7, "": 7}
+    assert priorities_of(classes[:1]) == {"a": 5, "": 0}
 
 
 # What a PodGroup asks for.
@@ -175,12 +178,6 @@ def test_it_has_those_annotations_of_the_job_that_administrators_allow(
     assert gang.change(job, current, current.spec, rules.annotations_of(job))["metadata"]["annotations"] == wanted
 
 
-def test_priorities_are_those_of_the_classes_and_the_global_default_is_for_the_rest() -> None:
-    classes = [Priority(ObjectMeta(name="a"), 5), Priority(ObjectMeta(name="b"), 7, True)]
-    assert priorities_of(classes) == {"a": 5, "b": 7, "": 7}
-    assert priorities_of(classes[:1]) == {"a": 5, "": 0}
-
-
 @given(
     counts=st.dictionaries(st.sampled_from(["Chief", "PS", "Worker", "Evaluator"]), st.integers(0, 4), min_size=1),
     cpus=st.lists(st.integers(0, 9), min_size=4, max_size=4),
@@ -225,7 +222,7 @@ def test_volcano_pods_are_made_once_it_is(phase: str) -> None:
     assert body["metadata"]["annotations"] == marks
 
 
-def test_other_pods_are_made_with_their_group_and_name_it() -> None:
+def test_other_pods_are_made_with_their_group_but_another_scheduler_is_kept_and_pods_that_are_no_members() -> None:
     job = make_job({"Worker": replicas(2)})
     coscheduled, of_kubernetes = (decide(job, gang=gang) for gang in (COSCHEDULING, KUBERNETES))
     assert None not in (of_group(coscheduled, Create), of_group(of_kubernetes, Create))
@@ -237,6 +234,14 @@ def test_other_pods_are_made_with_their_group_and_name_it() -> None:
     seen = decode_pod(json.dumps({"metadata": {"name": "x"}, "spec": spec}).encode())
     assert KUBERNETES.is_member(seen, job)
     assert not KUBERNETES.is_member(make_pod("Worker-0"), job)
+    job = make_job({"PS": replicas(1, schedulerName="theirs"), "Worker": replicas(2, schedulerName="theirs")})
+    result = decide(job, group=pod_group(job))
+    assert {pod.body["spec"]["schedulerName"] for pod in result.creations("pods")} == {"theirs"}
+    assert result.reasons.count("SetPodTemplateSchedulerName") == 1
+    result = decide(started(make_job({"Worker": replicas(2)})), make_pod("Worker-0"))
+    assert of_group(result, Create) is None
+    assert result.created_pods == ["Worker-1"]
+    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
 
 
 def leaving(group: PodGroup) -> PodGroup:
@@ -257,17 +262,6 @@ def test_a_deleted_group_that_pods_keep_is_used_on(gang: GangScheduler, created:
     job = started(make_job({"Worker": replicas(2)}))
     result = decide(job, member("Worker-0", "Running", node="n"), group=leaving(pod_group(job, gang=gang)), gang=gang)
     assert result.created_pods == created
-
-
-def test_another_scheduler_is_kept_with_one_warning_and_a_job_whose_pods_are_no_members_without_a_gang() -> None:
-    job = make_job({"PS": replicas(1, schedulerName="theirs"), "Worker": replicas(2, schedulerName="theirs")})
-    result = decide(job, group=pod_group(job))
-    assert {pod.body["spec"]["schedulerName"] for pod in result.creations("pods")} == {"theirs"}
-    assert result.reasons.count("SetPodTemplateSchedulerName") == 1
-    result = decide(started(make_job({"Worker": replicas(2)})), make_pod("Worker-0"))
-    assert of_group(result, Create) is None
-    assert result.created_pods == ["Worker-1"]
-    assert "schedulerName" not in result.creations("pods")[0].body["spec"]
 
 
 @pytest.mark.parametrize("annotated", [True, False])
@@ -464,12 +458,9 @@ def test_a_job_that_asks_for_what_it_may_not_have_gets_no_pod_group(
     assert [(event.type, event.reason) for event in result.events] == [("Warning", "TFJobInvalid")]
 
 
-def test_only_pod_groups_that_name_a_class_are_asked_about() -> None:
+def test_only_pod_groups_that_name_a_class_are_asked_about_and_a_job_that_runs_keeps_what_its_own_has() -> None:
     result = decide(gang_job({"Worker": 1}, priorityClass="system-x"), gang=COSCHEDULING, rules=RULES)
     assert "priorityClassName" not in body_of_group(result)["spec"]
-
-
-def test_a_job_that_runs_already_keeps_what_its_pod_group_has() -> None:
     job = gang_job({"Worker": 2}, priorityClass="old", queue="fast")
     group = pod_group(job, "Running")
     running = started(job)

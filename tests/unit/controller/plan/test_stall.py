@@ -73,7 +73,7 @@ def test_a_report_moves_the_deadline_and_a_job_that_waits_for_a_replica_has_none
     assert (plan.has_condition(C.STALLED), plan.requeue_after) == (False, None)
 
 
-def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind() -> None:
+def test_without_a_report_for_the_deadline_it_has_stalled_and_who_fell_silent_first_is_behind() -> None:
     plan = seen(reporting(job(), 50, *BEHIND, percentage=45, step=8), 110, stacks_taken=NEVER)
     stalled = plan.condition(C.STALLED)
     assert (stalled.status, stalled.reason) == ("True", "ProgressDeadlineExceeded")
@@ -84,9 +84,6 @@ def test_without_a_report_for_the_deadline_it_has_stalled_and_says_who_is_behind
     assert not plan.changes_objects
     assert not seen(with_status(job(), plan.status), 200).acts
     assert not seen(with_status(job(None), plan.status), 120).has_condition(C.STALLED), "nobody minds any more"
-
-
-def test_who_fell_silent_first_is_behind_also_among_replicas_of_the_same_step() -> None:
     behind = [ReplicaProgress(f"worker-{n}", 8, after(at)) for n, at in enumerate((50, 20, 49))]
     plan = seen(reporting(job(), 50, *behind, step=8), 110)
     assert plan.condition(C.STALLED).message.endswith("Behind: worker-1.")

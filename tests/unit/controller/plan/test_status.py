@@ -102,14 +102,11 @@ def test_the_wording_is_the_go_operators() -> None:
     assert over.events[0].message == "Pod: ns.mnist-worker-1 exited with code 1"
 
 
-def test_running_says_how_many_are_ready_and_what_the_rest_wait_for() -> None:
+def test_running_says_how_many_are_ready_and_at_most_a_few_causes_and_exits_are_told() -> None:
     job = started(make_job({"Worker": 3}, successPolicy="AllWorkers"))
     result = planned(job, make_pod("Worker-0"), make_pod("Worker-1", "Succeeded"), make_pod("Worker-2", "Pending"))
     running = result.condition(C.RUNNING)
     assert running.message == "TFJob ns/mnist is running. 1/3 replicas ready, 1 completed."
-
-
-def test_at_most_a_few_causes_and_exits_are_told() -> None:
     job = started(make_job({"Worker": 9}))
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
     assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")

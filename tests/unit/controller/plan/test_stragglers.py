@@ -118,7 +118,7 @@ def test_a_slow_replica_is_made_anew_on_another_node_and_then_left_in_peace() ->
     assert not seen(slow_again, 122, *same).deleted_pods
 
 
-def test_three_failures_in_a_row_on_one_node_move_a_replica_and_each_counts_once() -> None:
+def test_three_failures_in_a_row_on_one_node_move_a_replica_each_counts_once_and_an_eviction_or_a_loss_never() -> None:
     of = job(restart_policy="ExitCode")
     for before in range(3):
         pods = replaced(ended(137, "b", before))
@@ -128,6 +128,10 @@ def test_three_failures_in_a_row_on_one_node_move_a_replica_and_each_counts_once
         assert of.status.node_failures == {"worker-1/b": before + 1}
     assert "NodeAvoided" in first.reasons
     assert avoided(seen(of, 2000, *replaced(ended(137, "b", 2)))) == ["b"]
+    evicted = make_pod("Worker-1", "Failed", exit_code=137, node="b", reason="Evicted")
+    assert not seen(job(), 10, *replaced(evicted)).status.node_failures
+    leaving = make_pod("Worker-1", node="b", deleted=after(5))
+    assert not seen(job(), 10, *replaced(leaving)).status.node_failures
 
 
 @pytest.mark.parametrize(("code", "count"), [(201, 3), (202, 3), (203, 1)])
@@ -143,21 +147,11 @@ def test_restarts_in_place_count_too(pod: Pod, moved: bool) -> None:
     assert not seen(job("Ignore"), 10, *replaced(pod)).deleted_pods
 
 
-def test_after_three_nodes_the_replica_itself_is_the_reason() -> None:
+def test_after_three_nodes_the_replica_itself_is_the_reason_and_the_memory_has_a_bound() -> None:
     of = job(restart_policy="ExitCode")
     for before, node in enumerate("bdefg"):
         of = with_status(of, seen(of, 10, *replaced(ended(201, node, before))).status)
     assert list(of.status.node_failures) == ["worker-1/b", "worker-1/d", "worker-1/e"]
-
-
-def test_an_eviction_and_a_loss_are_no_failures_of_a_node() -> None:
-    evicted = make_pod("Worker-1", "Failed", exit_code=137, node="b", reason="Evicted")
-    assert not seen(job(), 10, *replaced(evicted)).status.node_failures
-    leaving = make_pod("Worker-1", node="b", deleted=after(5))
-    assert not seen(job(), 10, *replaced(leaving)).status.node_failures
-
-
-def test_the_memory_has_a_bound() -> None:
     of = make_job({"Worker": {"replicas": 40, "restartPolicy": "ExitCode"}}, runPolicy={"onStraggler": "Restart"})
     pods = [make_pod(f"Worker-{i}", "Failed", exit_code=201, node=f"n{i}") for i in range(40)]
     assert len(planned(of, *pods).status.node_failures) == 16

@@ -56,13 +56,16 @@ def test_one_that_does_not_is_left_alone(amount: dict[str, Any]) -> None:
     assert not {"env", "volumeMounts"} & set(spec["containers"][0])
 
 
-def test_only_the_containers_that_ask_are_equipped_init_containers_too() -> None:
+def test_only_the_containers_that_ask_are_equipped_and_two_accelerators_share_a_volume_of_the_same_name() -> None:
     spec = pod(
         container("sidecar"), container(), initContainers=[container("warm-up", limits={GPU: 1}), container("fetch")]
     )
     assert [c.get("volumeMounts") for c in spec["initContainers"]] == [[MOUNT], None]
     assert [c.get("volumeMounts") for c in spec["containers"]] == [None, None]
     assert spec["volumes"] == [VOLUME]
+    spec = pod(container(limits={GPU: 1, "example.com/rdma": 1}))
+    assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "rdma"]
+    assert [variable["name"] for variable in spec["containers"][0]["env"]] == ["LD_LIBRARY_PATH", "RDMA"]
 
 
 def test_a_volume_that_an_accelerator_mounts_read_only_is_read_only_wherever_it_is_mounted() -> None:
@@ -90,12 +93,6 @@ def test_what_the_template_says_itself_stays() -> None:
     assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "mine"]
     assert (spec["volumes"][0], spec["containers"][0]["volumeMounts"]) == (own, [mount])
     assert spec["containers"][0]["env"] == env
-
-
-def test_two_accelerators_share_a_volume_of_the_same_name() -> None:
-    spec = pod(container(limits={GPU: 1, "example.com/rdma": 1}))
-    assert [volume["name"] for volume in spec["volumes"]] == ["nvidia", "rdma"]
-    assert [variable["name"] for variable in spec["containers"][0]["env"]] == ["LD_LIBRARY_PATH", "RDMA"]
 
 
 def test_tf_config_and_the_checkpoint_come_on_top_for_every_pod_and_the_configuration_stays_as_it_is() -> None:

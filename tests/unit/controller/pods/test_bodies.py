@@ -102,7 +102,7 @@ def test_a_variable_of_the_wrong_shape_is_left_to_the_api_server(name: Any, netw
     assert made[0] == {"name": name, "value": "1"}
 
 
-def test_a_service_is_headless_and_selects_its_pod() -> None:
+def test_a_service_is_headless_selects_its_pod_and_has_every_port_once_and_named() -> None:
     result = plan_new({"Worker": 1, "Chief": 1})
     for service, pod in zip(result.creations("services"), result.creations("pods"), strict=True):
         assert (service.name, service.body["spec"]["clusterIP"]) == (pod.name, "None")
@@ -112,9 +112,6 @@ def test_a_service_is_headless_and_selects_its_pod() -> None:
         assert service.body["metadata"]["labels"] == selector
         assert "training.kubeflow.org/job-role" not in selector
         assert service.body["metadata"]["ownerReferences"] == pod.body["metadata"]["ownerReferences"]
-
-
-def test_a_service_has_every_port_once_and_named() -> None:
     ports = [
         {"containerPort": 80},
         {"name": "again", "containerPort": 80},

@@ -42,7 +42,13 @@ def test_who_a_user_is(tmp_path: Path, user: dict[str, str], expected: str) -> N
     assert load(tmp_path, kubeconfig(user=user)).credentials.current().authorization == expected
 
 
-def test_a_context_without_a_user_is_anonymous_in_the_default_namespace_and_must_be_known(tmp_path: Path) -> None:
+def test_impersonation_becomes_headers_and_a_context_without_a_user_is_anonymous_and_must_be_known(
+    tmp_path: Path,
+) -> None:
+    user = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["dev"]}}
+    expected = [("User", "jane"), ("Uid", "7"), ("Group", "a"), ("Group", "b"), ("Extra-scopes", "dev")]
+    headers = load(tmp_path, kubeconfig(user=user)).headers
+    assert headers == tuple((f"Impersonate-{name}", value) for name, value in expected)
     content = kubeconfig(cluster={"proxy-url": "http://p:3128"})
     content["contexts"][0]["context"] = {"cluster": "c"}
     config = load(tmp_path, content)
@@ -50,13 +56,6 @@ def test_a_context_without_a_user_is_anonymous_in_the_default_namespace_and_must
     assert config.proxy_url == "http://p:3128"
     with pytest.raises(ConfigError, match=r"asks for context 'y', which does not exist: known contexts: x"):
         load(tmp_path, content, "y")
-
-
-def test_impersonation_becomes_headers(tmp_path: Path) -> None:
-    user = {"as": "jane", "as-uid": "7", "as-groups": ["a", "b"], "as-user-extra": {"scopes": ["dev"]}}
-    expected = [("User", "jane"), ("Uid", "7"), ("Group", "a"), ("Group", "b"), ("Extra-scopes", "dev")]
-    headers = load(tmp_path, kubeconfig(user=user)).headers
-    assert headers == tuple((f"Impersonate-{name}", value) for name, value in expected)
 
 
 @pytest.mark.parametrize("form", ["files", "data", "wrapped data"])

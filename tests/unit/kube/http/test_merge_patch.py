@@ -12,13 +12,10 @@ from tfoperator.kube.http.requests import merge_patch
 CREATED = JobCondition("Created", "True", "R", "m", NOW, NOW)
 
 
-def test_it_holds_only_what_has_changed_and_nothing_where_nothing_has() -> None:
+def test_it_holds_only_what_has_changed_and_null_for_what_is_gone() -> None:
     old = TFJobStatus(phase="Pending", conditions=(CREATED,), replica_statuses={"PS": ReplicaStatus(active=1)})
     new = msgspec.structs.replace(old, phase="Running")
     assert (merge_patch(old, new), merge_patch(old, old)) == ({"phase": "Running"}, {})
-
-
-def test_what_is_gone_is_null() -> None:
     servers = ReplicaStatus(active=1, restart_counts={"0": 1, "1": 2})
     old = TFJobStatus(completion_time=NOW, replica_statuses={"PS": servers, "Worker": ReplicaStatus()})
     new = TFJobStatus(replica_statuses={"PS": ReplicaStatus(restart_counts={"1": 3})})

@@ -26,7 +26,7 @@ RETRYABLE = Output(ErrorStatus("RETRYABLE_ERROR", "busy"))
 LOST = ContainerEnd(lost=True, message="gone")
 
 
-def test_everything_in_it_is_optional() -> None:
+def test_everything_in_it_is_optional_and_a_failure_without_an_exit_code_is_told_in_its_own_words() -> None:
     assert parse_output(b"{}") == Output()
     full = parse_output(
         b'{"error_status": {"code": "RETRYABLE_ERROR", "message": "busy"}, "more": 1, "exec_properties": {"n": 3},'
@@ -35,6 +35,7 @@ def test_everything_in_it_is_optional() -> None:
     assert full.error_status == RETRYABLE.error_status
     assert full.exec_properties == {"n": 3}
     assert full.artifacts() == {"a": (Artifact("/a"),), "b": (Artifact("/b", {"rows": 7}), Artifact("/c"))}
+    assert judge(ContainerEnd(None, "Worker-0: exited with code 3"), None).message == "Worker-0: exited with code 3"
 
 
 @pytest.mark.parametrize(
@@ -88,10 +89,6 @@ def test_only_three_things_are_worth_another_try(end: ContainerEnd, said: Any, s
     assert words in verdict.message
 
 
-def test_a_failure_without_an_exit_code_is_told_in_its_own_words() -> None:
-    assert judge(ContainerEnd(None, "Worker-0: exited with code 3"), None).message == "Worker-0: exited with code 3"
-
-
 def test_what_an_earlier_try_has_left_is_cleared_and_a_new_directory_is_for_every_user(tmp_path: Path) -> None:
     store, place = LocalOutputStore(), tmp_path / "deep" / "tmp"
     store.clear(str(place))
@@ -104,7 +101,9 @@ def test_what_an_earlier_try_has_left_is_cleared_and_a_new_directory_is_for_ever
     assert store.read(str(tmp_path / "nowhere")) is None
 
 
-def test_what_is_no_regular_file_is_not_followed_nor_waited_for(tmp_path: Path) -> None:
+def test_what_is_no_regular_file_is_neither_followed_nor_waited_for_and_no_more_is_read_than_can_be_used(
+    tmp_path: Path,
+) -> None:
     store, output = LocalOutputStore(), tmp_path / "output.json"
     secret = tmp_path / "secret"
     secret.write_text("{}")
@@ -115,9 +114,6 @@ def test_what_is_no_regular_file_is_not_followed_nor_waited_for(tmp_path: Path) 
         store.clear(str(tmp_path))
         assert not output.exists()
     assert secret.exists()
-
-
-def test_no_more_is_read_than_can_be_used(tmp_path: Path) -> None:
     with (tmp_path / "output.json").open("wb") as stream:
         stream.truncate(MAX_OUTPUT_BYTES * 4)
     assert len(LocalOutputStore().read(str(tmp_path)) or b"") == MAX_OUTPUT_BYTES + 1

@@ -29,7 +29,7 @@ def layers(config: object) -> list[tuple[str, object]]:
     return [(layer.origin, layer.patch.get("spec")) for layer in config.layers]
 
 
-def test_a_components_config_lies_on_the_default_one() -> None:
+def test_a_components_config_lies_on_the_default_one_names_are_unique_and_configs_are_for_somebody() -> None:
     more = KubernetesPodPlatformConfig({"priority": 2})
     runner = LocalComponentRunner(LAUNCHERS, {"default": [POD], "step": [more]})
     info = runner.launch_info(STEP)
@@ -37,6 +37,12 @@ def test_a_components_config_lies_on_the_default_one() -> None:
     assert layers(info.platform_config) == [("default config", {"priority": 1}), ("config of step", {"priority": 2})]
     other = runner.launch_info(Component("other", ExecutorContainerSpec("i:1")))
     assert layers(other.platform_config) == [("default config", {"priority": 1})]
+    with pytest.raises(ComponentError, match="more than one step"):
+        LocalComponentRunner(LAUNCHERS).run([STEP, STEP])
+    with pytest.raises(ComponentError, match="configs for stpe"):
+        LocalComponentRunner(LAUNCHERS, {"stpe": [POD]}).run([STEP])
+    with pytest.raises(ComponentError, match="two KubernetesPodPlatformConfig"):
+        LocalComponentRunner(LAUNCHERS, {"step": [POD, POD]})
 
 
 @pytest.mark.parametrize(
@@ -64,15 +70,6 @@ def test_the_first_launcher_that_accepts_a_config_is_chosen(configs: Any, compon
 def test_what_nobody_accepts_is_an_error(launchers: Any, configs: Any, component: Component, words: str) -> None:
     with pytest.raises(NoLauncherError, match=words):
         LocalComponentRunner(launchers, configs).launch_info(component)
-
-
-def test_names_are_unique_and_configs_are_for_somebody() -> None:
-    with pytest.raises(ComponentError, match="more than one step"):
-        LocalComponentRunner(LAUNCHERS).run([STEP, STEP])
-    with pytest.raises(ComponentError, match="configs for stpe"):
-        LocalComponentRunner(LAUNCHERS, {"stpe": [POD]}).run([STEP])
-    with pytest.raises(ComponentError, match="two KubernetesPodPlatformConfig"):
-        LocalComponentRunner(LAUNCHERS, {"step": [POD, POD]})
 
 
 def test_a_pipeline_runs_in_order_and_not_at_all_if_one_of_it_can_not(tmp_path: Path) -> None:

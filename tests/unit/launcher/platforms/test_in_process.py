@@ -147,12 +147,6 @@ def test_the_output_json_of_a_class_that_exits_counts_as_that_of_a_container(tmp
         exits(tmp_path, 3, says=BUSY).launch()
 
 
-def test_another_component_does_not_get_the_directory_of_the_first(tmp_path: Path) -> None:
-    launcher(copies(tmp_path), tmp_path).launch()
-    with pytest.raises(WorkDirectoryError, match="another launch"):
-        launcher(copies(tmp_path, exec_properties={"times": 2}), tmp_path).launch()
-
-
 def test_an_equal_execution_is_used_again_if_that_is_wanted(tmp_path: Path) -> None:
     def launch(number: int, **more: Any) -> tuple[int, bool]:
         options = {"cache": True, "work_dir": tmp_path / str(number), **recording(tmp_path)}
@@ -174,11 +168,14 @@ def test_a_cancelled_launch_begins_no_other_try(tmp_path: Path) -> None:
     assert says(tmp_path, "").launch().attempts == 1
 
 
-def test_a_dry_run_names_the_class_and_what_it_would_get(tmp_path: Path) -> None:
+def test_a_dry_run_names_the_class_and_no_other_component_gets_the_directory_of_the_first(tmp_path: Path) -> None:
     text = launcher(copies(tmp_path), tmp_path).dry_run()
     assert "class: tests.unit.launcher.executors:Copies" in text
     assert f"tmp_path: {tmp_path}/work/tmp" in text
     assert not (tmp_path / "work").exists()
+    launcher(copies(tmp_path), tmp_path).launch()
+    with pytest.raises(WorkDirectoryError, match="another launch"):
+        launcher(copies(tmp_path, exec_properties={"times": 2}), tmp_path).launch()
 
 
 def test_what_others_print_meanwhile_goes_where_it_went(capsys: pytest.CaptureFixture[str]) -> None:

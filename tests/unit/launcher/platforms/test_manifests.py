@@ -80,7 +80,7 @@ def test_a_docker_call_has_the_config_and_the_directory() -> None:
     assert shown(DockerComponentLauncher, mounted)["containers.create"]["volumes"] == {"/host": {"bind": "/w/tmp"}}
 
 
-def test_a_tfjob_runs_the_container_in_every_replica() -> None:
+def test_a_tfjob_runs_the_container_in_every_replica_and_is_refused_with_its_fields_if_it_is_not_valid() -> None:
     config = TFJobPlatformConfig(
         {"Worker": 2, "PS": 1},
         spec={"runPolicy": {"backoffLimit": 1}, "tfReplicaSpecs": {"PS": {"restartPolicy": "Always"}}},
@@ -96,9 +96,6 @@ def test_a_tfjob_runs_the_container_in_every_replica() -> None:
     assert (container["name"], container["image"], container["command"]) == ("tensorflow", "i:1", ["run"])
     assert container["resources"] == {"limits": {"cpu": "1"}}
     assert replicas["PS"]["template"]["metadata"]["labels"]["team"] == "vision"
-
-
-def test_a_tfjob_that_is_not_valid_is_refused_with_its_fields() -> None:
     config = TFJobPlatformConfig({"Wroker": 1}, spec={"runPolicy": {"backoffLimit": -1}})
     with pytest.raises(PlatformConfigError, match=r"(?s)backoffLimit.*Wroker|Wroker.*backoffLimit"):
         shown(TFJobComponentLauncher, config)

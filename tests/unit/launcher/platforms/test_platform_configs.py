@@ -12,7 +12,7 @@ from tfoperator.launcher import (
 )
 
 
-def test_docker_arguments_merge_deeply_and_the_new_ones_win() -> None:
+def test_docker_arguments_merge_deeply_and_the_new_ones_win_but_configs_of_two_platforms_do_not() -> None:
     volumes = {"/x": {"bind": "/y"}}
     default = DockerPlatformConfig(environment={"A": "1", "B": "2"}, volumes=volumes, privileged=True)
     merged = default.merge(DockerPlatformConfig(environment={"B": "", "C": "3"}, privileged=False, mem_limit="1g"))
@@ -20,9 +20,6 @@ def test_docker_arguments_merge_deeply_and_the_new_ones_win() -> None:
     expected = {"environment": environment, "volumes": volumes, "privileged": False, "mem_limit": "1g"}
     assert merged.run_kwargs == expected
     assert default.run_kwargs["environment"] == {"A": "1", "B": "2"}
-
-
-def test_configs_of_two_platforms_do_not_merge() -> None:
     for one, other in (
         (DockerPlatformConfig(), KubernetesPodPlatformConfig()),
         (KubernetesPodPlatformConfig(), TFJobPlatformConfig()),

@@ -130,7 +130,7 @@ def test_plain_lines_say_who_and_what() -> None:
     ]
 
 
-def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not_repeat_it() -> None:
+def test_a_condition_is_shown_once_until_it_is_true_again_and_why_a_job_does_not_run_yet_when_it_changes() -> None:
     view, stream = plain(verbose=True)
     view.job_changed(job(("Created", "made")))
     view.job_changed(job(("Created", "made"), ("Running", "runs")))
@@ -139,6 +139,14 @@ def test_a_condition_is_shown_once_until_it_becomes_true_again_and_events_do_not
     assert stream.getvalue().count("\n") == 2
     view.job_changed(job(("Running", "runs"), at=2))
     assert stream.getvalue().splitlines()[2:] == ["[digits] Running: runs"]
+    view, stream = plain()
+    for reason, text in (
+        *(("TFJobPending", f"no {what}") for what in ("image", "image", "node")),
+        ("TFJobFailed", "over"),
+    ):
+        condition = JobCondition("Running", "False", reason, text)
+        view.job_changed(replace(job(), status=TFJobStatus(conditions=(condition,))))
+    assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
 
 
 def test_a_start_as_it_should_be_is_one_line_and_each_restart_another() -> None:
@@ -175,16 +183,7 @@ def test_what_waits_is_shown_in_time_and_bounded() -> None:
     assert sum(folding.holds("worker-0", f"{NOISE.format(pid=1)} {'x' * number}", 20.0) for number in range(500)) == 200
 
 
-def test_with_several_jobs_a_prefix_names_the_job() -> None:
-    view, stream = plain()
-    view.job_changed(job(("Created", "made")))
-    view.job_changed(replace(job(), metadata=ObjectMeta(name="other", uid="o")))
-    view.pod_changed(pod())
-    view.logged([line("x")])
-    assert stream.getvalue().splitlines()[-1] == "[digits/worker-0] x"
-
-
-def test_output_that_comes_before_its_pod_waits_for_the_pods_name() -> None:
+def test_output_of_several_jobs_names_the_job_and_waits_for_the_pods_name_if_it_comes_before_its_pod() -> None:
     view, stream = plain()
     view.logged([line("early"), line("of no pod that was seen", "ps-9")])
     assert stream.getvalue() == ""
@@ -194,6 +193,12 @@ def test_output_that_comes_before_its_pod_waits_for_the_pods_name() -> None:
     view.stopping(RunOutcome.SUCCEEDED)
     said = ["[worker-0] early", "[worker-0] later", "[digits-ps-9] of no pod that was seen"]
     assert stream.getvalue().splitlines() == said
+    view, stream = plain()
+    view.job_changed(job(("Created", "made")))
+    view.job_changed(replace(job(), metadata=ObjectMeta(name="other", uid="o")))
+    view.pod_changed(pod())
+    view.logged([line("x")])
+    assert stream.getvalue().splitlines()[-1] == "[digits/worker-0] x"
 
 
 def live(*pods: Pod, width: int = 120, height: int = 24, **options: Any) -> tuple[LiveView, io.StringIO]:
@@ -226,7 +231,7 @@ def test_the_table_shows_every_replica_and_what_is_wrong_with_it_and_leaves_room
     assert max(len(one) for one in lines) == 38
 
 
-def test_the_table_shows_what_replicas_use_once_it_is_known() -> None:
+def test_the_table_shows_what_replicas_use_once_it_is_known_and_a_large_job_does_not_fill_the_screen() -> None:
     pods = [pod(name, phase="Running") for name in ("worker-0", "worker-1")]
     nothing = Usage(datetime(2026, 1, 1, tzinfo=UTC), 2.0, 1.0, 1 << 30, ())
     one = ContainerUsage(ContainerName("ns", "digits-worker-0", "c"), "digits-worker-0", 0.5, 100 << 20)
@@ -234,9 +239,6 @@ def test_the_table_shows_what_replicas_use_once_it_is_known() -> None:
     text = drawn(*pods, used=replace(nothing, containers=(one,)))
     assert all(word in text for word in ("CPU", "MEMORY", "0.50", "100Mi"))
     assert "GPU" not in text
-
-
-def test_a_large_job_does_not_fill_the_screen() -> None:
     text = drawn(*(pod(f"worker-{index}", phase="Running") for index in range(50)), height=20)
     assert "+43 more" in text
     assert "43 Running" in text
@@ -279,13 +281,6 @@ def test_container_output_can_not_garble_the_terminal(printed: str, text: str) -
     assert shown(printed, color_system=None).partition("| ")[2].splitlines()[0] == text
 
 
-def test_nor_can_it_behind_a_pipe() -> None:
-    view, stream = plain(pod())
-    assert isinstance(make_view(stream), PlainView)
-    view.logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
-    assert stream.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
-
-
 def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
     on_terminal, terminal = live(pod(), color_system=None)
     in_file, file = plain(pod())
@@ -294,17 +289,6 @@ def test_an_endless_line_is_cut_on_a_terminal_but_not_in_a_file() -> None:
         view.close()
     assert "(98000 more characters in the log)" in terminal.getvalue()
     assert file.getvalue().count("x") == 100_000
-
-
-def test_why_a_job_does_not_run_yet_is_said_when_it_changes() -> None:
-    view, stream = plain()
-    for reason, text in (
-        *(("TFJobPending", f"no {what}") for what in ("image", "image", "node")),
-        ("TFJobFailed", "over"),
-    ):
-        condition = JobCondition("Running", "False", reason, text)
-        view.job_changed(replace(job(), status=TFJobStatus(conditions=(condition,))))
-    assert stream.getvalue().splitlines() == ["[digits] Pending: no image", "[digits] Pending: no node"]
 
 
 def board_pod() -> Pod:
@@ -340,7 +324,7 @@ def test_the_table_has_a_tensorboard_with_its_address_but_counts_replicas_only()
     assert all(word in table for word in ("tensorboard", "http://127.0.0.1:20001", "0/1"))
 
 
-def test_lines_that_are_not_shown_are_counted_and_the_file_is_named() -> None:
+def test_lines_that_are_not_shown_are_counted_with_their_file_and_none_controls_a_terminal_behind_a_pipe() -> None:
     view, stream = plain(pod())
     view.logged([line("step 12001", skipped=12_000), line("step 12003", skipped=1)])
     assert stream.getvalue().splitlines() == [
@@ -349,6 +333,10 @@ def test_lines_that_are_not_shown_are_counted_and_the_file_is_named() -> None:
         "[worker-0] ... 1 more line in logs/worker-0/0.log",
         "[worker-0] step 12003",
     ]
+    view, stream = plain(pod())
+    assert isinstance(make_view(stream), PlainView)
+    view.logged([line("\x1b[31mred\x1b[0m\x1b[2J\x9b2J\r[other-0] spoof")])
+    assert stream.getvalue().partition("] ")[2] == "\x1b[31mred\x1b[0m\ufffd2J\ufffd[other-0] spoof\n"
 
 
 KERAS = "\x1b[1m 12/100\x1b[0m \x1b[32m━━\x1b[0m\x1b[37m━━━━━━━━\x1b[0m \x1b[1m3s\x1b[0m 40ms/step - loss: 0.5"

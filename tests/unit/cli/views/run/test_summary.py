@@ -25,7 +25,7 @@ def failed(code: int, restarts: int = 0, *lines: str) -> ReplicaResult:
     return ReplicaResult("worker-1", "digits-worker-1", FinalState.FAILED, restarts, code, ("a.log", "b.log"), lines)
 
 
-def test_a_success_is_short_and_a_failure_names_the_replica_its_exit_code_and_its_last_words() -> None:
+def test_a_success_is_short_a_failure_names_the_replica_and_its_last_words_and_a_run_without_a_job_says_so() -> None:
     text = result(RunOutcome.SUCCEEDED, "Succeeded", "done", CHIEF)
     assert "TFJob digits succeeded after 12.3 s" in text
     assert "chief-0" in text
@@ -37,6 +37,12 @@ def test_a_success_is_short_and_a_failure_names_the_replica_its_exit_code_and_it
     assert "  | Traceback\n  | boom" in text
     assert "b.log" in text
     assert "restartPolicy" in text
+    assert "--timeout" in result(RunOutcome.TIMED_OUT)
+    assert "interrupted" in result(RunOutcome.INTERRUPTED)
+    assert "no job was created: Interrupted" in "\n".join(summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", ())))
+    job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
+    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,))))
+    assert "tensorboard --logdir 'runs/my x/logs'" in text
 
 
 MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
@@ -57,12 +63,3 @@ MODULE = "ModuleNotFoundError: No module named 'tensorflow'"
 def test_exit_codes_are_explained_and_what_to_do_next_depends_on_them(replica: ReplicaResult, words: list[str]) -> None:
     text = result(RunOutcome.FAILED, "Failed", "m", replica)
     assert [word for word in words if word not in text] == []
-
-
-def test_a_run_without_a_job_or_that_was_ended_says_so_and_curves_can_be_seen_again() -> None:
-    assert "--timeout" in result(RunOutcome.TIMED_OUT)
-    assert "interrupted" in result(RunOutcome.INTERRUPTED)
-    assert "no job was created: Interrupted" in "\n".join(summary(RunResult(RunOutcome.INTERRUPTED, 1.0, "runs/x", ())))
-    job = JobResult("ns", "digits", "Succeeded", "R", "done", (CHIEF,), log_dir="runs/my x/logs")
-    text = "\n".join(summary(RunResult(RunOutcome.SUCCEEDED, 1.0, "runs/x", (job,))))
-    assert "tensorboard --logdir 'runs/my x/logs'" in text

@@ -22,14 +22,11 @@ def told(*seen: Pod) -> list[str]:
     return sentences
 
 
-def test_a_pod_that_is_made_again_has_an_exit_code_unless_it_was_deleted() -> None:
+def test_a_pod_that_is_made_again_has_an_exit_code_unless_it_was_deleted_and_a_sidecars_start_is_no_news() -> None:
     running = {"running": {}}
     again = told(pod(state={"terminated": {"exitCode": 137}}), pod(before="1"), pod(before="1", state=running))
     assert again == ["", "exited with 137, started again (1)", ""]
     assert told(pod(state=running), pod(before="1"))[-1] == "started again (1)"
     assert told(pod(state=running), pod(before="not a number"))[-1] == ""
-
-
-def test_a_sidecar_that_is_started_again_is_no_news_of_the_replica() -> None:
     ended = {"terminated": {"exitCode": 4}}
     assert told(pod(name="proxy", state=ended), pod(name="proxy", restartCount=1, lastState=ended)) == ["", ""]

@@ -51,7 +51,7 @@ def test_who_changes_a_value_is_its_origin_and_who_repeats_it_is_not() -> None:
     assert origins["spec.containers[main].resources.limits.cpu"] == "config of step"
 
 
-def test_falsy_values_count_and_null_removes() -> None:
+def test_falsy_values_count_null_removes_and_merging_changes_no_layer() -> None:
     pod = merged(
         {"hostNetwork": True, "priority": 5, "nodeName": "n", **on_main(tty=True)},
         {"hostNetwork": False, "priority": 0, "nodeName": None, **on_main(tty=False, args=[])},
@@ -59,6 +59,11 @@ def test_falsy_values_count_and_null_removes() -> None:
     assert (pod["spec"]["hostNetwork"], pod["spec"]["priority"]) == (False, 0)
     assert "nodeName" not in pod["spec"]
     assert (main_of(pod)["tty"], main_of(pod)["args"]) == (False, [])
+    below, config = base(), KubernetesPodPlatformConfig(on_main(env=[{"name": "A", "value": "1"}]))
+    first = merge_layers(below, config.layers)
+    first.pod["spec"]["containers"][0]["env"].append("scribble")
+    assert merge_layers(below, config.layers).pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
+    assert below == base()
 
 
 def test_another_source_of_a_volume_or_variable_replaces_the_first_and_the_same_is_merged() -> None:
@@ -74,7 +79,7 @@ def test_another_source_of_a_volume_or_variable_replaces_the_first_and_the_same_
     assert main_of(pod)["env"] == [{"name": "E", "valueFrom": secret}]
 
 
-def test_what_is_there_keeps_its_place_and_new_things_come_behind() -> None:
+def test_what_is_there_keeps_its_place_unless_a_layer_says_the_order_itself_or_uses_directives() -> None:
     variables = [{"name": "B", "value": "1"}, {"name": "A", "value": "$(B)"}]
     pod = merged(
         {"containers": [{"name": "sidecar", "image": "s"}, {"name": "main", "env": variables}]},
@@ -82,9 +87,6 @@ def test_what_is_there_keeps_its_place_and_new_things_come_behind() -> None:
     ).pod
     assert [c["name"] for c in pod["spec"]["containers"]] == ["main", "sidecar"]
     assert [variable["name"] for variable in main_of(pod)["env"]] == ["B", "A", "C"]
-
-
-def test_a_layer_may_say_the_order_itself_and_use_directives() -> None:
     order = {"$setElementOrder/containers": [{"name": "sidecar"}, {"name": "main"}]}
     pod = merged({"containers": [{"name": "sidecar", "image": "s"}], "hostNetwork": True}, {**order}).pod
     assert [c["name"] for c in pod["spec"]["containers"]] == ["sidecar", "main"]
@@ -111,11 +113,3 @@ def test_merges_that_would_lose_something_or_can_not_be_done_are_refused() -> No
     assert main_of(named.pod)["ports"] == [{"containerPort": 53, "name": "dns"}]
     with pytest.raises(PlatformConfigError, match=r"config of step: spec.containers: an item lacks 'name'"):
         merged({}, {"containers": [{"image": "x"}]})
-
-
-def test_merging_changes_no_layer() -> None:
-    below, config = base(), KubernetesPodPlatformConfig(on_main(env=[{"name": "A", "value": "1"}]))
-    first = merge_layers(below, config.layers)
-    first.pod["spec"]["containers"][0]["env"].append("scribble")
-    assert merge_layers(below, config.layers).pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "1"}]
-    assert below == base()

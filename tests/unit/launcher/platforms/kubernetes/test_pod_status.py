@@ -94,16 +94,26 @@ def test_what_has_not_ended(view: PodView) -> None:
     assert container_end(view) is None
 
 
-def test_a_termination_message_that_is_a_document_is_output_json_and_no_explanation() -> None:
+def test_a_document_as_termination_message_or_report_is_output_json_also_without_its_head() -> None:
     end = container_end(pod("Failed", ended(1, "Error", ' {"error_status": {}}')))
     assert (end.output, end.message, end.image_id) == (b' {"error_status": {}}', "", "i@sha256:1")
+    whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
+    end = container_end(reporting(0, whole[-4096:]))
+    assert (end.output, end.output_cut) == (whole[-4096:].encode(), True)
+    assert container_end(reporting(0, "Error on reading termination log /x: permission denied")).output is not None
+    refused = container_end(reporting(128, "exec: no such file"))
+    assert (refused.output, refused.message) == (None, "exec: no such file")
 
 
-def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded() -> None:
+def test_a_pod_that_is_gone_was_lost_unless_it_had_succeeded_and_what_has_started_waits_for_nothing() -> None:
     assert lost_end(None, "ns/p").lost
     assert lost_end(pod("Running", RUNNING), "ns/p").lost
     assert lost_end(pod("Failed", ended(1)), "ns/p").lost
     assert lost_end(pod("Succeeded", ended(0)), "ns/p") == ContainerEnd(0, image_id="i@sha256:1")
+    again = [{"name": "main", "restartCount": 1, "state": waits("CrashLoopBackOff")}]
+    looping = pod("Running", policy="OnFailure", containerStatuses=again)
+    assert [pending(view) for view in (pod("Running", RUNNING), looping, pod("Failed"))] == [None] * 3
+    assert (has_started(pod("Pending", node="")), has_started(pod("Running", RUNNING))) == (False, True)
 
 
 @pytest.mark.parametrize(
@@ -129,13 +139,6 @@ def test_what_a_pod_waits_for(view: PodView, limit: str, words: str) -> None:
     assert words in str(waits)
 
 
-def test_what_has_started_waits_for_nothing() -> None:
-    again = [{"name": "main", "restartCount": 1, "state": waits("CrashLoopBackOff")}]
-    looping = pod("Running", policy="OnFailure", containerStatuses=again)
-    assert [pending(view) for view in (pod("Running", RUNNING), looping, pod("Failed"))] == [None] * 3
-    assert (has_started(pod("Pending", node="")), has_started(pod("Running", RUNNING))) == (False, True)
-
-
 def reporting(code: int, message: str, *, sidecars: int = 0) -> PodView:
     """A pod that hands output.json back as its termination message."""
     main = {"name": "main", "terminationMessagePath": "/work/tmp/output.json"}
@@ -143,15 +146,6 @@ def reporting(code: int, message: str, *, sidecars: int = 0) -> PodView:
     statuses = [{"name": "main", "state": ended(code, "", message)}]
     status = {"phase": "Failed" if code else "Succeeded", "containerStatuses": statuses}
     return view_of({"restartPolicy": "Never", "containers": [main, *others]}, status)
-
-
-def test_whatever_stands_in_the_file_of_the_report_is_the_report_also_without_its_head() -> None:
-    whole = json.dumps({"error_status": {"code": "PERMANENT_ERROR", "message": "x" * 5000}})
-    end = container_end(reporting(0, whole[-4096:]))
-    assert (end.output, end.output_cut) == (whole[-4096:].encode(), True)
-    assert container_end(reporting(0, "Error on reading termination log /x: permission denied")).output is not None
-    refused = container_end(reporting(128, "exec: no such file"))
-    assert (refused.output, refused.message) == (None, "exec: no such file")
 
 
 @pytest.mark.parametrize(
