@@ -42,11 +42,6 @@ def test_it_is_filled_with_defaults(space: Space) -> None:
     assert (probe["timeoutSeconds"], probe["periodSeconds"], probe["failureThreshold"]) == (1, 10, 3)
 
 
-def test_a_strategy_of_recreate_has_no_parameters(space: Space) -> None:
-    created = space.create(DEPLOYMENTS, deployment(strategy={"type": "Recreate"}))
-    assert created["spec"]["strategy"] == {"type": "Recreate"}
-
-
 @pytest.mark.parametrize(
     ("change", "field"),
     [
@@ -62,13 +57,17 @@ def test_what_can_not_be_is_refused(space: Space, change: Json, field: str) -> N
         space.create(DEPLOYMENTS, deployment(**change))
 
 
-def test_its_pods_are_restarted_always_and_a_wrong_type_is_a_bad_request(space: Space) -> None:
+def test_its_pods_are_restarted_always_a_wrong_type_is_refused_and_a_strategy_of_recreate_has_no_parameters(
+    space: Space,
+) -> None:
     body = deployment()
     body["spec"]["template"]["spec"]["restartPolicy"] = "Never"
     with refused(InvalidError, "spec.template.spec.restartPolicy", "Always"):
         space.create(DEPLOYMENTS, body)
     with refused(BadRequestError):
         space.create(DEPLOYMENTS, deployment(replicas="many"))
+    created = space.create(DEPLOYMENTS, deployment(strategy={"type": "Recreate"}))
+    assert created["spec"]["strategy"] == {"type": "Recreate"}
 
 
 def test_a_new_template_is_another_generation_and_the_selector_stays(space: Space) -> None:

@@ -66,16 +66,13 @@ def test_a_list_is_of_the_past_or_current_or_any_as_its_version_is_meant(space: 
     assert int(space.page(SECRETS, resource_version="0").resource_version) > 0
 
 
-def test_a_version_from_the_future_is_too_large(space: Space) -> None:
+def test_a_version_from_the_future_is_too_large_and_one_from_long_ago_has_expired(space: Space) -> None:
     version = space.create(SECRETS, {"metadata": {"name": "a"}})["metadata"]["resourceVersion"]
     path = f"{space.path(SECRETS)}?resourceVersion={int(version) + 10**6}&resourceVersionMatch=NotOlderThan"
     answer = space.http("GET", path)
     assert (answer.code, answer.body["reason"]) == (504, "Timeout")
     assert "Too large resource version" in answer.body["message"]
     assert answer.body["details"]["causes"][0]["reason"] == "ResourceVersionTooLarge"
-
-
-def test_a_version_from_long_ago_has_expired(space: Space) -> None:
     with refused(ApiError):
         space.page(TFJOBS, resource_version="-1")
     with space.watch(TFJOBS, resource_version="1") as events, pytest.raises(GoneError) as caught:

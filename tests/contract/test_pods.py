@@ -94,16 +94,13 @@ def test_an_invalid_pod_is_refused_with_the_field(space: Space, spec: dict[str, 
         space.create(PODS, pod("a", **spec))
 
 
-def test_a_rule_for_restarts_is_kept(space: Space) -> None:
-    [container] = space.create(PODS, pod("a", restartPolicy="Never", **ruled()))["spec"]["containers"]
-    assert (container["restartPolicy"], container["restartPolicyRules"]) == ("Never", [RULE])
-
-
-def test_every_problem_is_a_cause(space: Space) -> None:
+def test_every_problem_is_a_cause_and_a_rule_for_restarts_is_kept(space: Space) -> None:
     answer = space.http("POST", space.path(PODS), pod("a", containers=[{}], restartPolicy="Sometimes"))
     fields = {cause["field"] for cause in answer.body["details"]["causes"]}
     assert {"spec.containers[0].name", "spec.containers[0].image", "spec.restartPolicy"} <= fields
     assert (answer.code, answer.body["reason"], answer.body["details"]["kind"]) == (422, "Invalid", "Pod")
+    [container] = space.create(PODS, pod("a", restartPolicy="Never", **ruled()))["spec"]["containers"]
+    assert (container["restartPolicy"], container["restartPolicyRules"]) == ("Never", [RULE])
 
 
 def test_a_pods_spec_is_fixed_but_for_its_images(space: Space) -> None:
@@ -179,14 +176,6 @@ def test_a_pod_without_a_process_ends_at_once_and_is_the_answer(space: Space, ph
     assert not space.exists(PODS, "a")
 
 
-def test_an_eviction_deletes(space: Space) -> None:
-    space.create(PODS, pod("a"))
-    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
-    answer = space.http("POST", space.path(PODS, "a", "eviction"), body)
-    assert answer.code == 201
-    assert not space.exists(PODS, "a")
-
-
 def test_a_log_needs_a_container_that_is_there(space: Space) -> None:
     space.create(PODS, pod("a", containers=[CONTAINER, {**CONTAINER, "name": "other"}]))
     several = space.http("GET", space.path(PODS, "a", "log"))
@@ -196,11 +185,15 @@ def test_a_log_needs_a_container_that_is_there(space: Space) -> None:
     assert "choose one of: [main other]" in several.body["message"]
 
 
-def test_a_status_for_another_pod_of_the_same_name_is_refused(space: Space) -> None:
+def test_an_eviction_deletes_and_a_status_for_another_pod_of_the_same_name_is_refused(space: Space) -> None:
     space.create(PODS, pod("a"))
     with refused(InvalidError, "metadata.uid"):
         body = {"metadata": {"uid": "00000000-0000-0000-0000-000000000000"}, "status": {"phase": "Failed"}}
         space.patch(PODS, "a", body, subresource="status")
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "a"}}
+    answer = space.http("POST", space.path(PODS, "a", "eviction"), body)
+    assert answer.code == 201
+    assert not space.exists(PODS, "a")
 
 
 @pytest.mark.parametrize("digits", [20, 400])

@@ -13,7 +13,7 @@ def review(space: Space, path: str, kind: str, spec: Json) -> tuple[int, Json]:
     return answer.code, answer.body
 
 
-def test_the_administrator_may_do_everything_and_reviews_are_not_kept(space: Space) -> None:
+def test_the_administrator_may_do_everything_reviews_are_not_kept_and_a_client_learns_who_it_is(space: Space) -> None:
     access, rules = (f"{AUTHORIZATION}/selfsubject{what}reviews" for what in ("access", "rules"))
     attributes = {"namespace": space.namespace, "verb": "create", "resource": "pods"}
     code, said = review(space, access, "SelfSubjectAccessReview", {"resourceAttributes": attributes})
@@ -23,9 +23,6 @@ def test_the_administrator_may_do_everything_and_reviews_are_not_kept(space: Spa
     assert code == 201
     assert {"verbs": ["*"], "apiGroups": ["*"], "resources": ["*"]} in said["status"]["resourceRules"]
     assert [space.http("GET", path).code for path in (access, rules)] == [405, 405]
-
-
-def test_a_client_learns_who_it_is(space: Space) -> None:
     code, said = review(space, "/apis/authentication.k8s.io/v1/selfsubjectreviews", "SelfSubjectReview", {})
     assert code == 201
     assert said["status"]["userInfo"]["username"]

@@ -131,14 +131,6 @@ def test_lists_select_and_page_in_the_older_version(space: Space) -> None:
     assert space.names(V1ALPHA2, field_selector="metadata.name=job-1") == ["job-1"]
 
 
-def test_an_outdated_replace_is_a_conflict_across_versions(space: Space) -> None:
-    space.create(TFJOBS, tfjob("contended"))
-    mine = space.get(V1ALPHA2, "contended")
-    space.patch(TFJOBS, "contended", {"metadata": {"labels": {"a": "b"}}})
-    with refused(ConflictError, "contended"):
-        space.replace(V1ALPHA2, mine)
-
-
 @pytest.mark.parametrize(
     ("replicas", "words"),
     [
@@ -216,15 +208,9 @@ def test_an_annotation_restores_nothing_that_v1_refuses(space: Space, preserved:
     assert not set(preserved) & set(stored(space, "stepped")["spec"])
 
 
-def test_an_annotation_gives_no_parameter_server_a_template(space: Space) -> None:
-    job = older("stock", Worker=1, PS=1)
-    del job["spec"]["tfReplicaSpecs"]["PS"]["template"]
-    preserved = {"replicas": {"PS": {"template": {"spec": {"containers": []}}}}}
-    space.create(V1ALPHA2, {**job, "metadata": {"name": "stock", "annotations": {V1_ONLY: json.dumps(preserved)}}})
-    assert "template" not in stored(space, "stock")["spec"]["tfReplicaSpecs"]["PS"]
-
-
-def test_names_are_measured_as_v1_will_make_them_and_unknown_fields_dropped_with_a_warning(space: Space) -> None:
+def test_names_are_measured_as_v1_makes_them_and_unknown_fields_or_templates_of_an_annotation_dropped(
+    space: Space,
+) -> None:
     name = "n" * 52  # with -evaluator-0 one too many, with -eval-0 not
     with refused(InvalidError, "metadata.name"):
         space.create(V1ALPHA2, older(name, Eval=1))
@@ -234,14 +220,24 @@ def test_names_are_measured_as_v1_will_make_them_and_unknown_fields_dropped_with
     assert answer.code == 201
     assert 'unknown field \\"spec.successPolicy\\"' in answer.headers["Warning"]
     assert "successPolicy" not in stored(space, name)["spec"]
+    job = older("stock", Worker=1, PS=1)
+    del job["spec"]["tfReplicaSpecs"]["PS"]["template"]
+    preserved = {"replicas": {"PS": {"template": {"spec": {"containers": []}}}}}
+    space.create(V1ALPHA2, {**job, "metadata": {"name": "stock", "annotations": {V1_ONLY: json.dumps(preserved)}}})
+    assert "template" not in stored(space, "stock")["spec"]["tfReplicaSpecs"]["PS"]
 
 
-def test_tables_have_the_same_columns(space: Space) -> None:
+def test_tables_have_the_same_columns_and_an_outdated_replace_is_a_conflict_across_versions(space: Space) -> None:
     space.create(TFJOBS, tfjob("table"))
     space.set_status(TFJOBS, "table", {**PEER_STATUS, "ready": "2/2"})
     old, new = (space.http("GET", space.path(version), accept=TABLE).body for version in (V1ALPHA2, TFJOBS))
     assert old["columnDefinitions"] == new["columnDefinitions"]
     assert old["rows"][0]["cells"][:3] == new["rows"][0]["cells"][:3] == ["table", "Created", "2/2"]
+    space.create(TFJOBS, tfjob("contended"))
+    mine = space.get(V1ALPHA2, "contended")
+    space.patch(TFJOBS, "contended", {"metadata": {"labels": {"a": "b"}}})
+    with refused(ConflictError, "contended"):
+        space.replace(V1ALPHA2, mine)
 
 
 @pytest.mark.controlplane
