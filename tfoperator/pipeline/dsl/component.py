@@ -244,6 +244,11 @@ class BaseComponent:
         return self
 
     @property
+    def name(self) -> str:
+        """Its `id`."""
+        return self.id
+
+    @property
     def inputs(self) -> dict[str, Channel]:
         """The input channels, by name."""
         return self.spec.inputs

@@ -99,7 +99,7 @@ def test_a_component_and_a_type_are_called_by_their_class_or_as_one_likes() -> N
 
     kinds = (Votes, Named, BigModel, standard_artifacts.PushedModel)
     assert [kind.TYPE_NAME for kind in kinds] == ["Votes", "Other", "Model", "PushedModel"]
-    assert (Add(name="x", number=1).id, Add(name="x", number=1, instance_name="two").id) == ("Add", "Add.two")
+    assert (Add(name="x", number=1).name, Add(name="x", number=1, instance_name="two").id) == ("Add", "Add.two")
     assert add("three").outputs.total.producer is not None
     with pytest.raises(AttributeError, match="there are: total"):
         _ = add("a").outputs.nothing
