@@ -1,5 +1,7 @@
 """The enumeration itself: a world is the same each time, faults come to their places, what they cause is told."""
 
+import ast
+import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -15,6 +17,7 @@ from hack.enumeration.fields.contrast import Contrast
 from hack.enumeration.fields.lives import GANG, Changed, Life, Outcome, change
 from hack.enumeration.fields.peer import common_subject
 from hack.enumeration.fields.table import GOOD, Tried, table
+from hack.enumeration.mutants.edits import edits, mutate
 from hack.enumeration.real.plane import jobs_beside
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
@@ -32,6 +35,8 @@ from tfoperator.controller.plan import restart
 SMALL = find("one worker")
 
 IMAGE = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
+MUTABLE = "def add(found: list[int], most: int = 3) -> bool:\n    'Say so.'\n    found.append(1)\n    return 2 < most"
+
 SET_ORDER = """
 from types import SimpleNamespace
 from tfoperator.reconciler import schedule
@@ -155,6 +160,20 @@ def test_the_go_operator_is_changed_on_a_real_server_and_looked_at_as_this_one_i
     assert "admission webhook" in found["spec.runPolicy.managedBy"].said[0]  # it is registered as by its manifests
     assert (found[IMAGE].outcome, found[IMAGE].left) == (Outcome.SILENT, ())
     assert ".Pod job-0-worker-0.spec.containers[0].image" in found[IMAGE].differs
+
+
+def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
+    told = {mutate(MUTABLE, number)[1].partition(", in ")[0] for number in range(len(list(edits(ast.parse(MUTABLE)))))}
+    numbers = {"`3` becomes `4`", "`1` becomes `2`", "`2` becomes `3`"}
+    comparisons = {"`2 < most` becomes `2 >= most`", "`2 < most` becomes `2 <= most`"}
+    statements = {"`found.append(1)` is left out", "`return 2 < most` becomes `return None`"}
+    assert told == numbers | comparisons | statements
+    path = "tfoperator/controller/plan/verdict.py"
+    wrong = "`return 0 in workers.completed` becomes `return None`"
+    number = next(one for one in range(999) if mutate(Path(path).read_text(), one)[1].startswith(wrong))
+    command = [sys.executable, "-m", "hack.enumeration.mutants", "--play", path, str(number)]
+    played = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    assert (played.returncode, played.stdout.splitlines()[-1]) == (1, "play 0: stuck: job-0: it should have Succeeded")
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:
