@@ -17,8 +17,7 @@ from hack.enumeration.fields.table import GOOD, change_all
 from hack.enumeration.fields.table import table as fields_table
 from hack.enumeration.processes import quiet_processes
 from hack.enumeration.seeds import compare, play_seed
-from hack.enumeration.sieve.runner import QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
-from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.sieve.runner import EVERY, QUICK_OLD_LISTS, QUICK_SHARE, ROOT, Results, find, fingerprint, run
 from hack.enumeration.sieve.table import bad_points, table
 from hack.enumeration.states.explore import Explored, counterexamples, explore
 from hack.enumeration.states.explore import table as states_table
@@ -60,7 +59,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _explore(settings, arguments.states, arguments.jobs, arguments.results / "states.md")
     if arguments.point:
         return _again(arguments.scenario, arguments.point)
-    scenarios = [find(arguments.scenario)] if arguments.scenario else SCENARIOS
+    scenarios = [find(arguments.scenario)] if arguments.scenario else EVERY
     results = Results(arguments.results / "sieve.jsonl", fingerprint())
     share, old_lists = (QUICK_SHARE, QUICK_OLD_LISTS) if arguments.quick else (1, arguments.old_lists)
     found = run(scenarios, results, jobs=arguments.jobs, share=share, old_lists=old_lists, progress=_say)

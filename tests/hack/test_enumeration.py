@@ -21,8 +21,7 @@ from hack.enumeration.mutants.edits import edits, mutate
 from hack.enumeration.real.plane import jobs_beside
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
-from hack.enumeration.sieve.runner import Results, find, play
-from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.sieve.runner import EVERY, Results, find, play
 from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
 from hack.enumeration.states.living import Setting
 from hack.enumeration.world.clock import START, VirtualClock
@@ -61,7 +60,7 @@ def test_a_seed_means_the_same_each_time_unless_a_wall_clock_decides(monkeypatch
 
 
 def test_every_scenario_comes_to_its_end_without_a_fault() -> None:
-    assert {one.name: World(one).play().violations for one in SCENARIOS} == {one.name: [] for one in SCENARIOS}
+    assert {one.name: World(one).play().violations for one in EVERY} == {one.name: [] for one in EVERY}
 
 
 def test_every_point_of_a_small_scenario_is_reached_and_none_is_violated() -> None:

@@ -6,12 +6,10 @@ import random
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from hack.enumeration.corners import CORNERS
 from hack.enumeration.fields.changes import Edit, Json, changes
 from hack.enumeration.fields.lives import Life, change
 from hack.enumeration.fields.table import GOOD
-from hack.enumeration.sieve.runner import play, record
-from hack.enumeration.sieve.scenarios import SCENARIOS
+from hack.enumeration.sieve.runner import EVERY, play, record
 from hack.enumeration.states.living import LivingWorld, Setting
 from hack.enumeration.states.settings import SETTINGS
 from hack.enumeration.world.fault import NO_FAULT
@@ -29,7 +27,7 @@ Play = Callable[[], Iterator[str]]
 
 def plays() -> list[Play]:
     """All of them; each is the same each time, whichever were played before."""
-    points = [partial(_points, scenario, fault) for scenario in (*SCENARIOS, *CORNERS) for fault in (False, True)]
+    points = [partial(_points, scenario, fault) for scenario in EVERY for fault in (False, True)]
     every = [(field, how, spec, life) for field, how, spec in changes() for life in Life]
     fields = [partial(_field, *one) for one in every[::_FIELDS_SHARE]]
     walks = [partial(_walk, setting, number) for setting in SETTINGS for number in range(_WALKS)]

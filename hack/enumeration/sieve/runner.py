@@ -11,12 +11,15 @@ from pathlib import Path
 import msgspec
 
 from hack.enumeration.processes import quiet_processes
+from hack.enumeration.sieve.corners import CORNERS
 from hack.enumeration.sieve.points import points, thinned
 from hack.enumeration.sieve.scenarios import SCENARIOS
 from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import Scenario, World
 
 ROOT = Path(__file__).parents[3]
+
+EVERY = (*SCENARIOS, *CORNERS)
 
 QUICK_SHARE, QUICK_OLD_LISTS = 6, 50
 """A quick run tries one of so many points; of lists of older states, which are most of all, one of more."""
@@ -48,7 +51,7 @@ class There(msgspec.Struct, frozen=True):
 
 def find(name: str) -> Scenario:
     """The scenario of this name. Raises KeyError."""
-    return next((one for one in SCENARIOS if one.name == name), None) or _unknown(name)
+    return next((one for one in EVERY if one.name == name), None) or _unknown(name)
 
 
 def _unknown(name: str) -> Scenario:

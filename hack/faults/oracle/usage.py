@@ -24,8 +24,10 @@ def check_usage(job: JobHistory, journal: Journal) -> Iterator[str]:
     if abs(spent - passed) > _INEXACT:
         yield f"its usage has {spent} seconds of {passed:.0f}"
     phase, held = usage.get("phase"), {name: one.get("inUse") for name, one in (usage.get("resources") or {}).items()}
+    if job.verdict and phase:
+        yield f"it has ended, and its usage is {phase}"
     if job.verdict:
-        return  # the end is not judged: a new leader that is given an older state of the job does not write it
+        return
     if job.suspended and phase != "suspended":
         yield f"it is suspended, and its usage is {phase}"
     elif not job.suspended and job.holds("Ready"):

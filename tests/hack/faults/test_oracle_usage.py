@@ -12,6 +12,7 @@ from hack.faults.oracle.judge import judge
 from hack.faults.plan.steps import JobShape
 
 RUNS, SUSPENDED = ("job-0-worker-0 runs",), ("suspend",)
+ENDED = (*RUNS, "job-0-worker-0 succeeds")
 
 
 @pytest.mark.parametrize(
@@ -20,6 +21,7 @@ RUNS, SUSPENDED = ("job-0-worker-0 runs",), ("suspend",)
         (RUNS, {"seconds": {"starting": 1000}}, "its usage has 1000 seconds of "),
         (RUNS, {"phase": "starting"}, "all its replicas run, and its usage is starting"),
         (RUNS, {"resources": {"cpu": {"inUse": 0.5}}}, "its pods that run request 0.25 cpu, and its usage holds 0.5"),
+        (ENDED, {"phase": "training"}, "it has ended, and its usage is training"),
         (SUSPENDED, {"phase": "training"}, "it is suspended, and its usage is training"),
     ],
 )

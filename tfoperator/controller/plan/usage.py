@@ -45,14 +45,16 @@ _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
 
 _MAX_SECONDS = 2**53
+_ENDED = (Stage.SUCCEEDED, Stage.FAILED)
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
 def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None:
-    """Return the job's usage until now; `stalled`: its condition Stalled is true. None if that has ended before."""
+    """Return the job's usage until now; `stalled`: its condition Stalled is true."""
     before = _before(known)
     if before.phase not in set(UsagePhase):
-        return known.job.status.usage
+        # An end that no status has was planned from an older state of the job, and refused: it is one if it comes again.
+        return before if stage in _ENDED else known.job.status.usage
     now = max(utc(whole_second(known.now)), before.time)
     course = _Course(known, before, now, stalled=stalled)
     course.follow(stage)
@@ -129,7 +131,7 @@ class _Course:
 
     def end(self, stage: Stage) -> datetime | None:
         """Return when the job ended, if it has: with the last of its programs where none runs any more."""
-        if stage not in (Stage.SUCCEEDED, Stage.FAILED):
+        if stage not in _ENDED:
             return None
         ends = [termination_of(program_of(pod)) for pod in self._known.observed.pods]
         times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]

@@ -136,6 +136,22 @@ def test_with_reports_training_is_what_comes_further_than_before(forgets: bool) 
     assert life.seconds(220)["lost"] == 52 + 60
 
 
+@pytest.mark.parametrize(
+    ("pods", "left"),
+    [(both(bound=5, began=8, ended=50, code=0), {"training": 42}), (both(bound=5, began=8), {"training": 92})],
+    ids=["and comes again", "of an older state of the job, which goes on"],
+)
+def test_an_end_that_the_server_has_refused(pods: tuple[Pod, ...], left: dict[str, int]) -> None:
+    life = Life(forgets=False)
+    life.sync(10, *both(bound=5, began=8))
+    before = life.job
+    life.sync(51, *both(bound=5, began=8, ended=50, code=0))
+    life.job = before
+    life.sync(53, *pods)
+    assert life.job.status.usage.until(after(100)) == life.seconds(100)
+    assert life.seconds(100) == {"scheduling": 5, "starting": 3, **left}
+
+
 def test_percent_tell_where_no_steps_do() -> None:
     life = Life(forgets=False)
     life.report(20, percentage=10)
