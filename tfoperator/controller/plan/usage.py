@@ -53,7 +53,7 @@ def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None
     """Return the job's usage until now; `stalled`: its condition Stalled is true."""
     before = _before(known)
     if before.phase not in set(UsagePhase):
-        # An end that no status has was planned from an older state of the job, and refused: it is one if it comes again.
+        # An end that no status has was planned from an older state of the job: it counts if it comes again.
         return before if stage in _ENDED else known.job.status.usage
     now = max(utc(whole_second(known.now)), before.time)
     course = _Course(known, before, now, stalled=stalled)
