@@ -115,7 +115,7 @@ class Parts:
             component=OPERATOR_NAME,
             host=host,
             clock=clock,
-            behind=lambda: len(self._queue) > 0 or self._queue.unfinished_work_seconds() > 0,
+            behind=self._queue.is_busy,
         )
         self._plan_lock = threading.Lock()  # guards _plan_options
         self._plan_options = plan_options(options)

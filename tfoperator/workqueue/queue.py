@@ -109,6 +109,11 @@ class Queue(Generic[T]):
         with self._lock:
             return len(self._fifo)
 
+    def is_busy(self) -> bool:
+        """Return whether items wait for a worker, or are in processing."""
+        with self._lock:
+            return bool(self._fifo or self._processing)
+
     def shut_down(self, timeout: float | None = None) -> bool:
         """Reject further adds, let workers end once the queued items are taken, and wait for those in processing.
 

@@ -22,9 +22,12 @@ def test_adds_before_a_get_collapse_into_one_and_the_first_object_is_delivered()
     queue: Queue[Decimal] = Queue()
     queue.add(first)
     queue.add(second)
+    assert queue.is_busy()
     assert queue.get() is first
+    assert queue.is_busy()
     queue.done(first)
     assert len(queue) == 0
+    assert not queue.is_busy()
 
 
 def test_a_second_worker_gets_a_readded_item_only_when_the_first_is_done(queue: Queue[str], clock: FakeClock) -> None:

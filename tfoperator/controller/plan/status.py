@@ -52,7 +52,7 @@ def build_status(
     """
     job, groups = known.job, known.groups
     progress = known.observed.progress or job.status.progress
-    has_ended = stage in (Stage.SUCCEEDED, Stage.FAILED)
+    has_ended = stage.is_end
     per_job = known.start is not None and known.options.network is Network.PER_JOB
     job_restarts = known.restart.number if stage is Stage.ACTIVE else job.status.job_restarts
     specs = job.spec.tf_replica_specs

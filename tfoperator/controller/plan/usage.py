@@ -45,7 +45,6 @@ _LAST_WORDS = timedelta(seconds=10)
 """How long after a restart reports may still be of the training before it."""
 
 _MAX_SECONDS = 2**53
-_ENDED = (Stage.SUCCEEDED, Stage.FAILED)
 _TRAINED = (UsagePhase.TRAINING, UsagePhase.LOST, UsagePhase.STALLED)
 
 
@@ -54,7 +53,7 @@ def account(known: Situation, stage: Stage, *, stalled: bool) -> JobUsage | None
     before = _before(known)
     if before.phase not in set(UsagePhase):
         # An end that no status has was planned from an older state of the job: it counts if it comes again.
-        return before if stage in _ENDED else known.job.status.usage
+        return before if stage.is_end else known.job.status.usage
     now = max(utc(whole_second(known.now)), before.time)
     course = _Course(known, before, now, stalled=stalled)
     course.follow(stage)
@@ -131,7 +130,7 @@ class _Course:
 
     def end(self, stage: Stage) -> datetime | None:
         """Return when the job ended, if it has: with the last of its programs where none runs any more."""
-        if stage not in _ENDED:
+        if not stage.is_end:
             return None
         ends = [termination_of(program_of(pod)) for pod in self._known.observed.pods]
         times = [utc(one.finished_at) for one in ends if one is not None and one.finished_at is not None]

@@ -36,6 +36,11 @@ class Stage(Enum):
     SUCCEEDED = "it has ended well"
     FAILED = "it has ended badly"
 
+    @property
+    def is_end(self) -> bool:
+        """Whether the job has ended."""
+        return self in (Stage.SUCCEEDED, Stage.FAILED)
+
 
 class Situation(msgspec.Struct):
     """The facts about a job that has not ended, for one plan: observed facts, and conclusions step by step.
