@@ -93,7 +93,8 @@ class Home:
         """Return whether there are any runs. Raises StoreError for a database that can't be read."""
         if isinstance(self.database, Path):
             return self.database.exists()
-        return bool(self.reading())
+        self.reading()
+        return True
 
     # For repeated reads.
 
@@ -197,7 +198,7 @@ class Home:
         with ExitStack() as held:
             kernel = ""
             if self._local:
-                # Before the lease: it is released at any end of the process, so nobody waits on one machine.
+                # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
                 folder = self.run_folder(run_id)
                 held.enter_context(kernel_lock(folder / "launchers" / step if step else folder, name))
                 kernel = kernel_id()  # an earlier holder on it must be dead

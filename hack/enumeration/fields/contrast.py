@@ -22,7 +22,7 @@ from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.objects import decode_nothing
 
 _TWINS = 6
-"""So many jobs are never changed. In what they differ, others may differ, too."""
+"""The number of jobs that are never changed. Where they differ from each other, a difference says nothing."""
 
 Seen = dict[str, dict[str, Json]]
 """The objects of jobs, by namespace."""
@@ -66,9 +66,7 @@ class Contrast:
             others = tuple(path for path in _differ(healed, one, unchanged[0]) if path not in chance)
             left = (unhealed[at],) if unhealed[at] else others
             outcome = Outcome.IMPOSSIBLE if uncreated[at] else outcome_of(name, life, told, differs)
-            found.append(
-                Tried(name, how, life, Changed(outcome, told, differs, (unhealed[at],) if unhealed[at] else left))
-            )
+            found.append(Tried(name, how, life, Changed(outcome, told, differs, left)))
         jobs.remove(every)
         return found
 

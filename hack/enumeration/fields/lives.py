@@ -208,7 +208,7 @@ def refusal(field: str, why: str) -> Changed:
 
 
 def outcome_of(field: str, life: Life, said: Sequence[str], differs: Sequence[str]) -> Outcome:
-    """What an accepted change came to, by what was said after it and what differs from a job that was created so."""
+    """Classify an accepted change by the messages after it, and the differences from a job that was created so."""
     if not differs:
         return Outcome.SAME
     pods_alone = all(path.startswith(".Pod ") for path in differs)

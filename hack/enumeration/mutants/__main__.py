@@ -62,7 +62,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("paths", nargs="*", default=_PLAN, help="folders or files, from the repository's root")
     parser.add_argument("--count", type=int, default=300, help="how many of all changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
-    parser.add_argument("--seconds", type=float, default=3600, help="begin no more after so many")
+    parser.add_argument("--seconds", type=float, default=3600, help="begin no further change after this time")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--play", action="store_true", help="try one only, of a FILE its change NUMBER")
     arguments = parser.parse_args(argv)

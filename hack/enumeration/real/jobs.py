@@ -31,7 +31,7 @@ Json = dict[str, Any]
 _KINDS = {one.kind: one for one in (TFJOBS, PODS, SERVICES, pod_groups_of(GANG))}
 _THREADS = 8
 _QUIET = 6.0
-"""So many seconds nothing must change before a job is looked at."""
+"""Seconds without a change before a job is looked at."""
 
 _PATIENCE, _PAUSE = 600.0, 1.0
 _NAMESPACE = re.compile(rb"jobs-\d{5}")
@@ -138,7 +138,7 @@ class ManyJobs:
     def rest(
         self, every: Sequence[Job], *, progress: bool = True, succeed: bool = False, quiet: float = _QUIET
     ) -> None:
-        """Let kubelets work, until nothing has changed for so many seconds. Raises TimeoutError."""
+        """Let kubelets work, until nothing has changed for `quiet` seconds. Raises TimeoutError."""
         began = since = time.monotonic()
         before: object = None
         while True:

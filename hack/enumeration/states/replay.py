@@ -27,7 +27,7 @@ State = dict[str, Json]
 
 _NOT_REPLAYED = ("operator", "cache", "s pass", "loses its node")
 _WRITTEN_LATER = ".startedIndexes"
-"""What a status tells of along with its next change: when that comes depends on when caches show what."""
+"""A member that a status gets with its next change, whose time depends on caches."""
 
 _LENGTH = 5
 _REST, _QUIET = 40.0, 20.0

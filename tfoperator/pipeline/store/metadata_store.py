@@ -100,7 +100,7 @@ class MetadataStore(Reads):
 
     @writes
     def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float, *, dead_kernel: str = "") -> int:
-        """Take it, if nobody holds it any more; return its term, 0 if it is another's."""
+        """Take it, if it is free; return its term, 0 if another holder has it."""
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds())
         if dead_kernel:
