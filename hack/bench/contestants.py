@@ -7,11 +7,13 @@ webhook being registered, which spares it (and the API server) a call per TFJob.
 from __future__ import annotations
 
 import base64
+import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -47,13 +49,16 @@ _PEER_WEBHOOK = "validator.training-operator.kubeflow.org"
 
 
 class OperatorProcess:
-    """A contestant that runs, `start()` to `stop()`. `beside` runs in a thread until the process is ready."""
+    """A contestant that runs, `start()` to `stop()`. `around` is entered before the process and left after it."""
 
-    def __init__(self, command: list[str], health_port: int, log: Path, beside: Callable[[], None] | None) -> None:
+    def __init__(
+        self, command: list[str], health_port: int, log: Path, around: AbstractContextManager[None] | None = None
+    ) -> None:
         self._command = command
         self._health = f"http://127.0.0.1:{health_port}/readyz"
         self._log = log
-        self._beside = beside
+        self._around = around or nullcontext()
+        self._stack = ExitStack()
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -67,29 +72,25 @@ class OperatorProcess:
 
         Raises RuntimeError with the end of its log.
         """
+        self._stack.enter_context(self._around)
         began = time.monotonic()
         self._process = spawn(self._command, self._log, cwd=_REPOSITORY, start_new_session=True)
-        helper = threading.Thread(target=self._beside, name="beside the peer", daemon=True) if self._beside else None
-        if helper:
-            helper.start()
         if not becomes_ready(self._process, lambda: answers(self._health), READY_SECONDS):
             self.stop()
             raise RuntimeError(f"not ready in {READY_SECONDS:.0f} s: {self._command[0]}; its log ends:\n{self.tail()}")
-        ready = time.monotonic() - began
-        if helper:
-            helper.join(READY_SECONDS)
-        return ready
+        return time.monotonic() - began
 
     def stop(self) -> None:
         """SIGTERM, and SIGKILL if that is not enough. Idempotent."""
-        if self._process is None or self._process.poll() is not None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(STOP_SECONDS)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait(10)
+        with self._stack:
+            if self._process is None or self._process.poll() is not None:
+                return
+            self._process.terminate()
+            try:
+                self._process.wait(STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait(10)
 
     def tail(self, lines: int = 15) -> str:
         """The end of its log."""
@@ -136,7 +137,7 @@ def _our_program(
         sys.executable, "-m", *module, f"--kubeconfig={environment.kubeconfig}",
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}", *flags,
     ]  # fmt: skip
-    return OperatorProcess(command, health, log, None)
+    return OperatorProcess(command, health, log)
 
 
 def progress_flags() -> tuple[str, ...]:
@@ -170,7 +171,7 @@ def _peer(environment: Environment, flags: tuple[str, ...], log: Path) -> Operat
         f"--metrics-bind-address=127.0.0.1:{metrics}", f"--health-probe-bind-address=127.0.0.1:{health}",
         f"--webhook-server-port={webhook}", *flags,
     ]  # fmt: skip
-    return OperatorProcess(command, health, log, lambda: _mount_certificates(environment))
+    return OperatorProcess(command, health, log, _certificates(environment))
 
 
 def _prepare_peer(environment: Environment) -> None:
@@ -184,19 +185,36 @@ def _prepare_peer(environment: Environment) -> None:
     )
 
 
-def _mount_certificates(environment: Environment) -> None:
-    """Play the kubelet: put the secret that the peer fills into the folder where it waits for it."""
+@contextmanager
+def _certificates(environment: Environment) -> Iterator[None]:
+    """Play the kubelet: put the secret that the peer fills into the folder where it waits for it.
+
+    The folder is this peer's as long as it runs: another one, of a test beside it, waits until it has gone.
+    """
+    with gobuild.locked(_PEER_CERTIFICATES.with_suffix(".lock")):
+        shutil.rmtree(_PEER_CERTIFICATES, ignore_errors=True)
+        over = threading.Event()
+        kubelet = threading.Thread(target=_mount, args=(environment, over), name="mounts the secret", daemon=True)
+        kubelet.start()
+        try:
+            yield
+        finally:
+            over.set()
+            kubelet.join(READY_SECONDS)
+
+
+def _mount(environment: Environment, over: threading.Event) -> None:
     path = f"/api/v1/namespaces/{_PEER_NAMESPACE}/secrets/{_PEER_SECRET}"
-    end = time.monotonic() + READY_SECONDS
-    while time.monotonic() < end:
+    while not over.wait(0.1):
         secret = msgspec.json.decode(environment.client.request("GET", path), type=dict[str, Any])
         data: dict[str, str] = secret.get("data") or {}
         if "tls.crt" in data:
-            _PEER_CERTIFICATES.mkdir(parents=True, exist_ok=True)
+            complete = _PEER_CERTIFICATES.with_suffix(".partial")
+            complete.mkdir(parents=True, exist_ok=True)
             for name, value in data.items():
-                (_PEER_CERTIFICATES / name).write_bytes(base64.b64decode(value))
+                (complete / name).write_bytes(base64.b64decode(value))
+            complete.rename(_PEER_CERTIFICATES)  # it looks for the first file, and then needs all
             return
-        time.sleep(0.1)
 
 
 CONTESTANTS = {
