@@ -15,7 +15,7 @@ import pytest
 
 from hack.faults import cli
 from hack.faults.injection.clock import Origin, ScaledClock
-from hack.faults.injection.injector import EVENT_FAULTS, REQUEST_FAULTS
+from hack.faults.injection.injector import EVENT_FAULTS, REQUEST_FAULTS, EventFault
 from hack.faults.plan.attachments import JOB_SERVICE, Attachments
 from hack.faults.plan.scenario import make_scenario
 from hack.faults.plan.steps import Act, JobShape, Profile
@@ -39,6 +39,8 @@ def test_a_few_hundred_seeds_leave_no_act_and_no_fault_out() -> None:
     assert {step.act for step in steps} == set(Act)
     assert {kind for one in scenarios for kind in one.request_faults} == set(REQUEST_FAULTS)
     assert {kind for one in scenarios for kind in one.event_faults} == set(EVENT_FAULTS)
+    on_wall_clocks = {kind for seed in range(300) for kind in make_scenario(seed, REAL).event_faults}
+    assert on_wall_clocks == set(EVENT_FAULTS) - {EventFault.LOSE}
     assert {kind for job in jobs for kind in job.replicas} == {"Chief", "Master", "Worker", "PS", "Evaluator"}
     assert {one.operators for one in scenarios} == {1, 2}
     assert {step.value for step in steps if step.act is Act.DELETE_BOUND_POD} == {None, "evict"}
