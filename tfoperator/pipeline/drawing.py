@@ -95,8 +95,9 @@ def draw(
         lines += [
             f'<rect x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}" rx="6" fill="{colour}"/>',
             f'<text x="{x + 10}" y="{y + (20 if note else 28)}" fill="#fff">{_text(_short(box.name))}</text>',
-            f'<text x="{x + 10}" y="{y + 37}" fill="#fff" font-size="11">{_text(_short(note))}</text>',
         ]
+        if note:
+            lines.append(f'<text x="{x + 10}" y="{y + 37}" fill="#fff" font-size="11">{_text(_short(note))}</text>')
     return "\n".join([*lines, "</svg>", ""])
 
 
