@@ -7,7 +7,7 @@ artifacts from one component to others, or from outside into a pipeline.
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Self
 
 import msgspec
@@ -111,21 +111,20 @@ class ComponentSpec:
     def __init__(self, **arguments: Any) -> None:
         """Raises ComponentError, with a line for each argument that is missing, unknown or of the wrong type."""
         problems: list[str] = []
-        known = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
+        known: dict[str, ChannelParameter | ExecutionParameter] = {**self.INPUTS, **self.OUTPUTS, **self.PARAMETERS}
+        given = {name: one for name, one in arguments.items() if one is not None}
         for name in sorted(arguments.keys() - known.keys()):
             problems.append(f"it has no argument {name!r}; there are {', '.join(known) or 'none'}")
-        self.inputs: dict[str, Channel] = {}
-        self.outputs: dict[str, Channel] = {}
-        self.exec_properties: dict[str, Any] = {}
-        for name, channel in self.INPUTS.items():
-            _take_channel(name, channel, arguments.get(name), self.inputs, problems)
-        for name, channel in self.OUTPUTS.items():
-            if arguments.get(name) is not None:
-                _take_channel(name, channel, arguments[name], self.outputs, problems)
-        for name, parameter in self.PARAMETERS.items():
-            _take_parameter(name, parameter, arguments.get(name), self.exec_properties, problems)
+        for name, wanted in known.items():
+            if name in given:
+                problems += _problems(name, wanted, given[name])
+            elif not wanted.optional and name not in self.OUTPUTS:
+                problems.append(f"the {'input' if name in self.INPUTS else 'parameter'} {name!r} is missing")
         if problems:
             raise ComponentError("\n".join([f"{type(self).__name__}: its arguments are wrong:", *problems]))
+        self.inputs: dict[str, Channel] = {name: given[name] for name in self.INPUTS if name in given}
+        self.outputs: dict[str, Channel] = {name: given[name] for name in self.OUTPUTS if name in given}
+        self.exec_properties: dict[str, Any] = {name: given[name] for name in self.PARAMETERS if name in given}
 
 
 def make_spec_class(
@@ -147,49 +146,30 @@ def make_spec_class(
     return type(name, (ComponentSpec,), members)
 
 
-def _take_channel(
-    name: str, parameter: ChannelParameter, given: Any, into: dict[str, Channel], problems: list[str]
-) -> None:
-    if given is None:
-        if not parameter.optional:
-            problems.append(f"the input {name!r} is missing")
-    elif not isinstance(given, Channel):
-        problems.append(f"{name} is a Channel, but {given!r} is none")
-    elif given.producer is not None and given.type_name != type_name(parameter.type):
-        problems.append(
-            f"{name} takes {type_name(parameter.type)}, but {given.producer.id}.{given.output} is {given.type_name}"
-        )
-    else:
-        into[name] = given
-
-
-def _take_parameter(
-    name: str, parameter: ExecutionParameter, given: Any, into: dict[str, Any], problems: list[str]
-) -> None:
-    if given is None:
-        if not parameter.optional:
-            problems.append(f"the parameter {name!r} is missing")
-        return
-    if isinstance(given, Value):
-        into[name] = given
-        return
-    wanted: tuple[type[Any], ...] = (float, int) if parameter.type is float else (parameter.type,)
-    if not isinstance(given, wanted) or (isinstance(given, bool) and bool not in wanted):
-        problems.append(f"the parameter {name!r} is {parameter.type.__name__}, but is given {given!r}")
-        return
-    try:
-        msgspec.json.encode(given)
-    except (TypeError, ValueError) as error:
-        problems.append(f"the parameter {name!r} can't be JSON: {error}")
-        return
-    into[name] = given
+def _problems(name: str, wanted: ChannelParameter | ExecutionParameter, given: Any) -> Iterator[str]:
+    if isinstance(wanted, ChannelParameter):
+        kind = type_name(wanted.type)
+        if not isinstance(given, Channel):
+            yield f"{name} is a Channel, but {given!r} is none"
+        elif given.producer is not None and given.type_name != kind:
+            yield f"{name} takes {kind}, but {given.producer.id}.{given.output} is {given.type_name}"
+    elif not isinstance(given, Value):
+        kinds: tuple[type[Any], ...] = (float, int) if wanted.type is float else (wanted.type,)
+        if not isinstance(given, kinds) or (isinstance(given, bool) and bool not in kinds):
+            yield f"the parameter {name!r} is {wanted.type.__name__}, but is given {given!r}"
+            return
+        try:
+            msgspec.json.encode(given)
+        except (TypeError, ValueError) as error:
+            yield f"the parameter {name!r} can't be JSON: {error}"
 
 
 class BaseComponent:
     """A step of a pipeline. A subclass sets its interface (`SPEC_CLASS`) and its executor (`EXECUTOR_SPEC`).
 
     `id` is its name in the pipeline, which is also the key of its platform config: the class's name, with
-    `.instance_name` appended if there is one. `with_id` changes it.
+    `.instance_name` appended if there is one. `with_id` changes it. `inputs` and `outputs` are its channels by name,
+    `exec_properties` its parameters.
     """
 
     SPEC_CLASS: ClassVar[type[ComponentSpec]] = ComponentSpec
@@ -219,6 +199,7 @@ class BaseComponent:
             self.spec = spec if spec is not None else self.SPEC_CLASS(**arguments)
         except ComponentError as error:
             raise ComponentError(f"{self.id}: {error}") from error
+        self.inputs, self.exec_properties = self.spec.inputs, self.spec.exec_properties
         self.outputs = Outputs({name: Channel(one.type) for name, one in self.spec.OUTPUTS.items()})
         for name, channel in self.outputs.items():
             channel.producer, channel.output = self, name
@@ -247,13 +228,3 @@ class BaseComponent:
     def name(self) -> str:
         """Its `id`."""
         return self.id
-
-    @property
-    def inputs(self) -> dict[str, Channel]:
-        """The input channels, by name."""
-        return self.spec.inputs
-
-    @property
-    def exec_properties(self) -> dict[str, Any]:
-        """Its parameters."""
-        return self.spec.exec_properties

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, ClassVar
 
 import msgspec
@@ -98,14 +97,11 @@ def value_of(kind: str, raw: Any) -> Any:
         raise ValueError(f"{str(value)[:100]!r} is {type(value).__name__}")
     level = [value]
     for _ in range(_MAX_DEPTH):  # who reads it later may be deeper in calls than this
-        level = [one for whole in level if isinstance(whole, list | dict) for one in _members(whole)]
+        level = [list(one.values()) if isinstance(one, dict) else one for one in level]
+        level = [one for whole in level if isinstance(whole, list) for one in whole]
     if level:
         raise ValueError(f"it is nested more than {_MAX_DEPTH} deep")
     return value
-
-
-def _members(whole: list[Any] | dict[str, Any]) -> Iterable[Any]:
-    return whole.values() if isinstance(whole, dict) else whole
 
 
 ArtifactTypeName = type[ArtifactType] | str
