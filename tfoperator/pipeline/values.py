@@ -28,6 +28,11 @@ class NotYet(Exception):
     """A step that this comes from has not ended."""
 
 
+def _operation(op: str) -> Callable[[Value, Any], Value]:
+    """Return the method of a value that makes this operation of it and another one, or a constant."""
+    return lambda one, other: Value(op, (one, other))
+
+
 class Value(msgspec.Struct, frozen=True):
     """An operation and its arguments: constants and other values. Raises ComponentError for one that is too large.
 
@@ -52,26 +57,9 @@ class Value(msgspec.Struct, frozen=True):
     def __bool__(self) -> bool:
         raise TypeError("a value is known when steps have ended, and not when the pipeline is made: give it to when()")
 
-    def __getitem__(self, key: str | int) -> Value:
-        return Value("get", (self, key))
-
-    def __lt__(self, other: Any) -> Value:
-        return Value("<", (self, other))
-
-    def __le__(self, other: Any) -> Value:
-        return Value("<=", (self, other))
-
-    def __gt__(self, other: Any) -> Value:
-        return Value(">", (self, other))
-
-    def __ge__(self, other: Any) -> Value:
-        return Value(">=", (self, other))
-
-    def __and__(self, other: Any) -> Value:
-        return Value("&&", (self, other))
-
-    def __or__(self, other: Any) -> Value:
-        return Value("||", (self, other))
+    __getitem__ = _operation("get")
+    __lt__, __le__, __gt__, __ge__ = map(_operation, ("<", "<=", ">", ">="))
+    __and__, __or__ = _operation("&&"), _operation("||")
 
     def __invert__(self) -> Value:
         return Value("!", (self,))
