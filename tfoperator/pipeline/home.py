@@ -8,18 +8,16 @@ import shutil
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from datetime import datetime
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from random import Random
 
 import msgspec
 
-from tfoperator.base.clock import Clock, StopSignal, SystemClock
+from tfoperator.base.clock import StopSignal
 from tfoperator.base.controlchars import without_controls
 from tfoperator.base.files import local_path
-from tfoperator.launcher import ComponentError, LauncherError
+from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
@@ -177,24 +175,25 @@ class Home:
             for line in lines:
                 yield line.rstrip("\n")
 
+    @contextmanager
     def lock(
         self,
         store: MetadataStore,
         run_id: str,
-        clock: Clock | None = None,
+        context: LaunchContext | None = None,
         *,
         step: str = "",
         wait: bool = False,
-        tell: Callable[[str], object] = lambda _: None,
         stop: StopSignal | None = None,
         seconds: float = LEASE_SECONDS,
-    ) -> RunLease:
-        """Be the only runner of a run, or only launcher of a step of one; for use as a context manager.
+    ) -> Iterator[RunLease]:
+        """Be the only runner of a run, or only launcher of a step of one.
 
         With `wait`, wait until the lease of a holder on another machine has run out. Raises RunInProgress, StoreError.
         """
         name = f"{run_id}/{step}" if step else run_id
-        lease = RunLease(store, name, clock or SystemClock(), seconds=seconds)
+        context = context or LaunchContext()
+        lease = RunLease(store, name, context.clock, seconds=seconds)
         with ExitStack() as held:
             kernel = ""
             if self._local:
@@ -202,9 +201,8 @@ class Home:
                 folder = self.run_folder(run_id)
                 held.enter_context(kernel_lock(folder / "launchers" / step if step else folder, name))
                 kernel = kernel_id()  # an earlier holder on it must be dead
-            lease.acquire(wait=wait, tell=tell, stop=stop, dead_kernel=kernel)
-            lease.held_with = held.pop_all()
-        return lease
+            lease.acquire(wait=wait, tell=context.tell, stop=stop, dead_kernel=kernel)
+            yield held.enter_context(lease)
 
     def check_sharing(self) -> None:
         """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
@@ -258,8 +256,3 @@ def check_run_id(run_id: str) -> None:
     """Raise ComponentError for an invalid run id."""
     if not is_run_id(run_id):
         raise ComponentError(f"{run_id!r} is no id of a run: letters, digits, '-', '_' and '.', at most 100 of them")
-
-
-def new_run_id(now: datetime, random: Random) -> str:
-    """Return the time in UTC, so that ids sort by the second, and four random hexadecimal digits."""
-    return f"{now:%Y%m%d-%H%M%S}-{random.getrandbits(16):04x}"

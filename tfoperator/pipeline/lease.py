@@ -14,7 +14,6 @@ import secrets
 import socket
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
 from pathlib import Path
 from typing import IO
 
@@ -68,9 +67,9 @@ def kernel_lock(folder: Path, name: str) -> IO[bytes]:
 class RunLease:
     """One runner's side of the lease of one run or step. Call `acquire` first, in one thread; the rest is thread-safe.
 
-    While entered it is renewed by a thread; at the exit it is released, and then `held_with` closed, what else the
-    runner holds. `when_lost` is called once, by that thread, if another has taken the run over, or the lease has run
-    out because the store is away: then this holder has ended, even if the store comes back.
+    While entered it is renewed by a thread; at the exit it is released. `when_lost` is called once, by that thread, if
+    another has taken the run over, or the lease has run out because the store is away: then this holder has ended, even
+    if the store comes back.
     """
 
     def __init__(self, store: MetadataStore, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
@@ -82,7 +81,6 @@ class RunLease:
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
         """The number of this holder; 0 before it holds it."""
-        self.held_with = ExitStack()
         self.when_lost: Callable[[], object] = lambda: None
         self._renewal = Repetition(self._keep, seconds=seconds * _RENEWAL_SHARE, clock=clock, name="lease")
         self._lost: LauncherError | None = None  # set once
@@ -92,13 +90,12 @@ class RunLease:
         return self
 
     def __exit__(self, *_: object) -> None:
-        with self.held_with:
-            self._renewal.stop()
-            try:
-                if self._lost is None:
-                    self.release()
-            except StoreError as error:
-                logger.warning("the lease is not given back, and runs out by itself: %s", error)
+        self._renewal.stop()
+        try:
+            if self._lost is None:
+                self.release()
+        except StoreError as error:
+            logger.warning("the lease is not given back, and runs out by itself: %s", error)
 
     def acquire(
         self,

@@ -99,7 +99,12 @@ def test_whoever_looks_at_a_run_keeps_no_runner_away(tmp_path: Path) -> None:
         assert not has_runner(home.run_folder("r1"))
         looking = os.open(home.run_folder("r1") / "lock", os.O_RDONLY)
         fcntl.flock(looking, fcntl.LOCK_SH)
-        call = InThread(lambda: home.lock(store, "r1").__exit__())
+
+        def begin() -> None:
+            with home.lock(store, "r1"):
+                pass
+
+        call = InThread(begin)
         os.close(looking)
         call.result(60)
 

@@ -45,7 +45,7 @@ def stop_run(
         resume=True,
     )
     now = context.clock.now()
-    with home.lock(store, run.id, context.clock, wait=wait, tell=context.tell) as ownership:
+    with home.lock(store, run.id, context, wait=wait) as ownership:
         run = msgspec.structs.replace(run, term=ownership.term)
         store.put_run(run)  # from here on its former runner can't write
         context = dataclasses.replace(context, still_ours=ownership.check)
@@ -57,7 +57,7 @@ def stop_run(
                 logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=keeper)
                 with ExitStack() as mine:
                     if orchestrated(run):
-                        mine.enter_context(home.lock(store, run.id, context.clock, step=step, wait=wait))
+                        mine.enter_context(home.lock(store, run.id, context, step=step, wait=wait))
                     record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")
@@ -104,9 +104,7 @@ def _undone(store: MetadataStore, run: RunRecord) -> list[str]:
     return [step for step in run.steps if step not in known or known[step].state not in ("COMPLETE", "CACHED")]
 
 
-def stop_dead_runs(
-    home: Home, store: MetadataStore, context: LaunchContext, tell: Callable[[str], object], *, but: str = ""
-) -> bool:
+def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, but: str = "") -> bool:
     """Stop the containers of all runs without a runner, except one to be resumed. Failures are reported.
 
     Returns whether there are runs that may or may not have a runner. Orchestrated runs are
@@ -118,11 +116,11 @@ def stop_dead_runs(
             continue
         try:
             stop_run(home, store, run, context)
-            tell(f"run {run.id} of {run.pipeline} had lost its runner: what it had left is stopped")
+            context.tell(f"run {run.id} of {run.pipeline} had lost its runner: what it had left is stopped")
         except RunInProgress:
             unclear = True
         except CannotStop as error:
-            tell(str(error))
+            context.tell(str(error))
     return unclear
 
 

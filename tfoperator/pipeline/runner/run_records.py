@@ -9,7 +9,7 @@ import msgspec
 
 from tfoperator.launcher import ComponentError, LaunchCancelled, LaunchContext, LauncherError, LaunchResult
 from tfoperator.pipeline.graph import Graph
-from tfoperator.pipeline.home import ORCHESTRATOR, Home, new_run_id
+from tfoperator.pipeline.home import ORCHESTRATOR, Home
 from tfoperator.pipeline.runner.progress import StepState, StepView
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord, RunState
@@ -64,10 +64,10 @@ def new_run(
     run_id: str,
     context: LaunchContext,
 ) -> RunRecord:
-    """Return the record of a new run; without `run_id` it gets a new id."""
+    """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
     now = context.clock.now()
     return RunRecord(
-        run_id or new_run_id(now, context.random),
+        run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
         graph.name,
         "running",
         graph.root,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import signal
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -89,9 +90,8 @@ class PipelineRunner:
         """Raises ComponentError for invalid configs."""
         self._chooser = LocalComponentRunner(launchers, platform_configs)
         self._place = home
-        self._context = context or LaunchContext()
         self._listener = listener or Listener()
-        self._tell = partial(self._listener.tell, "")
+        self._context = dataclasses.replace(context or LaunchContext(), tell=partial(self._listener.tell, ""))
         self._lease_seconds = lease_seconds
         self._scheduler = Scheduler(parallel, self._listener)
 
@@ -126,35 +126,25 @@ class PipelineRunner:
                 else new_run(graph, source, parameters, place, run_id, self._context)
             )
             self._check(graph)
-            ownership = stack.enter_context(self._locked(home, store, run))
+            ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
             known = store.run(run.id)
             run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership)
             parts.record()  # from here on an earlier runner can't write
-            unclear = self._stop_dead_runs(parts)
+            unclear = stop_dead_runs(home, store, self._context, but=run.id)
             ownership.when_lost = self.cancel
             with on_signals(self.cancel):
                 views, launches = self._scheduler.run(parts, partial(self._launch, parts))
             if unclear:  # only time shows that runners on other machines are gone
-                self._stop_dead_runs(parts)
+                stop_dead_runs(home, store, self._context, but=run.id)
             ownership.check()
             return self._conclude(parts, launches, views)
 
-    def _stop_dead_runs(self, parts: RunParts) -> bool:
-        return stop_dead_runs(parts.home, parts.store, self._context, self._tell, but=parts.run.id)
-
-    def _locked(self, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
+    def _own(self, stack: ExitStack, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
+        stop, seconds = self._scheduler.cancelled, self._lease_seconds
         try:
-            return home.lock(
-                store,
-                run.id,
-                self._context.clock,
-                wait=True,
-                tell=self._tell,
-                stop=self._scheduler.cancelled,
-                seconds=self._lease_seconds,
-            )
+            return stack.enter_context(home.lock(store, run.id, self._context, wait=True, stop=stop, seconds=seconds))
         except RunInProgress as error:
             if not self._scheduler.cancelled.is_set():
                 raise
@@ -186,7 +176,7 @@ class PipelineRunner:
         with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
             store = stack.enter_context(home.store())
-            ownership = stack.enter_context(home.lock(store, run_id, self._context.clock, step=step, wait=True))
+            ownership = stack.enter_context(home.lock(store, run_id, self._context, step=step, wait=True))
             begun = store.run(run_id)
             if begun is not None:
                 run = resumed_run(home, store, graph, run_id, orchestrator)
