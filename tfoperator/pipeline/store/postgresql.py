@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
-from sqlalchemy import Connection, create_engine
+from sqlalchemy import Connection, create_engine, inspect
 
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.store.database import Database
@@ -41,12 +42,9 @@ class PostgreSQL(Database):
             raise ComponentError("records in PostgreSQL need psycopg: pip install 'tfoperator[postgres]'")
         import psycopg
 
-        def connect(*, autocommit: bool = False) -> psycopg.Connection[Any]:
-            return psycopg.connect(url, autocommit=autocommit, **_CONNECTING)
-
-        self._connect = connect
+        self._connect: Callable[..., psycopg.Connection[Any]] = partial(psycopg.connect, url, **_CONNECTING)
         self._listener: psycopg.Connection[Any] | None = None
-        super().__init__(url, create_engine("postgresql+psycopg://", creator=connect), read_only=read_only)
+        super().__init__(url, create_engine("postgresql+psycopg://", creator=self._connect), read_only=read_only)
 
     def _make(self) -> None:
         with self._transaction(write=True) as db:
@@ -56,9 +54,7 @@ class PostgreSQL(Database):
                 db.exec_driver_sql(f"CREATE TABLE tfoperator_version AS SELECT {VERSION} AS version")
 
     def _version(self, db: Connection) -> int:
-        # Not to_regclass: what it has found missing it takes for missing after the wait for a lock, too.
-        query = "SELECT 1 FROM pg_class WHERE relname = 'tfoperator_version' AND pg_table_is_visible(oid)"
-        if db.exec_driver_sql(query).scalar() is None:
+        if not inspect(db).has_table("tfoperator_version"):
             return 0
         return int(db.exec_driver_sql("SELECT version FROM tfoperator_version").scalar_one())
 

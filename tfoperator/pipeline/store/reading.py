@@ -67,12 +67,9 @@ ARTIFACTS = (
     .join(types, types.c.id == artifacts.c.type_id)
     .outerjoin(our_artifacts, our_artifacts.c.artifact_id == artifacts.c.id)
 )
+_LEASE = (*[one for one in leases.c if one.name != "name"], (leases.c.until - database_seconds()).label("left"))
 RUNS = (
-    select(
-        our_runs.c.record,
-        *[column for column in leases.c if column.name != "name"],
-        (leases.c.until - database_seconds()).label("left"),
-    )
+    select(our_runs.c.record, *_LEASE)
     .join(contexts, contexts.c.id == our_runs.c.context_id)
     .outerjoin(leases, leases.c.name == contexts.c.name)
 )
@@ -113,8 +110,7 @@ class Reads:
     @reads
     def lease(self, db: Connection, name: str) -> Lease:
         """Return the lease of a run, or of RUN/STEP, as it is now."""
-        wanted = select(leases, (leases.c.until - database_seconds()).label("left")).where(leases.c.name == name)
-        row = db.execute(wanted).first()
+        row = db.execute(select(*_LEASE).where(leases.c.name == name)).first()
         return Lease() if row is None else lease_record(row)
 
     @reads
@@ -238,13 +234,10 @@ def execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
     for some in batched(sorted({path.artifact_id for path in paths})):
         known |= {one.id: one for one in artifact_records(db, ARTIFACTS.where(artifacts.c.id.in_(some)))}
     sides: dict[tuple[int, int], dict[str, tuple[ArtifactRecord, ...]]] = defaultdict(dict)
-    for path in sorted(paths, key=lambda one: one.id):
-        if path.artifact_id in known:
-            sides[path.execution_id, path.type].setdefault(path.step_key, ())
     for path in paths:
         if path.artifact_id in known:
             side = sides[path.execution_id, path.type]
-            side[path.step_key] = (*side[path.step_key], known[path.artifact_id])
+            side[path.step_key] = (*side.get(path.step_key, ()), known[path.artifact_id])
     properties = properties_of(db, execution_properties, [row.id for row in rows])
     states: Any = EXECUTION_STATES
     return [
