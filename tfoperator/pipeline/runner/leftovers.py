@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 
 import msgspec
 
 from tfoperator.base.object_store import is_object_url
-from tfoperator.kube.client import Client
 from tfoperator.kube.errors import ConfigError, KubeError
 from tfoperator.launcher import LaunchContext, LauncherError
 from tfoperator.launcher.core.context import connect
@@ -38,10 +37,11 @@ def stop_run(
     Raises RunInProgress if it has a runner, or may have one on another machine; with `wait`, once its lease is renewed.
     Raises CannotStop if a platform can't be reached.
     """
+    chosen = partial(connect, run.place.get("kubeconfig"), run.place.get("context"))
     context = dataclasses.replace(
         context,
         namespace=context.namespace or run.place.get("namespace", ""),
-        kube=_kube_of(run) or context.kube,
+        kube=chosen if {"kubeconfig", "context"} & run.place.keys() else context.kube,
         resume=True,
     )
     now = context.clock.now()
@@ -92,8 +92,7 @@ def finish_run(home: Home, store: MetadataStore, run: RunRecord, context: Launch
     undone = _undone(store, run)
     failures = [f"{step}: {known[step].message}" for step in undone if step in known and known[step].state == "FAILED"]
     state: RunState = "failed" if failures else "cancelled" if undone else "succeeded"
-    missing = f"{', '.join(undone)}: not done" if undone else ""
-    message = "; ".join(failures) or missing
+    message = "; ".join(failures) or (f"{', '.join(undone)}: not done" if undone else "")
     run = msgspec.structs.replace(run, state=state, message=message, ended=context.clock.now())
     store.put_run(run)
     return run
@@ -122,13 +121,6 @@ def stop_dead_runs(home: Home, store: MetadataStore, context: LaunchContext, *, 
         except CannotStop as error:
             context.tell(str(error))
     return unclear
-
-
-def _kube_of(run: RunRecord) -> Callable[[], Client] | None:
-    """Return how to reach the run's cluster, if its command chose one."""
-    if not {"kubeconfig", "context"} & run.place.keys():
-        return None
-    return lambda: connect(run.place.get("kubeconfig") or None, run.place.get("context") or None)
 
 
 def old_runs(home: Home, store: MetadataStore, keep: int) -> list[RunRecord]:

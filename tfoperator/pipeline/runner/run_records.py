@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -56,14 +56,15 @@ def outcome_of(views: Mapping[str, StepView], *, cancelled: bool, unfinished: Se
     return ("cancelled" if cancelled else "failed"), message
 
 
-def new_run(
-    graph: Graph,
-    source: str,
-    parameters: Mapping[str, Any] | None,
-    place: Mapping[str, str] | None,
-    run_id: str,
-    context: LaunchContext,
-) -> RunRecord:
+class RunOrigin(TypedDict, total=False):
+    """What a new run is recorded with: its file, its parameters, and the address of its platform."""
+
+    source: str
+    parameters: Mapping[str, Any]
+    place: Mapping[str, str]
+
+
+def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
     """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
     now = context.clock.now()
     return RunRecord(
@@ -74,9 +75,9 @@ def new_run(
         graph.fingerprint(),
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
-        source=source,
-        parameters=msgspec.to_builtins(parameters or {}, enc_hook=str),
-        place=dict(place or {}),
+        source=origin.get("source", ""),
+        parameters=msgspec.to_builtins(origin.get("parameters", {}), enc_hook=str),
+        place=dict(origin.get("place", {})),
     )
 
 

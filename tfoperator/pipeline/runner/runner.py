@@ -10,7 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Unpack
 
 import msgspec
 
@@ -33,6 +33,7 @@ from tfoperator.pipeline.runner.run_records import (
     PipelineCancelled,
     PipelineFailed,
     PipelineResult,
+    RunOrigin,
     going_on,
     new_run,
     outcome_of,
@@ -100,19 +101,12 @@ class PipelineRunner:
         self._scheduler.cancel()
 
     def run(
-        self,
-        pipeline: Pipeline | Graph,
-        *,
-        resume: str = "",
-        run_id: str = "",
-        source: str = "",
-        parameters: Mapping[str, Any] | None = None,
-        place: Mapping[str, str] | None = None,
+        self, pipeline: Pipeline | Graph, *, resume: str = "", run_id: str = "", **origin: Unpack[RunOrigin]
     ) -> PipelineResult:
         """Start a new run, or resume the run `resume` (an id, or `last`). With `run_id`, resume the run of that id,
         or start it if there is none: a process restarted after a crash does not know which.
 
-        `source`, `parameters` and `place` are recorded with the run. Raises ComponentError before anything is
+        `source`, `parameters` and `place` are recorded with a new run. Raises ComponentError before anything is
         created, PipelineFailed, PipelineCancelled, StoreError.
         """
         graph = _absolute(graph_of(pipeline))
@@ -120,11 +114,10 @@ class PipelineRunner:
             if run_id:
                 check_run_id(run_id)
                 resume = run_id if store.run(run_id) is not None else resume
-            run = (
-                resumed_run(home, store, graph, resume)
-                if resume
-                else new_run(graph, source, parameters, place, run_id, self._context)
-            )
+            if resume:
+                run = resumed_run(home, store, graph, resume)
+            else:
+                run = new_run(graph, run_id, self._context, origin)
             self._check(graph)
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
@@ -152,15 +145,7 @@ class PipelineRunner:
             raise PipelineCancelled(result) from None
 
     def run_step(
-        self,
-        pipeline: Pipeline | Graph,
-        step: str,
-        *,
-        run_id: str,
-        orchestrator: str,
-        source: str = "",
-        parameters: Mapping[str, Any] | None = None,
-        place: Mapping[str, str] | None = None,
+        self, pipeline: Pipeline | Graph, step: str, *, run_id: str, orchestrator: str, **origin: Unpack[RunOrigin]
     ) -> StepView:
         """Launch one step of a run, or resume it: `orchestrator` (Argo, Airflow) decides the order, and retries.
 
@@ -181,11 +166,9 @@ class PipelineRunner:
             if begun is not None:
                 run = resumed_run(home, store, graph, run_id, orchestrator)
             else:
-                run = new_run(
-                    graph, source, parameters, {**(place or {}), ORCHESTRATOR: orchestrator}, run_id, self._context
-                )
-            term = begun.lease.term if begun is not None else 0
-            run = msgspec.structs.replace(run, term=term, step_terms={step: ownership.term})
+                origin["place"] = {**origin.get("place", {}), ORCHESTRATOR: orchestrator}
+                run = new_run(graph, run_id, self._context, origin)
+            run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
             ownership.when_lost = self.cancel
             self._chooser.check_names(known)
             parts = RunParts(home, store, graph, run, ownership)
