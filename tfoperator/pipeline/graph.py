@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 import msgspec
 
+from tfoperator.kube.errors import UNDECODABLE
 from tfoperator.launcher import Artifact, Component, ComponentError, ExecutorClassSpec, ExecutorSpec, RetryPolicy
 from tfoperator.launcher.core.metadata import fingerprint
 from tfoperator.pipeline.values import COLLECT, ITEM, OUTPUT, STATUS, LeftOut, NotYet, Value, evaluate, mapped, sources
@@ -219,7 +221,9 @@ class Unfolded:
                 items = evaluate(self._placed(loop.items, outer, path), self._lookup)
             except LeftOut:
                 items = []
-            items = msgspec.json.decode(items) if isinstance(items, str) and items[:1] == "[" else items
+            if isinstance(items, str):
+                with suppress(*UNDECODABLE):  # what is no JSON is no list, either
+                    items = msgspec.json.decode(items)
             if not isinstance(items, list | tuple) or len(items) > MAX_ITEMS:
                 raise ComponentError(f"loop {loop.name}: its items are no list of at most {MAX_ITEMS}")
             self._items[loop.name, path] = list(items)
@@ -265,11 +269,8 @@ class Unfolded:
 
     def _names(self, pattern: str, loops: tuple[Loop, ...], path: tuple[int, ...]) -> list[str]:
         """Return the names of a pattern's steps in one iteration of the loops that it shares."""
-        own = self._loops[pattern]
-        shared = 0
-        while shared < min(len(own), len(loops)) and own[shared] == loops[shared].name:
-            shared += 1
-        made = self._made[pattern]
+        own, around, made = self._loops[pattern], [loop.name for loop in loops], self._made[pattern]
+        shared = max(depth for depth in range(len(own) + 1) if own[:depth] == around[:depth])
         if own and not all(one.at for one in made):
             raise NotYet(pattern)
         return [one.name for one in made if one.at[:shared] == path[:shared]]

@@ -49,12 +49,10 @@ def content(uri: str) -> bytes:
     """Return the bytes of a file or an object. Raises OSError, and ValueError if it is too large."""
     path = local_path(uri)
     if path is None:
-        place, _, name = uri.rpartition("/")
-        found = Objects(place).get(name, limit=_MAX_VALUE)
-        data = b"" if found is None else found[0]
-    else:
-        with open_regular(path) as stream:
-            data = stream.read(_MAX_VALUE + 1)
+        found = Objects(uri).get("", limit=_MAX_VALUE)
+        return b"" if found is None else found[0]
+    with open_regular(path) as stream:
+        data = stream.read(_MAX_VALUE + 1)
     if len(data) > _MAX_VALUE:
         raise ValueError(f"it has more than {_MAX_VALUE} bytes")
     return data

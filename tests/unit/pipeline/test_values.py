@@ -182,7 +182,7 @@ def test_a_failed_iteration_is_resumed_and_others_are_not_run_again(tmp_path: Pa
 
 @pytest.mark.parametrize(
     ("items", "problem"),
-    [(Value("int", (3,)), "no list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
+    [(Value("text", ("[3",)), "no list"), (Value("get", ([1], 7)), "IndexError"), ([0] * 1001, "1000")],
 )
 def test_a_loop_without_a_list_of_items_fails_the_steps_in_it(tmp_path: Path, items: Any, problem: str) -> None:
     with pytest.raises(PipelineFailed, match=problem):

@@ -42,12 +42,8 @@ def configs_of(label: str, container: Json, ours: Json) -> dict[str, PlatformCon
     if "memory" in limits:
         docker["mem_limit"] = int(_number(label, limits["memory"]))
     if kind:
-        docker["device_requests"] = [
-            {
-                "Count": int(_number(f"executors.{label}.container.resources.accelerator", limits[kind])),
-                "Capabilities": [["gpu"]],
-            }
-        ]
+        count = _number(f"executors.{label}.container.resources.accelerator", limits[kind])
+        docker["device_requests"] = [{"Count": int(count), "Capabilities": [["gpu"]]}]
     made: dict[str, PlatformConfig] = {
         "docker": DockerPlatformConfig(**docker),
         "process": ProcessPlatformConfig(variables),
@@ -74,10 +70,8 @@ def retry_of(where: str, given: Json | None) -> RetryPolicy | None:
         if (match := _SECONDS.fullmatch(given.get(field, default))) is None:
             raise ComponentError(f"{where}.retryPolicy.{field}: {given[field]!r} is no number of seconds, such as 5s")
         seconds.append(float(match[1]))
-    attempts = given.get("maxRetryCount", 0) + 1
-    return RetryPolicy(
-        attempts, seconds[0], seconds[1], 0.0, factor=given.get("backoffFactor") or 2.0, any_failure=True
-    )
+    attempts, factor = given.get("maxRetryCount", 0) + 1, given.get("backoffFactor") or 2.0
+    return RetryPolicy(attempts, seconds[0], seconds[1], 0.0, factor=factor, any_failure=True)
 
 
 def _amounts(label: str, resources: Json, bound: str) -> dict[str, str]:
