@@ -34,7 +34,6 @@ from tfoperator.pipeline.runner.run_records import (
     PipelineFailed,
     PipelineResult,
     RunOrigin,
-    going_on,
     new_run,
     outcome_of,
     resumed_run,
@@ -121,8 +120,7 @@ class PipelineRunner:
             self._check(graph)
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
-            known = store.run(run.id)
-            run = msgspec.structs.replace(going_on(known) if known is not None else run, term=ownership.term)
+            run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
             parts = RunParts(home, store, graph, run, ownership)
             parts.record()  # from here on an earlier runner can't write
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
@@ -174,8 +172,8 @@ class PipelineRunner:
             parts = RunParts(home, store, graph, run, ownership)
             launch = self._launch(parts, graph.step(step))
             launch.launcher.check()
-            if begun is None or begun.state != run.state:
-                store.put_run(run)
+            if begun is None or begun.state != "running":
+                parts.record()
             with on_signals(self.cancel):
                 view = StepView(step, StepState.CANCELLED)
                 if self._scheduler.admit(launch):

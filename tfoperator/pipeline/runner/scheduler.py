@@ -31,7 +31,7 @@ from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.store.engines import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
-from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord
+from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate, sources
 
 logger = logging.getLogger(__name__)
@@ -47,9 +47,9 @@ class RunParts:
     run: RunRecord
     ownership: RunLease
 
-    def record(self, **changes: Any) -> None:
-        """Record the run, changed. Raises OwnershipLost, StoreError."""
-        self.run = msgspec.structs.replace(self.run, **changes)
+    def record(self, state: RunState = "running", **changes: Any) -> None:
+        """Record the run, by default as one that goes on. Raises OwnershipLost, StoreError."""
+        self.run = msgspec.structs.replace(self.run, **{"state": state, "message": "", "ended": None, **changes})
         self.store.put_run(self.run)
 
 

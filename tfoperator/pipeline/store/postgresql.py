@@ -61,11 +61,7 @@ class PostgreSQL(Database):
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
         """See `Database`. A reader sees one state of the whole store."""
-        if write:
-            with self._engine.begin() as db:
-                yield db
-            return
-        options: dict[str, Any] = {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+        options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():
             yield db
 

@@ -62,6 +62,7 @@ EXECUTIONS = (
     .join(types, types.c.id == executions.c.type_id)
     .join(our_executions, our_executions.c.execution_id == executions.c.id)
 )
+_USES = EXECUTIONS.add_columns(events.c.artifact_id).join(events, events.c.execution_id == executions.c.id)
 ARTIFACTS = (
     select(artifacts, types.c.name.label("type"), our_artifacts.c.made)
     .join(types, types.c.id == artifacts.c.type_id)
@@ -170,19 +171,14 @@ class Reads:
     @reads
     def users_of(self, db: Connection, artifact: int, direction: str) -> list[ExecutionRecord]:
         """Return the executions that have read (`INPUT`) or made (`OUTPUT`) an artifact."""
-        wanted = EXECUTIONS.join(events, events.c.execution_id == executions.c.id)
-        wanted = wanted.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
+        wanted = _USES.where(events.c.artifact_id == artifact, events.c.type == EVENTS[direction])
         return execution_records(db, wanted.order_by(executions.c.id))
 
     @reads
     def makers(self, db: Connection, artifact_ids: Sequence[int]) -> dict[int, Maker]:
         """Return, by artifact, the execution that made it, if there is one. One that reused it is not its producer."""
-        wanted = (
-            select(events.c.artifact_id, executions.c.id, our_executions.c.step, _RUN_OF)
-            .join(executions, executions.c.id == events.c.execution_id)
-            .join(our_executions, our_executions.c.execution_id == executions.c.id)
-            .where(events.c.type == EVENTS["OUTPUT"], executions.c.last_known_state != EXECUTION_STATES.index("CACHED"))
-        )
+        cached = executions.c.last_known_state == EXECUTION_STATES.index("CACHED")
+        wanted = _USES.where(events.c.type == EVENTS["OUTPUT"], ~cached)
         found: dict[int, Maker] = {}
         for some in batched(artifact_ids):
             for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):

@@ -7,7 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,8 @@ class SQLiteFile(Database):
     @contextmanager
     def _transaction(self, *, write: bool) -> Iterator[Connection]:
         """See `Database`. A reader takes no lock that a writer waits for."""
-        if not write:
-            with self._engine.begin() as db:
-                yield db
-            return
-        with self._turn(), self._engine.connect().execution_options(write=True) as db, db.begin():
+        turn = self._turn() if write else nullcontext()
+        with turn, self._engine.connect().execution_options(write=write) as db, db.begin():
             yield db
 
     @contextmanager
