@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Unpack
 
 import msgspec
@@ -50,21 +49,15 @@ def on_signals(cancel: Callable[[], None]) -> Iterator[None]:
         yield
         return
 
-    def handle(number: int, frame: FrameType | None) -> None:
-        del number, frame
+    def handle(*_: object) -> None:
         # From a thread: a signal handler must not take locks that its own thread may hold.
         threading.Thread(target=cancel, name="cancel-pipeline", daemon=True).start()
 
-    own = {
-        number: signal.signal(number, handle)
-        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL))
-        if signal.getsignal(number) is default
-    }
-    try:
+    with ExitStack() as after:
+        for number, default in ((signal.SIGINT, signal.default_int_handler), (signal.SIGTERM, signal.SIG_DFL)):
+            if signal.getsignal(number) is default:
+                after.callback(signal.signal, number, signal.signal(number, handle))
         yield
-    finally:
-        for number, before in own.items():
-            signal.signal(number, before)
 
 
 class PipelineRunner:

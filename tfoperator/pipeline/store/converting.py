@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable
@@ -62,7 +61,7 @@ def kept_copy(path: Path) -> Path:
 def convert(db: sqlite3.Connection, path: Path, make_tables: Callable[[], None]) -> None:
     """Convert the file, in the transaction of `db`."""
     copy = kept_copy(path)
-    os.close(os.open(copy, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+    copy.touch(0o600)
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)
     for name in _OLD:

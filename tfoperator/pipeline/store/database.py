@@ -5,11 +5,11 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import wraps
+from functools import partial, wraps
 from typing import Any, ClassVar, Concatenate, ParamSpec, TypeVar
 
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from tfoperator.base.clock import Elapsed, StopSignal, SystemClock
 from tfoperator.pipeline.store.engines import StoreError, notify
@@ -115,34 +115,25 @@ class Database(abc.ABC):
         except SQLAlchemyError as error:
             orig = getattr(error, "orig", None)
             failure = StoreError(f"{self.place}: {str(orig or error).strip().splitlines()[0]}")
-            away = isinstance(error, OperationalError) or (
-                isinstance(error, DBAPIError) and error.connection_invalidated
-            )
+            away = isinstance(error, OperationalError) or getattr(error, "connection_invalidated", False)
             failure.passing = away and self.retries > 0
             raise failure from error
         except UnicodeEncodeError as error:
             raise StoreError(f"{self.place}: a text can't be stored: {error.reason}") from error
 
 
-def reads(method: Callable[Concatenate[Any, Connection, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method of a class with a `database` as one transaction that only reads.
-
-    It is called without the connection.
-    """
-    return _in_transaction(method, write=False)
-
-
-def writes(method: Callable[Concatenate[Any, Connection, P], T]) -> Callable[Concatenate[Any, P], T]:
-    """Return the method as one transaction, after which those that wait for a write are woken."""
-    return _in_transaction(method, write=True)
-
-
 def _in_transaction(
     method: Callable[Concatenate[Any, Connection, P], T], *, write: bool
 ) -> Callable[Concatenate[Any, P], T]:
+    """Return the method of a class with a `database` as one transaction. It is called without the connection."""
+
     @wraps(method)
     def called(self: Any, /, *arguments: P.args, **options: P.kwargs) -> T:
         result: T = self.database.run(lambda db: method(self, db, *arguments, **options), write=write)
         return result
 
     return called
+
+
+reads, writes = partial(_in_transaction, write=False), partial(_in_transaction, write=True)
+"""Make a method a transaction that only reads, or one after which those that wait for a write are woken."""

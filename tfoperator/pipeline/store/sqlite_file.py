@@ -61,8 +61,7 @@ class SQLiteFile(Database):
             if not self._read_only and not self._path.exists():
                 self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
                 with self._turn(), suppress(FileExistsError):
-                    how = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-                    os.close(os.open(self._path, how, 0o600))  # parameters may be secrets
+                    self._path.touch(0o600, exist_ok=False)  # parameters may be secrets
             self._path.stat()
         except OSError as error:
             raise StoreError(f"{self._path}: {error.strerror}") from error
