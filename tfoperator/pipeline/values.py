@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -81,12 +82,10 @@ def evaluate(what: Any, lookup: Callable[[Value], Any]) -> Any:
     if what.op in ("first", "all"):
         found = []
         for one in what.args:
-            try:
+            with suppress(LeftOut):
                 found.append(evaluate(one, lookup))
-            except LeftOut:
-                continue
-            if what.op == "first":
-                return found[0]
+                if what.op == "first":
+                    return found[0]
         if what.op == "first":
             raise LeftOut(str(what))
         return found

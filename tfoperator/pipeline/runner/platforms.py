@@ -64,12 +64,17 @@ def check_records_are_hidden(step: str, launcher: BaseComponentLauncher, place: 
     path = local_path(place)
     if path is None or not isinstance(launcher, ObjectComponentLauncher):
         return
-    records = PurePosixPath(path.absolute())
+    records = path.absolute()
+    above = [_parts(one) for one in (records, *records.parents)]
     for pod in _pod_specs(launcher.manifest):
         shared = {volume.get("name") for volume in _objects(pod.get("volumes")) if _PRIVATE.isdisjoint(volume.keys())}
         for container in (*_objects(pod.get("initContainers")), *_objects(pod.get("containers"))):
-            mount = _nearest(container, records)
-            if mount is None or mount.get("name") not in shared or mount.get("readOnly") or _is_part(mount):
+            mounts = [one for one in _objects(container.get("volumeMounts")) if one.get("mountPath")]
+            by_place = {_parts(one["mountPath"]): one for one in mounts}
+            mount = next((by_place[place] for place in above if place in by_place), None)
+            if mount is None or mount.get("name") not in shared or mount.get("readOnly"):
+                continue
+            if mount.get("subPathExpr") or len(_parts(mount.get("subPath"))) > 1:
                 continue
             raise ComponentError(
                 f"step {step}: its container {container.get('name')} could write to the records of all runs in "
@@ -91,16 +96,6 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
 
 
-def _nearest(container: Mapping[str, Any], path: PurePosixPath) -> Mapping[str, Any] | None:
-    """Return the mount of a path in the container."""
-    mounts = [mount for mount in _objects(container.get("volumeMounts")) if mount.get("mountPath")]
-    above = [mount for mount in mounts if path.is_relative_to(_mount_path(mount))]
-    return max(above, key=lambda mount: len(_mount_path(mount).parts), default=None)
-
-
-def _mount_path(mount: Mapping[str, Any]) -> PurePosixPath:
-    return PurePosixPath("/", str(mount["mountPath"]))
-
-
-def _is_part(mount: Mapping[str, Any]) -> bool:
-    return bool(mount.get("subPathExpr")) or bool(PurePosixPath(str(mount.get("subPath") or "")).parts)
+def _parts(path: Any) -> tuple[str, ...]:
+    """Return the parts of a path, of which the first one is the root."""
+    return PurePosixPath("/", str(path or "")).parts
