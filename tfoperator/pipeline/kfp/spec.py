@@ -84,21 +84,15 @@ PLATFORMS = {"platforms": {"tfoperator": {"deploymentSpec": {"executors": {_EACH
 
 def check(where: str, value: Any, form: Any) -> None:
     """Raise ComponentError for a value of another form: a type, a list of one form, or members with theirs."""
+    kind: Any = type(form) if isinstance(form, dict | list) else form
+    wanted: Any = (int, float) if kind is float else kind
+    if not isinstance(value, wanted) or (isinstance(value, bool) and kind in (int, float)):
+        raise ComponentError(f"{where}: {value!r:.60} is no {kind.__name__}")
     if isinstance(form, dict):
-        _of(where, value, dict)
         for name, member in value.items():
             if (known := form.get(name, form.get(_EACH))) is None:
                 raise ComponentError(f"{where}.{name}: pipelines here have no such thing; {member!r:.60}")
             check(f"{where}.{name}", member, known)
     elif isinstance(form, list):
-        _of(where, value, list)
         for number, member in enumerate(value):
             check(f"{where}[{number}]", member, form[0])
-    else:
-        _of(where, value, form)
-
-
-def _of(where: str, value: Any, kind: type[Any]) -> None:
-    wanted = (int, float) if kind is float else kind
-    if not isinstance(value, wanted) or (isinstance(value, bool) and kind in (int, float)):
-        raise ComponentError(f"{where}: {value!r:.60} is no {kind.__name__}")

@@ -26,8 +26,6 @@ class Database(abc.ABC):
 
     retries: ClassVar[float] = 0.0
     """Seconds for which a transaction is tried again while the database is away."""
-    unmade: ClassVar[str]
-    """Why it has no tables, for one who only reads."""
 
     def __init__(self, place: str, engine: Engine, *, read_only: bool) -> None:
         """Make the tables if necessary; for reading only, they must exist. `place` is its name for users.
@@ -51,7 +49,7 @@ class Database(abc.ABC):
         if version > VERSION:
             raise StoreError(f"{self.place} was written by a newer tfoperator (its format is {version})")
         if version < VERSION and self._read_only:
-            wanted = "`tfoperator pipeline runs` converts it" if version else self.unmade
+            wanted = "`tfoperator pipeline runs` converts it" if version else "it has no tables of tfoperator yet"
             raise StoreError(f"{self.place} has not the present format: {wanted}")
         if version < VERSION:
             self._make()

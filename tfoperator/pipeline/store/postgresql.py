@@ -34,7 +34,6 @@ class PostgreSQL(Database):
 
     retries = 25.0
     """Less than a lease."""
-    unmade = "it has no tables of tfoperator"
 
     def __init__(self, url: str, *, read_only: bool) -> None:
         """Raises ComponentError, too."""

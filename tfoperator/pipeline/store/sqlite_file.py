@@ -32,8 +32,6 @@ class SQLiteFile(Database):
     locks that SQLite has on it for this process, and writes of others would be lost.
     """
 
-    unmade = "it is being made just now: try again"
-
     def __init__(self, path: Path, *, read_only: bool) -> None:
         """Make the file if necessary."""
         self._path = path
