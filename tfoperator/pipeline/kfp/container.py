@@ -14,12 +14,10 @@ from tfoperator.launcher.core.component import TMP_PATH, ArtifactDict, Json
 from tfoperator.launcher.core.output_document import OUTPUT_FILE
 
 PLACEHOLDER = re.compile(r"\{\{\$(?P<path>[^{}]*)\}\}")
-_PATH = re.compile(
-    r"(?P<whole>)|(?P<report>\.outputs\.output_file|\.outputMetadataUri)|\.inputs\.parameters\['(?P<value>[^']+)'\]"
-    r"|\.outputs\.parameters\['(?P<file>[^']+)'\]\.output_file"
-    r"|\.(?P<side>inputs|outputs)\.artifacts\['(?P<name>[^']+)'\]"
-    r"\.(?P<field>uri|path|name|metadata)(?:\['(?P<key>[^']+)'\])?"
-)
+_KEY = re.compile(r"\.(\w+)|\['([^']+)'\]")
+_FIELDS = {"uri": "uri", "path": "uri", "name": "name", "metadata": "metadata"}
+"""By what a placeholder calls it, a field of an artifact."""
+_NOTHING: Json = {"inputs": {"parameterValues": {}, "artifacts": {}}, "outputs": {"parameters": {}, "artifacts": {}}}
 _MAX_WORD = 128 << 10
 """The maximum size of an argument, of Linux."""
 
@@ -54,7 +52,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             plain = _structure(word)
             text = plain if isinstance(plain, str) else msgspec.json.encode(plain).decode()
             for match in PLACEHOLDER.finditer(text):
-                self._path(match)
+                self._value(match, _NOTHING)
 
     def words(
         self, inputs: ArtifactDict, outputs: ArtifactDict, properties: Mapping[str, Any]
@@ -97,28 +95,25 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
         kind = self.artifacts[name]
         return [{"name": name, "type": kind, "uri": one.uri, "metadata": one.properties} for one in given]
 
-    def _path(self, match: re.Match[str]) -> re.Match[str]:
-        path = _PATH.fullmatch(match["path"])
-        sides = (("value", self.parameters), ("file", self.values), ("name", self.artifacts))
-        if path is None or any(path[group] is not None and path[group] not in known for group, known in sides):
-            raise ComponentError(f"component {self.task}: {match[0]} is no placeholder that is known here")
-        return path
-
-    def _value(self, match: re.Match[str], whole: Json) -> Any:
-        path = self._path(match)
-        if path["whole"] is not None:
-            return whole
-        if path["report"]:
-            return whole["outputs"]["outputFile"]
-        if path["value"]:
-            return whole["inputs"]["parameterValues"].get(path["value"])
-        if path["file"]:
-            return whole["outputs"]["parameters"][path["file"]]["outputFile"]
-        found = whole[path["side"]]["artifacts"].get(path["name"], {"artifacts": []})["artifacts"]
-        if not found:
-            return None
-        value = found[0]["uri" if path["field"] == "path" else path["field"]]
-        return value if path["key"] is None or not isinstance(value, dict) else value.get(path["key"])
+    def _value(self, placeholder: re.Match[str], whole: Json) -> Any:
+        """Return what a placeholder stands for, of all that the executor gets."""
+        path = placeholder["path"]
+        match None if _KEY.sub("", path) else [name or key for name, key in _KEY.findall(path)]:
+            case []:
+                return whole
+            case ["outputs", "output_file"] | ["outputMetadataUri"]:
+                return whole["outputs"].get("outputFile")
+            case ["inputs", "parameters", name] if name in self.parameters:
+                return whole["inputs"]["parameterValues"].get(name)
+            case ["outputs", "parameters", name, "output_file"] if name in self.values:
+                return whole["outputs"]["parameters"].get(name, {}).get("outputFile")
+            case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (
+                name in self.artifacts and field in _FIELDS
+            ):
+                found = whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
+                value = found[0][_FIELDS[field]] if found else None
+                return value.get(key[0]) if key and isinstance(value, dict) else value
+        raise ComponentError(f"component {self.task}: {placeholder[0]} is no placeholder that is known here")
 
 
 def _structure(word: str) -> str | _Structure:
