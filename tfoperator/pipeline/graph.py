@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from graphlib import CycleError, TopologicalSorter
 from typing import Any
@@ -65,19 +65,12 @@ class Step(msgspec.Struct, frozen=True):
     at: tuple[int, ...] = ()
 
     @property
-    def values(self) -> Iterator[Any]:
-        """All its values, of constants, too."""
-        for source in self.inputs.values():
-            yield source.uri if isinstance(source, FromOutside) else source
-        yield from self.exec_properties.values()
-        yield from self.when
-        if not self.at:
-            yield from (loop.items for loop in self.loops)
-
-    @property
     def after(self) -> frozenset[str]:
         """The steps that it waits for."""
-        return frozenset([*self.behind, *(one for value in self.values for one in sources(value))])
+        inputs = [one.uri if isinstance(one, FromOutside) else one for one in self.inputs.values()]
+        items = [] if self.at else [loop.items for loop in self.loops]
+        values = (*inputs, *self.exec_properties.values(), *self.when, *items)
+        return frozenset([*self.behind, *(one for value in values for one in sources(value))])
 
 
 class Graph(msgspec.Struct, frozen=True):

@@ -31,8 +31,7 @@ class PipelineFailed(LauncherError):
 
     def __init__(self, result: PipelineResult) -> None:
         self.result = result
-        states = {view.state for view in result.steps.values()}
-        self.retryable = StepState.FAILED not in states
+        self.retryable = all(view.state is not StepState.FAILED for view in result.steps.values())
         super().__init__(f"run {result.run_id} of {result.pipeline} has failed: {result.message}")
 
 

@@ -7,6 +7,7 @@ import logging
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -248,8 +249,7 @@ class _Progress:
             if not all(evaluate(one, self._lookup) for one in step.when):
                 raise LeftOut("its condition does not hold")
             for source in step.inputs.values():
-                if isinstance(source, Value):
-                    evaluate(source, lambda one: self._lookup(one, content=False))
+                evaluate(source, partial(self._lookup, content=False))
             for value in step.exec_properties.values():
                 evaluate(value, self._lookup)
         except LeftOut as error:
