@@ -65,7 +65,7 @@ class _Play:
         record = LaunchRecord(name, "f", begun.id, "3f2a", more.get("attempts", 1), container, more.get("uid", ""))
         with WorkDirectory(self.home.step_folder(self.run.id, name)) as work:
             work.save(msgspec.structs.replace(record, state="created", kind=more.get("kind", "kubernetes")))
-        log = self.home.log_to(self.run.id, name)
+        log = self.home.logs.append_to(self.run.id, name)
         for line in more.get("log", ()):
             log(line)
         if state is None:

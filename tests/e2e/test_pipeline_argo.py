@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shutil
 import signal
 from pathlib import Path
 from typing import Any
@@ -11,16 +10,18 @@ import pytest
 import yaml
 
 from hack.postgres import PostgresServer
+from hack.s3_server import BUCKET
 from tests.support.argo import Answer, Task, argo, in_order
 from tests.support.cli import Cli
 from tests.support.cluster import decode
 from tests.support.eventually import eventually
-from tests.support.fixtures import postgres, postgres_process
+from tests.support.fixtures import postgres, postgres_process, s3, s3_variables
 from tests.support.local_cluster import cli, cluster
+from tfoperator.base.object_store import Objects
 from tfoperator.kube.resources import PODS
 from tfoperator.local.controlplane import ControlPlane
 
-__all__ = ["cli", "cluster", "postgres", "postgres_process"]
+__all__ = ["cli", "cluster", "postgres", "postgres_process", "s3", "s3_variables"]
 
 UID = "11111111-2222-4333-8444-555555555555"
 
@@ -29,6 +30,7 @@ from tfoperator.launcher import ExecutorContainerSpec
 from tfoperator.pipeline import BaseComponent, ChannelParameter, ExecutionParameter, Pipeline, make_spec_class
 
 SAY = '''
+echo saying
 printf %s "$1" > "$2-elsewhere"
 printf '{"outputs": {"text": {"uri": "%s-elsewhere", "properties": {"evil": "%s"}}}}' "$2" "$4" > "$3/output.json"
 '''
@@ -148,9 +150,9 @@ def test_a_launcher_that_is_killed_is_followed_by_one_that_finds_its_pod(
 
 
 def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_its_pod(
-    postgres: PostgresServer, cli: Cli, cluster: ControlPlane, folder: Path
+    postgres: PostgresServer, s3: object, cli: Cli, cluster: ControlPlane, folder: Path
 ) -> None:
-    home = f"{postgres.database('argo')}?folder={folder}/logs"
+    home = f"{postgres.database('argo')}?folder=s3://{BUCKET}/logs"
     answer = argo(compiled(cli, folder, "--home", home, "--secret", "db"), uid=UID)
     say, one, *others = in_order(answer.tasks)
     cli.run(*played(cli, say), code=0)
@@ -164,11 +166,13 @@ def test_of_two_launchers_of_one_step_with_records_in_postgresql_one_launches_it
         hold.unlink()
         assert {first.wait(), second.wait()} == {0, 75}
     for task in (one, *others, answer.exit):
-        shutil.rmtree(folder / "logs", ignore_errors=True)  # those of another node
         last = cli.run(*played(cli, task), code=0)
     assert "words: succeeded" in last.stdout
     assert began.read_text() == "began\n"
     assert not (folder / "records").exists()
+    assert cli.run("pipeline", "logs", UID, "Say", "--home", home, code=0).stdout == "saying\n"
+    cli.run("pipeline", "clean", UID, "--home", home, code=0)
+    assert list(Objects(f"s3://{BUCKET}/logs").all()) == []
 
 
 def test_what_a_failed_workflow_has_left_is_stopped_at_its_end(cli: Cli, cluster: ControlPlane, folder: Path) -> None:

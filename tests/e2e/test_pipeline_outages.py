@@ -7,12 +7,14 @@ from pathlib import Path
 import pytest
 
 from hack.postgres import PostgresServer, postgres_server
+from hack.s3_server import BUCKET
 from tests.e2e.test_pipeline import PIPELINE, objects
 from tests.support.cli import Cli
+from tests.support.fixtures import s3, s3_variables
 from tests.support.local_cluster import cli, cluster
 from tfoperator.local.controlplane import ControlPlane
 
-__all__ = ["cli", "cluster"]
+__all__ = ["cli", "cluster", "s3", "s3_variables"]
 
 pytestmark = pytest.mark.timeout(600)  # the sum of what it waits for at most
 
@@ -29,11 +31,11 @@ def postgres(monkeypatch: pytest.MonkeyPatch) -> Iterator[PostgresServer]:
 
 
 def test_a_run_survives_an_outage_of_its_records_and_a_longer_one_ends_its_runner_but_not_its_containers(
-    postgres: PostgresServer, cli: Cli, cluster: ControlPlane, tmp_path: Path
+    postgres: PostgresServer, s3: object, cli: Cli, cluster: ControlPlane, tmp_path: Path
 ) -> None:
     text = PIPELINE.replace("echo ready", f"echo ready; echo began >> {tmp_path}/began")
     (tmp_path / "wait.py").write_text(text.replace("GO", str(tmp_path / "go")))
-    home = f"{postgres.database('outages')}?folder={tmp_path}/home"
+    home = f"{postgres.database('outages')}?folder=s3://{BUCKET}/logs"
     command = ["pipeline", "run", "wait.py", "--platform", "pods", "--home", home]
     with cli.start(*command) as process:
         process.until("ready")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -167,6 +168,18 @@ class Objects:
 
         with self._in_words():
             return sign(self._store, "GET", self._full(key), lifetime)
+
+    def check_writable(self) -> ObjectStoreError | None:
+        """Write an object and remove it; return the error of a store that does not answer, and raise any other."""
+        probe = f".writable-{secrets.token_hex(4)}"
+        try:
+            self.put(probe, b"")
+            self.delete([probe])
+        except ObjectStoreError as error:
+            if not error.passing:
+                raise
+            return error
+        return None
 
     # An artifact: the object at the URL, or those below it.
 

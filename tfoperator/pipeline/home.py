@@ -7,7 +7,7 @@ import re
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -15,12 +15,14 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.controlchars import without_controls
 from tfoperator.base.files import local_path
+from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
 from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
+from tfoperator.pipeline.object_logs import ObjectStepLogs
+from tfoperator.pipeline.step_logs import StepLogs
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.postgresql import database_url
 from tfoperator.pipeline.store.records import RunRecord
@@ -56,20 +58,20 @@ class Home:
         self._identity = 0  # of the file that it reads
         self.look_seconds = 1.0
         """Seconds between two checks of an unfinished run."""
-        self.path = self.folder = Path(place).absolute()
+        self.path = folder = Path(place).absolute()
         self.database: Path | str = self.path / "metadata.db"
         """The file of the metadata store, or libpq's URL of it."""
+        bucket: Objects | None = None
         if url := database_url(str(place)):
             self.look_seconds = 2.0
-            self.database, folder = url
-            logs = local_path(folder or str(DEFAULT_HOME))
-            if logs is None:
-                raise ComponentError(f"folder={folder}: logs go to a directory")
-            self.folder = logs.absolute()
-            """Where the logs are."""
+            self.database, logs = url
+            bucket, local = _place_of_logs(logs)
             # Containers get the name as part of `tmp_path`, and others must not be able to guess it.
             scratch = tempfile.TemporaryDirectory(prefix="tfoperator-", ignore_cleanup_errors=True)
             self.path = Path(self._scratch.enter_context(scratch))
+            folder = local or self.path / "logs"
+        self.logs = StepLogs(folder) if bucket is None else ObjectStepLogs(bucket, folder)
+        self._scratch.callback(self.logs.close)
 
     def __str__(self) -> str:
         return str(self.path if self._local else self.database)
@@ -143,37 +145,12 @@ class Home:
         """Return the working directory of a step's launch."""
         return self.run_folder(run_id) / "steps" / step
 
-    def step_log(self, run_id: str, step: str) -> Path:
-        """Return the log file of a step."""
-        return self.folder / "runs" / run_id / "logs" / f"{step}.log"
-
     def keeper(self, store: MetadataStore, run: RunRecord, step: str) -> RecordKeeper | None:
         """Return the keeper of a step's launch record, if not the working directory; in a database it is a row."""
         if self._local:
             return None
-        logs = self.folder / "runs" / run.id / "steps" / step
-        return RecordKeeper(partial(store.launch, run.id, step), partial(store.put_launch, run, step), logs)
-
-    def log_to(self, run_id: str, step: str) -> Callable[[str], None]:
-        """Return the receiver of a step's log lines, which keeps them without control characters.
-
-        Thread-safe; raises OSError. While the run is locked.
-        """
-        path, lock = self.step_log(run_id, step), threading.Lock()  # lines are not interleaved
-
-        def add(line: str) -> None:
-            with lock:
-                path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-                with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
-                    stream.write(f"{without_controls(line)}\n")
-
-        return add
-
-    def log_lines(self, run_id: str, step: str) -> Iterator[str]:
-        """Yield the lines of a step's log. Raises FileNotFoundError if there is none."""
-        with self.step_log(run_id, step).open(encoding="utf-8", errors="backslashreplace") as lines:
-            for line in lines:
-                yield line.rstrip("\n")
+        read, write = partial(store.launch, run.id, step), partial(store.put_launch, run, step)
+        return RecordKeeper(read, write, self.logs.positions(run.id, step))
 
     @contextmanager
     def lock(
@@ -209,7 +186,7 @@ class Home:
         if self._local and (kind := network_file_system(self.path)):
             raise ComponentError(
                 f"records of steps that an orchestrator launches can't be in {self.path}, on a network file system "
-                f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=DIRECTORY"
+                f"({kind}): keep them in PostgreSQL, --home=postgresql://HOST/DB?folder=LOGS"
             )
 
     def find(self, store: MetadataStore, wanted: str, pipeline: str = "") -> RunRecord:
@@ -233,8 +210,20 @@ class Home:
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory."""
-        for folder in (self.path, self.folder):
-            shutil.rmtree(folder / "runs" / run_id, ignore_errors=True)
+        shutil.rmtree(self.run_folder(run_id), ignore_errors=True)
+
+
+def _place_of_logs(text: str) -> tuple[Objects | None, Path | None]:
+    """Return the one of the two that it is. Raises ComponentError."""
+    if is_object_url(text):
+        try:
+            return Objects(text), None
+        except ObjectStoreError as error:
+            raise ComponentError(f"folder={text}: {error}") from None
+    local = local_path(text or str(DEFAULT_HOME))
+    if local is None:
+        raise ComponentError(f"folder={text}: logs go to a directory, or below s3://, gs:// or az://")
+    return None, local.absolute()
 
 
 def orchestrated(run: RunRecord) -> bool:

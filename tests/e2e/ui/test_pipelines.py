@@ -40,7 +40,7 @@ def shown(browser: Browser, home: Home) -> Iterator[Shown]:
 
 
 def log_of(home: Home, run: str, step: str, text: str) -> None:
-    log = home.log_to(run, step)
+    log = home.logs.append_to(run, step)
     for line in text.splitlines():
         log(line)
 
@@ -185,8 +185,8 @@ def test_what_strangers_wrote_into_a_run_stays_text(shown: Shown, home: Home) ->
         new = ExecutionRecord(0, "evil", step, HOSTILE, "RUNNING", "", "", "", {HOSTILE: [HOSTILE]}, {}, outputs)
         made = store.begin_execution(run, new, NOW)
         store.publish(run, msgspec.structs.replace(made, state="COMPLETE", message=HOSTILE, image_id=HOSTILE), NOW)
-    home.step_log("evil", step).parent.mkdir(parents=True)
-    home.step_log("evil", step).write_text(HOSTILE + "\n")
+    home.logs.file("evil", step).parent.mkdir(parents=True)
+    home.logs.file("evil", step).write_text(HOSTILE + "\n")
     with WorkDirectory(home.step_folder("evil", step)) as work:
         work.save(LaunchRecord(step, "f", 1, "x", 1, HOSTILE, HOSTILE, "created", kind=HOSTILE))
     with shown.by() as somebody:

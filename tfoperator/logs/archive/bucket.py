@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import Path, PurePath, PurePosixPath
 
 from tfoperator.base.files import take_lock
-from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
+from tfoperator.base.object_store import ObjectChanged, Objects
 from tfoperator.logs.archive.layout import RECORD, ArchivedPod, decode_record, file_names
 from tfoperator.logs.archive.place import Place
 
@@ -62,13 +62,7 @@ class Bucket(Place):
 
     def check(self) -> None:
         """See `Place`. Of a store that does not answer it only warns: the operator has other work."""
-        probe = f".writable-{secrets.token_hex(4)}"
-        try:
-            self._objects.put(probe, b"")
-            self._objects.delete([probe])
-        except ObjectStoreError as error:
-            if not error.passing:
-                raise
+        if error := self._objects.check_writable():
             logger.warning("the log archive does not answer; logs are kept once it does: %s", error)
 
     def children(self, under: PurePath) -> list[str]:

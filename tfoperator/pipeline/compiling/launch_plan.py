@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from tfoperator.base.files import local_path
+from tfoperator.base.object_store import is_object_url
 from tfoperator.kube.pod_spec import verbatim
 from tfoperator.launcher import ComponentError
 from tfoperator.launcher.core.component import Json
@@ -133,9 +134,10 @@ class LaunchPlan(msgspec.Struct, frozen=True):
 def launch_plan(graph: Graph, parameters: Mapping[str, Any], left_out: Iterable[str], pods: LauncherPods) -> LaunchPlan:
     """Return the plan. Raises ComponentError for a parameter, pipeline_root or folder of logs that no pod can have."""
     check_fixed(graph)
-    if not logs_folder(pods.home).startswith("/"):
+    if not (is_object_url(folder := logs_folder(pods.home)) or folder.startswith("/")):
         raise ComponentError(
-            f"--home {pods.home}: it has to end in ?folder=DIRECTORY, an absolute path in the launchers' pods, for logs"
+            f"--home {pods.home}: it has to end in ?folder=, for logs, with an absolute path in the launchers' pods "
+            "or a URL of objects"
         )
     root = local_path(graph.root)
     if root is not None and not root.is_absolute():
@@ -172,7 +174,7 @@ def steps_digest(steps: Mapping[str, Iterable[str]]) -> str:
 
 
 def logs_folder(home: str) -> str:
-    """Return the directory of logs. Raises ComponentError for an invalid home."""
+    """Return the directory of logs, or their URL. Raises ComponentError for an invalid home."""
     url = database_url(home)
     return str(PurePosixPath("/", home)) if url is None else url[1]
 

@@ -54,7 +54,7 @@ def stop_run(
         for step in reversed(list(run.steps)):
             try:
                 keeper = home.keeper(store, run, step)
-                logged = dataclasses.replace(context, log=home.log_to(run.id, step), keeper=keeper)
+                logged = dataclasses.replace(context, log=home.logs.append_to(run.id, step), keeper=keeper)
                 with ExitStack() as mine:
                     if orchestrated(run):
                         mine.enter_context(home.lock(store, run.id, context, step=step, wait=wait))
@@ -156,6 +156,7 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
                         continue
                     removed += [record.uri] if remove(record.uri) else []
                     gone.append(record.uri)
+        home.logs.remove(run.id)
         store.mark_deleted(gone)
         store.forget_run(run.id)
     home.remove(run.id)

@@ -64,7 +64,7 @@ class PipelineRunner:
     """Runs pipelines from this process, one at a time. `run` from one thread, `cancel` from any.
 
     `platform_configs` are lists by component, and under `default` for all. `home` has the metadata store and the
-    records of runs: a directory, or `postgresql://HOST/DB?folder=DIRECTORY`. At most `parallel` steps run at once.
+    records of runs: a directory, or `postgresql://HOST/DB?folder=LOGS`. At most `parallel` steps run at once.
     `context` is the pattern of each step's LaunchContext. Another machine takes over a run whose lease was not renewed
     for `lease_seconds`.
     """
@@ -111,6 +111,7 @@ class PipelineRunner:
             else:
                 run = new_run(graph, run_id, self._context, origin)
             self._check(graph)
+            home.logs.check()
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
             run = msgspec.structs.replace(store.run(run.id) or run, term=ownership.term)
@@ -151,6 +152,7 @@ class PipelineRunner:
             raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
         with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
+            home.logs.check()
             store = stack.enter_context(home.store())
             ownership = stack.enter_context(home.lock(store, run_id, self._context, step=step, wait=True))
             begun = store.run(run_id)

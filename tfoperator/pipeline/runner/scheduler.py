@@ -68,7 +68,7 @@ class StepLaunch:
         self._listener = listener
         self._clock = pattern.clock
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
-        self._keep_line = home.log_to(run.id, step.name)
+        self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, parts.graph, run, step)
         self.context = dataclasses.replace(
             pattern,

@@ -96,7 +96,7 @@ class PostgreSQL(Database):
 
 
 def database_url(place: str) -> tuple[str, str] | None:
-    """Return libpq's URL of `postgresql://HOST/DB?folder=DIRECTORY`, and the folder; None for a directory.
+    """Return libpq's URL of `postgresql://HOST/DB?folder=LOGS`, and the folder; None for a directory.
 
     Raises ComponentError for other URLs.
     """

@@ -146,7 +146,7 @@ class PipelinePages:
         except NotThere:
             await asyncio.Event().wait()  # the other producer reports it, until the page leaves
             return
-        tail = StepLogTail(self._home.step_log(run_id, step), tail_lines=tail_lines)
+        tail = StepLogTail(partial(self._home.logs.file, run_id, step), tail_lines=tail_lines)
         try:
             while True:
                 piece = await self._in_thread(tail.read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import msgspec
@@ -24,10 +25,13 @@ class LogPiece(msgspec.Struct, frozen=True):
 
 
 class StepLogTail:
-    """The lines of a log that another process writes. `read` from one thread at a time; nothing is open in between."""
+    """The lines of a log that another process writes. `read` from one thread at a time; nothing is open in between.
 
-    def __init__(self, path: Path, *, tail_lines: int) -> None:
-        self._path = path
+    `find` returns the path at each call, and raises OSError.
+    """
+
+    def __init__(self, find: Callable[[], Path], *, tail_lines: int) -> None:
+        self._find = find
         self._tail_lines = tail_lines
         self._file: tuple[int, int] | None = None  # device and inode of what it has begun to read
         self._position = 0
@@ -41,7 +45,7 @@ class StepLogTail:
         """
         before = self._file
         try:
-            with open_regular(self._path) as stream:
+            with open_regular(self._find()) as stream:
                 found = os.fstat(stream.fileno())
                 self._file = (found.st_dev, found.st_ino)
                 begun = self._file == before and found.st_size >= self._position

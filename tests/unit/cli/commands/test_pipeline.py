@@ -220,7 +220,8 @@ def test_who_looks_at_a_run_sees_that_its_runner_is_silent_and_where_its_steps_a
     [
         ("postgresql://me:hidden@host/x", "can't have a password in it"),
         ("postgresql://host/x?password=hidden", "can't have a password in it"),
-        ("postgresql://host/x?folder=ftp://y", "logs go to a directory"),
+        ("postgresql://host/x?folder=s3://me@bucket/y", "a URL of objects has no credentials"),
+        ("postgresql://host/x?folder=ftp://y", "logs go to a directory, or below s3:"),
         ("s3://bucket/prefix", "no records there any more: give a directory, or postgresql://HOST/DB"),
     ],
 )

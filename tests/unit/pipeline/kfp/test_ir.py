@@ -80,7 +80,7 @@ def test_a_failure_says_the_last_line_and_what_runs_in_any_case_is_told_of_it(tm
     with pytest.raises(PipelineFailed, match="exit code 3: out of ink") as failed:
         run(tmp_path, msgspec.structs.replace(graph, root=str(tmp_path / "root")))
     assert states(failed.value.result) == {"exit-handler-1.fail": "failed", "last": "succeeded"}
-    (line,) = home_of(tmp_path).log_lines(failed.value.result.run_id, "last")
+    (line,) = home_of(tmp_path).logs.lines(failed.value.result.run_id, "last")
     status = json.loads(line)
     assert (status["state"], "out of ink" in status["error"]["message"]) == ("FAILED", True)
 

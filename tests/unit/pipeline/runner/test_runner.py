@@ -198,4 +198,4 @@ def test_what_steps_of_this_process_print_is_in_their_logs(tmp_path: Path) -> No
     result = runner(tmp_path).run(diamond(tmp_path))
     home = Home(tmp_path / "home")
     for step in ("left", "right"):
-        assert list(home.log_lines(result.run_id, step)) == [f"{step} is through"]
+        assert list(home.logs.lines(result.run_id, step)) == [f"{step} is through"]

@@ -126,7 +126,7 @@ def test_a_run_shows_its_steps_as_they_go_on_and_their_logs(tmp_path: Path) -> N
 
     def talk(_: Any, __: Any, exec_properties: Any) -> None:
         run = Path(exec_properties["tmp_path"]).parents[2]
-        log = Home(run.parents[1]).log_to(run.name, "left")
+        log = Home(run.parents[1]).logs.append_to(run.name, "left")
         log("half-way")
         go.wait(60)
         log("through")
@@ -223,9 +223,9 @@ def test_names_in_the_store_do_not_lead_out_of_the_home_either(tmp_path: Path) -
     hand_made(tmp_path, "evil", **{out: (), "..": (), "linked": ()})
     hand_made(tmp_path, "../runs", a=())
     home = Home(tmp_path / "home")
-    home.step_log("evil", "linked").parent.mkdir(parents=True)
-    home.step_log("evil", "linked").symlink_to(secret)
-    assert home.step_log("evil", out).resolve() == secret.resolve()
+    home.logs.file("evil", "linked").parent.mkdir(parents=True)
+    home.logs.file("evil", "linked").symlink_to(secret)
+    assert home.logs.file("evil", out).resolve() == secret.resolve()
     with shown(tmp_path) as world:
         for run, step in (("evil", out), ("evil", ".."), ("../runs", "a")):
             with world.visitor.stream(f"/api/run?id={quote(run)}&step={quote(step)}") as stream:

@@ -21,7 +21,7 @@ def lines(tail: StepLogTail) -> list[str]:
 
 def test_lines_come_as_they_are_written(tmp_path: Path) -> None:
     path = tmp_path / "log"
-    tail = StepLogTail(path, tail_lines=ALL)
+    tail = StepLogTail(lambda: path, tail_lines=ALL)
     assert tail.read().lines == ()  # no file yet
     with path.open("a") as log:
         log.write("one\ntwo\nthr")
@@ -41,7 +41,7 @@ def test_the_last_lines_come_first(tmp_path_factory: Any, all_: list[str], numbe
     path = tmp_path_factory.mktemp("log") / "log"
     text = "\n".join(all_) + ("\n" if end else "")
     path.write_bytes(text.encode())
-    tail = StepLogTail(path, tail_lines=number)
+    tail = StepLogTail(lambda: path, tail_lines=number)
     expected = text.split("\n")
     if expected[-1] == "":
         expected.pop()
@@ -52,7 +52,7 @@ def test_a_file_larger_than_a_piece_is_read_to_its_end_and_from_its_last_lines(t
     path = tmp_path / "log"
     path.write_text("".join(f"line {n:06}\n" for n in range(60_000)))
     for number in (50_000, ALL):
-        tail = StepLogTail(path, tail_lines=number)
+        tail = StepLogTail(lambda: path, tail_lines=number)
         found = lines(tail)
         assert (len(found), found[-1]) == (min(number, 60_000), "line 059999")
 
@@ -60,7 +60,7 @@ def test_a_file_larger_than_a_piece_is_read_to_its_end_and_from_its_last_lines(t
 def test_a_line_without_an_end_is_cut_and_not_kept(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("x" * 1_000_000)
-    tail = StepLogTail(path, tail_lines=5)
+    tail = StepLogTail(lambda: path, tail_lines=5)
     found = lines(tail)
     assert "".join(found + lines(tail)) == "x" * 1_000_000
     assert max(map(len, found)) <= 64 << 10
@@ -69,7 +69,7 @@ def test_a_line_without_an_end_is_cut_and_not_kept(tmp_path: Path) -> None:
 def test_another_file_in_its_place_is_read_afresh(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text("old\nolder\n")
-    tail = StepLogTail(path, tail_lines=ALL)
+    tail = StepLogTail(lambda: path, tail_lines=ALL)
     assert lines(tail) == ["old", "older"]
     path.unlink()
     assert tail.read().afresh
@@ -90,6 +90,6 @@ def test_nothing_but_a_file_is_opened(tmp_path: Path, kind: str) -> None:
         os.mkfifo(path)
     else:
         path.mkdir()
-    tail = StepLogTail(path, tail_lines=ALL)
+    tail = StepLogTail(lambda: path, tail_lines=ALL)
     with pytest.raises(CannotRead):
         tail.read()

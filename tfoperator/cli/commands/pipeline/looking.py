@@ -66,12 +66,14 @@ def logs(
             raise CliError(f"run {found.id} has no step {step!r}; there are {', '.join(found.steps)}")
         used = store.executions(found.id).get(step)
         try:
-            for line in place.log_lines(found.id, step):
+            for line in place.logs.lines(found.id, step):
                 typer.echo(without_controls(line))
         except FileNotFoundError:
             cached = used is not None and used.state == "CACHED"
             why = "its outputs are those of an earlier execution" if cached else "it logged nothing"
             note(f"step {step} of run {found.id} has no log: {why}")
+        except OSError as error:
+            raise CliError(f"the log can't be read: {error.strerror}") from None
 
 
 def lineage(

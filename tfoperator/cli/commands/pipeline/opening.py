@@ -23,7 +23,7 @@ HomeOption = Annotated[
     typer.Option(
         "--home",
         envvar="TFOPERATOR_PIPELINE_HOME",
-        help="Where records of runs are, and the metadata: a directory, or postgresql://HOST/DB?folder=DIR.",
+        help="Where records of runs are, and the metadata: a directory, or postgresql://HOST/DB?folder=LOGS.",
         metavar="DIR|URL",
     ),
 ]

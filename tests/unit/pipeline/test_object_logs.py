@@ -1,0 +1,132 @@
+"""Logs of steps in an object store: an S3 server on loopback, and machines that share nothing else."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from hack.s3_server import BUCKET
+from tests.support.clock import FakeClock
+from tests.support.eventually import eventually
+from tests.support.fixtures import s3, s3_variables
+from tfoperator.base.object_store import Objects, ObjectStoreError
+from tfoperator.launcher import ComponentError
+from tfoperator.pipeline.object_logs import ObjectStepLogs
+
+__all__ = ["s3", "s3_variables"]
+
+pytestmark = pytest.mark.full
+
+Machine = Callable[[], ObjectStepLogs]
+LOG, POSITION = "runs/r/logs/S.log", "runs/r/steps/S/log-position"
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def store(s3: dict[str, str], tmp_path: Path) -> Objects:
+    return Objects(f"s3://{BUCKET}/{tmp_path.name}")
+
+
+@pytest.fixture
+def machine(store: Objects, clock: FakeClock, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Machine]:
+    with ExitStack() as stack:
+
+        def made() -> ObjectStepLogs:
+            return stack.enter_context(closing(ObjectStepLogs(store, tmp_path_factory.mktemp("machine"), clock)))
+
+        yield made
+
+
+def content(store: Objects) -> dict[str, bytes]:
+    return {one.key: found[0] for one in store.all() if (found := store.get(one.key))}
+
+
+def wait_copied(store: Objects, clock: FakeClock, key: str, expected: bytes) -> None:
+    clock.wait_for_waiters()
+    clock.advance(5)
+    eventually(lambda: content(store).get(key) == expected, within=20, every=0.05, what=f"{key} is {expected!r}")
+
+
+def test_a_log_is_read_elsewhere_while_it_grows_and_whole_at_its_end_and_as_it_is_when_it_is_begun_again(
+    store: Objects, clock: FakeClock, machine: Machine
+) -> None:
+    writer, reader = machine(), machine()
+    with pytest.raises(FileNotFoundError):
+        list(reader.lines("r", "S"))
+    add = writer.append_to("r", "S")
+    add("one")
+    wait_copied(store, clock, LOG, b"one\n")
+    assert list(reader.lines("r", "S")) == ["one"]
+    add("two")
+    writer.close()
+    assert list(reader.lines("r", "S")) == ["one"], "it was asked a moment ago"
+    clock.advance(2)
+    assert list(reader.lines("r", "S")) == ["one", "two"]
+    store.put(LOG, b"anew\n")
+    clock.advance(2)
+    assert list(reader.lines("r", "S")) == ["anew"]
+    reader.remove("r")
+    assert content(store) == {}
+
+
+def test_the_successor_of_a_killed_writer_goes_on_where_that_was_and_leaves_no_line_out(
+    store: Objects, clock: FakeClock, machine: Machine
+) -> None:
+    killed = machine()
+    add, positions = killed.append_to("r", "S"), killed.positions("r", "S")
+    positions.mkdir(parents=True)
+    add("one")
+    (positions / "log-position").write_text("1")
+    wait_copied(store, clock, POSITION, b"1")
+    assert set(content(store)) == {LOG, POSITION}
+    add("two, which is not copied before it is killed")
+    (positions / "log-position").write_text("2")
+
+    successor = machine()
+    add, positions = successor.append_to("r", "S"), successor.positions("r", "S")
+    assert (positions / "log-position").read_text() == "1"
+    add("two")
+    (positions / "log-position").unlink()  # as a new attempt does, whose container has a log of its own
+    successor.close()
+    assert content(store) == {LOG: b"one\ntwo\n"}
+
+
+def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warning(
+    store: Objects, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(ComponentError, match="no such bucket"):
+        ObjectStepLogs(Objects("s3://another/x"), tmp_path).check()
+    one = machine()
+    one.check()
+    assert (content(store), caplog.messages) == ({}, [])
+    with monkeypatch.context() as outage:
+        outage.setattr(Objects, "put", refuse)
+        one.check()
+        one.append_to("r", "S")("kept here meanwhile")
+        one.close()
+    assert ["not copied for the moment" in line for line in caplog.messages] == [True, False]
+    assert "what steps have logged last is not at s3:" in caplog.text
+
+
+def test_a_writer_that_could_not_read_what_was_there_writes_nothing_over_it(
+    store: Objects, machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store.put(LOG, b"earlier\n")
+    writer = machine()
+    with monkeypatch.context() as outage:
+        outage.setattr(Objects, "find", refuse)
+        old, new = (writer.append_to("r", step) for step in ("S", "T"))
+    old("later")
+    new("first")
+    writer.close()
+    assert content(store) == {LOG: b"earlier\n", LOG.replace("S", "T"): b"first\n"}
+    assert "has lines of an earlier runner" in caplog.text
+
+
+def refuse(*_: object) -> None:
+    raise ObjectStoreError("it does not answer", passing=True)

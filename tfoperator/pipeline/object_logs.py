@@ -1,0 +1,167 @@
+"""Logs of steps as objects: written to a directory of this machine, and copied from there while they grow.
+
+An object can't be appended to. A writer copies what has changed every few seconds, less often the longer a copy takes,
+and a last time at its end; what a killed one had not copied yet is lost. The positions up to which logs were read are
+copied after the logs: the successor of a killed writer may repeat lines, and leaves none out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from tfoperator.base.clock import Clock, Repetition, SystemClock
+from tfoperator.base.object_store import ObjectChanged, Objects, ObjectStoreError
+from tfoperator.launcher import ComponentError
+from tfoperator.pipeline.step_logs import StepLogs
+
+logger = logging.getLogger(__name__)
+
+_PERIOD = 5.0
+"""Seconds between two copies; as many times the duration of the last one as `_SHARE` says if that is more."""
+_SHARE = 20
+_LOOK_PERIOD = 2.0
+"""Seconds for which a reader does not ask again whether a log has grown."""
+_MAX_BYTES = 256 << 20
+"""A longer log is not read."""
+
+
+class ObjectStepLogs(StepLogs):
+    """Logs that are `objects`; the folder has copies of them, under the same keys. Thread-safe."""
+
+    def __init__(self, objects: Objects, folder: Path, clock: Clock | None = None) -> None:
+        """Make no request."""
+        super().__init__(folder)
+        self._objects = objects
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()  # guards the four below, and the files that are fetched
+        self._written: dict[Path, Path] = {}  # a log: the folder of its positions
+        self._looked: dict[Path, float] = {}
+        self._away = False  # whether the last request failed
+        self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
+        self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
+        self._copies = Repetition(self._copy, seconds=_PERIOD, clock=self._clock, name="log-copies")
+
+    def close(self) -> None:
+        """See `StepLogs`."""
+        self._copies.stop()
+        self._copy()
+        if self._away and self._written:
+            logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
+
+    def check(self) -> None:
+        """See `StepLogs`. Of a store that does not answer it only warns."""
+        try:
+            if error := self._objects.check_writable():
+                self._warn(error)
+        except ObjectStoreError as error:
+            raise ComponentError(f"logs of steps can't be written: {error}") from None
+
+    def file(self, run_id: str, step: str) -> Path:
+        """See `StepLogs`."""
+        path = super().file(run_id, step)
+        now = self._clock.monotonic()
+        with self._lock:
+            if path in self._written or now < self._looked.get(path, now):
+                return path
+            self._looked[path] = now + _LOOK_PERIOD
+        self._fetch(path)
+        return path
+
+    def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
+        """See `StepLogs`. What an earlier writer has left, also of positions, is there before."""
+        log, positions = super().file(run_id, step), self.positions(run_id, step)
+        try:
+            self._fetch(log)
+            for one in self._objects.all(self._key(positions)):
+                self._fetch(self._folder / one.key)
+                self._copied[self._folder / one.key] = None
+        except ObjectStoreError as error:
+            self._unread.add(log)
+            self._warn(error)
+        with self._lock:
+            self._written[log] = positions
+        self._copies.start()
+        return super().append_to(run_id, step)
+
+    def remove(self, run_id: str) -> None:
+        """See `StepLogs`."""
+        self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
+        super().remove(run_id)
+
+    def _fetch(self, path: Path) -> None:
+        """Bring the file of an object up to date; leave none if there is no object. Raises OSError."""
+        key = self._key(path)
+        known = path.stat().st_size if path.exists() else 0
+        found = self._objects.find(key)
+        if found is None:
+            path.unlink(missing_ok=True)
+            return
+        if found.size == known and path.exists():
+            return
+        if found.size < known:
+            known = 0
+        got = self._objects.get(key, last=found.size - known, limit=_MAX_BYTES)
+        data, begin = (b"", 0) if got is None else (got[0], got[1].size - len(got[0]))
+        with self._lock:
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            here = path.stat().st_size if path.exists() else 0
+            if known == 0:
+                path.write_bytes(data)
+            elif begin <= here:  # if not, the log has been begun again meanwhile: the next look finds that
+                with path.open("ab") as stream:
+                    stream.write(data[here - begin :])
+
+    # The copies.
+
+    def _copy(self) -> float:
+        began = self._clock.monotonic()
+        with self._lock:
+            written = dict(self._written)
+        try:
+            for log, positions in written.items():
+                self._copy_one(log, positions)
+            self._away = False
+        except ObjectStoreError as error:
+            self._warn(error)
+        except OSError as error:
+            logger.warning("a log can't be copied to %s: %s", self._objects, error)
+        return max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
+
+    def _copy_one(self, log: Path, positions: Path) -> None:
+        # Read before the log is copied: no position is beyond it then.
+        read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
+        try:
+            with suppress(FileNotFoundError):
+                found = log.stat()
+                self._put(log, log, (found.st_size, found.st_mtime_ns))
+        except ObjectChanged:
+            with self._lock:
+                del self._written[log]
+            logger.warning(
+                "%s/%s has lines of an earlier runner: new ones are not added", self._objects, self._key(log)
+            )
+            return
+        for path in [one for one in list(self._copied) if one.parent == positions and one not in read]:
+            self._objects.delete([self._key(path)])
+            del self._copied[path]
+        for path, content in read.items():
+            self._put(path, content, content)
+
+    def _put(self, path: Path, content: bytes | Path, version: object) -> None:
+        if self._copied.get(path) != version:
+            self._objects.put(self._key(path), content, "create" if path in self._unread else "overwrite")
+            self._unread.discard(path)
+            self._copied[path] = version
+
+    def _key(self, path: Path) -> str:
+        return path.relative_to(self._folder).as_posix()
+
+    def _warn(self, error: ObjectStoreError) -> None:
+        with self._lock:
+            again, self._away = self._away, True
+        if not again:
+            logger.warning("logs of steps are not copied for the moment: %s", error)
