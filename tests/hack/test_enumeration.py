@@ -16,8 +16,13 @@ from hack.enumeration.fields.changes import V1ALPHA2, Edit, changes, fields
 from hack.enumeration.fields.contrast import Contrast
 from hack.enumeration.fields.lives import GANG, Changed, Life, Outcome, change
 from hack.enumeration.fields.peer import common_subject
-from hack.enumeration.fields.table import GOOD, Tried, table
+from hack.enumeration.fields.table import GOOD, table
+from hack.enumeration.fields.table import Tried as FieldTried
+from hack.enumeration.mutants.changed import all_mutants, listed
 from hack.enumeration.mutants.edits import edits, mutate
+from hack.enumeration.mutants.results import EQUIVALENT, Tried, equivalents, source_of
+from hack.enumeration.mutants.results import Results as MutantResults
+from hack.enumeration.mutants.results import table as mutants_table
 from hack.enumeration.real.plane import jobs_beside
 from hack.enumeration.seeds import compare, play_seed
 from hack.enumeration.sieve.points import GROUPS, points, thinned
@@ -133,7 +138,7 @@ def test_every_field_is_changed_and_a_change_that_nothing_tells_of_is_noticed(mo
     assert told[1].left == ()
     assert change(field, specs[Edit.OTHER], Life.SUSPENDED).outcome is Outcome.SAME
     monkeypatch.setattr(memory, "_edited_templates", lambda *_: ())
-    silent = Tried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
+    silent = FieldTried(field, Edit.OTHER, Life.RUNNING, change(field, specs[Edit.OTHER], Life.RUNNING))
     assert silent.changed.outcome not in GOOD
     assert ".Pod job-0-ps-0.spec.containers[0].args" in str(silent)
     assert table([silent]).splitlines()[2] == "| running | 1 | 0 | 0 | 0 | 0 | 0 | 1 | 0 | 0 |"
@@ -173,6 +178,32 @@ def test_a_change_of_the_plan_is_one_place_told_to_people_and_noticed() -> None:
     command = [sys.executable, "-m", "hack.enumeration.mutants", "--play", path, str(number)]
     played = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
     assert (played.returncode, played.stdout.splitlines()[-1]) == (1, "play 0: stuck: job-0: it should have Succeeded")
+
+
+def test_what_became_of_a_change_is_kept_as_it_comes_and_told_by_who_noticed_it(tmp_path: Path) -> None:
+    path, file = tmp_path / "mutants.jsonl", "tfoperator/controller/plan/verdict.py"
+    every = all_mutants([file])
+    ways = [("play 0: stuck", None), ("", "FAILED a test"), ("", "")]
+    known = [
+        Tried(file, one.number, one.lines[0], one.told, source_of(file), True, why, units)
+        for one, (why, units) in zip(every, ways, strict=False)
+    ]
+    for one in known:
+        MutantResults(path).add(one)
+    results = MutantResults(path)
+    assert [results.get(one) for one in listed("\n".join(map(str, known)), every)] == known
+    assert results.get(every[3]) is None
+    rows = [
+        table.splitlines()[-1]
+        for table in (mutants_table(known, {}), mutants_table(known, {(file, known[2].told): "?"}))
+    ]
+    assert rows == ["| together | 3 | 0 | 1 | 1 | 0 | 1 | 33.3 % |", "| together | 3 | 0 | 1 | 1 | 1 | 0 | 0.0 % |"]
+
+
+def test_each_change_that_is_said_to_make_no_difference_is_there() -> None:
+    said = equivalents(EQUIVALENT.read_text())
+    assert said.keys() <= {(one.path, one.told) for one in all_mutants(sorted({path for path, _ in said}))}
+    assert all(said.values())
 
 
 def test_results_are_continued_by_the_same_code_alone(tmp_path: Path) -> None:

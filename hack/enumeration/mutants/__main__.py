@@ -1,34 +1,33 @@
 """`python -m hack.enumeration.mutants`: which changes of the plan the enumerations would not notice.
 
 Each change is made in a process of its own as the module is imported; no file is written. A change is noticed when
-something that is played is violated, fails, or takes longer than ten minutes.
+something that is played is violated, fails, or takes longer than ten minutes. With `--then-unit-tests` those that are
+not noticed are made once more, in a process that runs the unit tests of the controller up to the first that fails.
 """
 
 from __future__ import annotations
 
 import argparse
-import ast
 import importlib
 import logging
 import multiprocessing
 import random
 import signal
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from importlib.machinery import PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, FrameType
+from types import FrameType
 from typing import Any, NamedTuple
 
-from hack.enumeration.markdown import markdown_table
-from hack.enumeration.mutants.edits import edits, lines, mutate
+from hack.enumeration.mutants.changed import ROOT, Mutant, all_mutants, import_changed, listed
+from hack.enumeration.mutants.results import EQUIVALENT, Results, Tried, equivalents, source_of, table
 
 Play = Callable[[], Iterator[str]]
 
-_ROOT = Path(__file__).parents[3]
 _PLAN = ("tfoperator/controller/plan",)
-_LONGEST = 600
+_LONGEST, _LONGEST_TESTS = 600, 300
 _NOT_OF_THE_PLAN = (
     "hack.enumeration.world.server",
     "hack.faults.oracle.judge",
@@ -39,82 +38,103 @@ _NOT_OF_THE_PLAN = (
 )
 """What is imported once for all: it does not import the plan."""
 
+_UNIT_TESTS = (
+    "tests/unit/controller/plan",
+    "tests/unit/controller",
+    "tests/unit/test_fuzz.py",
+    "tests/unit/docs/test_first_documents.py",
+    "tests/hack/test_usage_plans.py",
+    "tests/hack/test_straggler_alarms.py",
+    "tests/unit/reconciler",
+)
+"""What tests the plan without the enumerations, in the order of what notices most in the least time."""
 
-class Mutant(NamedTuple):
-    """One change of a file: the number of its edit."""
 
-    path: str
-    number: int
-    lines: range
+class _Task(NamedTuple):
+    """A change, the plays that come to it, and what is known of it."""
 
-
-class Tried(NamedTuple):
-    """What became of one; `why` is how it was noticed, empty if it was not."""
-
+    plays: Sequence[int]
     mutant: Mutant
-    reached: bool
-    why: str
+    before: Tried | None
+    units: bool
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Try a sample of all changes; print the score, and what was not noticed."""
+    arguments = _parse(argv)
+    if arguments.play or arguments.test:
+        path, number = arguments.paths
+        return _play_one(path, int(number)) if arguments.play else _test_one(path, int(number))
+    every = all_mutants(arguments.paths)
+    if arguments.list:
+        chosen = listed(arguments.list.read_text(), every)
+    else:
+        chosen = random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
+    results = Results(arguments.results)
+    _try_all(chosen, results, arguments)
+    tried = sorted((one for mutant in chosen if (one := results.get(mutant))), key=lambda one: (one.path, one.number))
+    same = equivalents(EQUIVALENT.read_text())
+    print(f"{len(tried)} of {len(every)} changes were tried")
+    print(table(tried, same))
+    for one in (one for one in tried if not one.why):
+        reason = same.get((one.path, one.told))
+        what = f"no difference: {reason}" if reason else "left" if not one.units else one.units
+        print(f"{one}\n    {what}")
+    return 0
+
+
+def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m hack.enumeration.mutants", description=__doc__)
     parser.add_argument("paths", nargs="*", default=_PLAN, help="folders or files, from the repository's root")
     parser.add_argument("--count", type=int, default=300, help="how many of all changes are tried")
     parser.add_argument("--seed", type=int, default=1, help="which ones")
+    parser.add_argument("--list", type=Path, help="try those in this file, as the output has them")
+    parser.add_argument("--results", type=Path, default=ROOT / "build" / "enumerate" / "mutants.jsonl")
+    parser.add_argument("--again", action="store_true", help="play again what results tell not to be noticed")
+    parser.add_argument("--then-unit-tests", action="store_true", help="ask unit tests about what plays don't notice")
     parser.add_argument("--seconds", type=float, default=3600, help="begin no further change after this time")
     parser.add_argument("--jobs", type=int, default=2, help="how many at a time")
     parser.add_argument("--play", action="store_true", help="try one only, of a FILE its change NUMBER")
-    arguments = parser.parse_args(argv)
-    if arguments.play:
-        path, number = arguments.paths
-        told = _play(Mutant(path, int(number), range(1)))
-        print(_told(Mutant(path, int(number), range(1))), told or "not noticed", sep="\n")
-        return 1 if told else 0
-    every = all_mutants(arguments.paths)
-    chosen = random.Random(arguments.seed).sample(every, min(arguments.count, len(every)))
+    parser.add_argument("--test", action="store_true", help="run unit tests with one only, of a FILE its change NUMBER")
+    return parser.parse_args(argv)
+
+
+def _try_all(chosen: Sequence[Mutant], results: Results, arguments: argparse.Namespace) -> None:
+    """Try what results lack, and keep each result as it comes."""
+    todo: list[tuple[Mutant, Tried | None]] = []
+    for mutant in chosen:
+        before = results.get(mutant)
+        if before is None or (arguments.again and not before.why):
+            todo.append((mutant, None))
+        elif arguments.then_unit_tests and not before.why and before.units is None:
+            todo.append((mutant, before))
+    if not todo:
+        return
     for name in _NOT_OF_THE_PLAN:
         importlib.import_module(name)
     fork = multiprocessing.get_context("fork")
     with fork.Pool(1) as pool:
-        reached = pool.apply(_reached, [[str(_ROOT / path) for path in arguments.paths]])
-    end, tried = time.monotonic() + arguments.seconds, []
+        reached = pool.apply(_reached, [[str(ROOT / path) for path in arguments.paths]])
+    end = time.monotonic() + arguments.seconds
     with fork.Pool(arguments.jobs, maxtasksperchild=1) as pool:
-        todo = ((_comes_to(reached, mutant), mutant) for mutant in chosen)
-        for done in pool.imap(_try, todo):
-            tried.append(done)
+        tasks = [_Task(_comes_to(reached, one), one, before, arguments.then_unit_tests) for one, before in todo]
+        for done in pool.imap_unordered(_try, tasks):
+            results.add(done)
             if time.monotonic() > end:
                 break
-    tried.sort(key=lambda one: one.mutant[:2])
-    print(f"{len(tried)} of {len(every)} changes were tried")
-    print(table(tried))
-    for one in (one for one in tried if not one.why):
-        path, number, where = one.mutant
-        print(f"{path}:{where[0]} ({number}): {'' if one.reached else 'not reached: '}{_told(one.mutant)}")
-    return 0
 
 
-def all_mutants(paths: Sequence[str]) -> list[Mutant]:
-    """Every change of these files and folders."""
-    files = [file for path in paths for file in sorted((_ROOT / path).rglob("*.py")) or [_ROOT / path]]
-    trees = {str(file.relative_to(_ROOT)): ast.parse(file.read_text()) for file in files}
-    return [Mutant(path, at, lines(one.node)) for path, tree in trees.items() for at, one in enumerate(edits(tree))]
+def _play_one(path: str, number: int) -> int:
+    import_changed(path, number)
+    told = _play()
+    print(Mutant(path, number, range(1)).told, told or "not noticed", sep="\n")
+    return 1 if told else 0
 
 
-def table(tried: Sequence[Tried]) -> str:
-    """One row for each file, in Markdown."""
-    rows = []
-    for path in [*dict.fromkeys(one.mutant.path for one in tried), "together"]:
-        those = [one for one in tried if path in (one.mutant.path, "together")]
-        left = [one for one in those if not one.why]
-        unreached = sum(not one.reached for one in left)
-        share = f"{100 * len(left) / len(those):.1f} %"
-        rows.append([path, *map(str, (len(those), len(those) - len(left), unreached, len(left) - unreached)), share])
-    return markdown_table(["file", "changes", "noticed", "not reached", "not noticed", "left"], rows)
-
-
-def _told(mutant: Mutant) -> str:
-    return mutate((_ROOT / mutant.path).read_text(), mutant.number)[1]
+def _test_one(path: str, number: int) -> int:
+    import_changed(path, number)
+    pytest = importlib.import_module("pytest")
+    return int(pytest.main(["-x", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", *_UNIT_TESTS]))
 
 
 def _comes_to(reached: Sequence[set[str]], mutant: Mutant) -> list[int]:
@@ -122,20 +142,45 @@ def _comes_to(reached: Sequence[set[str]], mutant: Mutant) -> list[int]:
     return [at for at, places in enumerate(reached) if any(f"{mutant.path}:{line}" in places for line in mutant.lines)]
 
 
-def _try(one: tuple[Sequence[int], Mutant]) -> Tried:
-    """Play these, in a process of its own."""
-    plays, mutant = one
+def _try(task: _Task) -> Tried:
+    """Play these, in a process of its own; then run unit tests in another one."""
+    mutant, before = task.mutant, task.before
+    why, reached = ("", before.reached) if before else (_played(task), bool(task.plays))
+    units = _tested(mutant) if task.units and not why else None
+    print(f"{mutant}: {why or f'NOT NOTICED by {len(task.plays)}'} {units or ''}", file=sys.stderr, flush=True)
+    path, number, where = mutant
+    return Tried(path, number, where[0], mutant.told, source_of(path), reached, why, units)
+
+
+def _played(task: _Task) -> str:
+    if not task.plays:
+        return ""
     signal.signal(signal.SIGALRM, _give_up)
     signal.alarm(_LONGEST)
-    why = ""
     try:
-        why = _play(mutant, plays) if plays else ""
+        import_changed(*task.mutant[:2])
+        why = _play(task.plays)
     except (Exception, _TooLong) as error:  # noqa: BLE001 -- that it fails is how it is noticed
         why = f"{type(error).__name__}: {error}"
     signal.alarm(0)
-    where = f"{mutant.path}:{mutant.lines[0]} ({mutant.number})"
-    print(f"{where}: {why or f'NOT NOTICED by {len(plays)}'}", file=sys.stderr, flush=True)
-    return Tried(mutant, bool(plays), why)
+    return why
+
+
+def _tested(mutant: Mutant) -> str:
+    """The first unit test that fails with it; empty if none does."""
+    command = [sys.executable, "-m", "hack.enumeration.mutants", "--test", mutant.path, str(mutant.number)]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False,
+            timeout=_LONGEST_TESTS,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"more than {_LONGEST_TESTS} s"
+    if not done.returncode:
+        return ""
+    told = done.stdout.splitlines()
+    failed = (line.partition(" - ")[0] for line in told if line.startswith(("FAILED ", "ERROR ")))
+    return next(failed, (told or [f"exit code {done.returncode}"])[-1])
 
 
 class _TooLong(BaseException):
@@ -146,34 +191,10 @@ def _give_up(*_: object) -> None:
     raise _TooLong(f"more than {_LONGEST} s")
 
 
-def _play(mutant: Mutant, plays: Sequence[int] = ()) -> str:
-    """Import the changed module, and play until something is wrong; what that is."""
-    tree, _ = mutate((_ROOT / mutant.path).read_text(), mutant.number)
-    name = mutant.path.removesuffix(".py").replace("/", ".")
-    assert name not in sys.modules, f"{name} is imported already"
-
-    class Finder(PathFinder):
-        """Finds the changed module."""
-
-        @classmethod
-        def find_spec(cls, fullname: str, path: Any = None, target: Any = None) -> Any:
-            spec = super().find_spec(fullname, path, target)
-            if fullname == name and spec is not None and spec.origin:
-                spec.loader = _Changed(fullname, spec.origin, compile(tree, spec.origin, "exec"))
-            return spec
-
-    sys.meta_path.insert(0, Finder)
+def _play(plays: Sequence[int] = ()) -> str:
+    """Play until something is wrong; what that is."""
     every = _plays()
     return next((f"play {at}: {one}" for at in plays or range(len(every)) for one in every[at]() if one), "")
-
-
-class _Changed(SourceFileLoader):
-    def __init__(self, fullname: str, path: str, code: CodeType) -> None:
-        super().__init__(fullname, path)
-        self._code = code
-
-    def get_code(self, fullname: str) -> CodeType:  # noqa: ARG002
-        return self._code
 
 
 def _plays() -> list[Play]:
@@ -187,7 +208,7 @@ def _reached(roots: Sequence[str]) -> list[set[str]]:
     found: set[str] = set()
 
     def of_line(frame: FrameType, event: str, argument: object) -> Any:  # noqa: ARG001
-        found.add(f"{frame.f_code.co_filename.removeprefix(f'{_ROOT}/')}:{frame.f_lineno}")
+        found.add(f"{frame.f_code.co_filename.removeprefix(f'{ROOT}/')}:{frame.f_lineno}")
         return of_line
 
     sys.settrace(lambda frame, *_: of_line if frame.f_code.co_filename.startswith(tuple(roots)) else None)
