@@ -248,6 +248,11 @@ class SeededWorld(World):
             case _:
                 return super().act(step)
 
+    @property
+    def is_prompt(self) -> bool:
+        """No: its faults are the injector's."""
+        return False
+
     def end_faults(self) -> None:
         """From now on every operator runs, and clocks are right."""
         self.injector.stop()

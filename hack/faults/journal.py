@@ -52,8 +52,10 @@ class Journal(msgspec.Struct):
 
     `deleted_by_plan` are objects that the plan deleted, `jobs_deleted_by_plan` jobs; `foreign_objects` are of the
     plan's own, and nobody else may touch them; from `orphaned` ones the plan removed the owner reference. `gang` is the
-    gang scheduler, "" if there is none. With `clock_stepped` times prove nothing; `now` is the time of clocks that were
-    not stepped. In `gaps` (after one version, up to another) a watch was away and something may be missing.
+    gang scheduler, "" if there is none. `prompt`: the operator saw each change as it was made. Without
+    `texts` conditions are told in short, by type and status. With `clock_stepped` times prove nothing; `now` is the
+    time of clocks that were not stepped. In `gaps` (after one version, up to another) a watch was away and something
+    may be missing.
     """
 
     entries: list[Entry] = []
@@ -62,6 +64,8 @@ class Journal(msgspec.Struct):
     foreign_objects: set[str] = set()
     orphaned: set[str] = set()
     gang: str = ""
+    prompt: bool = False
+    texts: bool = True
     clock_stepped: bool = False
     now: datetime | None = None
     gaps: list[tuple[int, int]] = []

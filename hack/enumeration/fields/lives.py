@@ -136,7 +136,7 @@ class _Lived(World):
 
     def told(self) -> list[str]:
         """All that the operator has told so far."""
-        return [f"{reason}: {message}" for _, reason, message in self._operators[0].events.told]
+        return [f"{reason}: {message}" for _, _, reason, message in self._operators[0].events.told]
 
     def objects(self) -> dict[str, Json]:
         """What there is, without what differs from one job to another of the same spec."""

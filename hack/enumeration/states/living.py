@@ -108,6 +108,11 @@ class LivingWorld(World):
             return [Violation("stuck", "-", str(error))], 0.0
         return found, seconds
 
+    @property
+    def is_prompt(self) -> bool:
+        """Not for certain: caches may lag."""
+        return False
+
     # Moves.
 
     def _moves(self) -> dict[str, _Move]:

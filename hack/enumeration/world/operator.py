@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
+
+import msgspec
 
 from hack.enumeration.world.caches import CacheFeed, Filter
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.server import DirectClient, SimulatedServer
+from hack.faults.oracle.events import Told
 from tfoperator.base.token_bucket import TokenBucket
 from tfoperator.controller import (
     Collaborators,
@@ -23,7 +26,9 @@ from tfoperator.controller import (
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
-from tfoperator.kube.errors import KubeError
+from tfoperator.kube.errors import AlreadyExistsError, KubeError
+from tfoperator.kube.resources import Resource
+from tfoperator.kube.verbs import Creation, Decoder
 from tfoperator.local.apiserver.registry.registry import Written
 from tfoperator.operator.options.settings import Options
 from tfoperator.operator.wiring import plan_options
@@ -43,10 +48,10 @@ class _Events:
     """Takes the events that the operator reports."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, str]] = []
+        self.told: list[Told] = []
 
-    def event(self, regarding: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002, ARG002
-        self.told.append((type, reason, message))
+    def event(self, regarding: ObjectReference, type: str, reason: str, message: str) -> None:  # noqa: A002
+        self.told.append(Told(regarding.name, type, reason, message))
 
 
 class _Bugs(ControllerMetrics):
@@ -63,12 +68,42 @@ def _subclasses(error: type[Exception]) -> list[type[Exception]]:
 
 
 class ToldClient(DirectClient):
-    """The operator's own, which tells of each write before and after it."""
+    """The operator's own, which tells of each write before and after it, and of what is asked for `again`.
 
-    def __init__(self, server: SimulatedServer, before: Callable[[], None], after: Callable[[], None]) -> None:
+    A process that is asked to wait until it sees what it has made must not ask for that a second time.
+    """
+
+    def __init__(
+        self,
+        server: SimulatedServer,
+        before: Callable[[], None],
+        after: Callable[[], None],
+        again: Callable[[str], None],
+    ) -> None:
         super().__init__(server)
         self._before = before
         self._after = after
+        self._again = again
+        self._made: set[str] = set()  # UIDs
+
+    def _create(self, request: Creation, decode: Decoder[T]) -> T:
+        resource, namespace = request.resource, request.namespace
+        try:
+            done = super()._create(request, decode)
+        except AlreadyExistsError:
+            there = self._there(resource, namespace, request)
+            if there["uid"] in self._made and not there.get("deletionTimestamp"):
+                self._again(f"{resource.kind} {there['name']} was asked for again by the process that had made it")
+            raise
+        self._made.add(self._there(resource, namespace, request)["uid"])
+        return done
+
+    def _there(self, resource: Resource, namespace: str, request: Creation) -> dict[str, Any]:
+        """The metadata of the object that was asked for."""
+        body = request.body
+        name = (msgspec.json.decode(body) if isinstance(body, bytes | bytearray) else body)["metadata"]["name"]
+        found: dict[str, Any] = self._registry.get(self._type(resource), namespace, name).obj["metadata"]
+        return found
 
     def around_write(self, write: Callable[[], Written]) -> Written:
         """Carry out a write, and tell of it."""

@@ -12,11 +12,14 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from hack.enumeration.world.clock import VirtualClock
 from hack.enumeration.world.fault import EVERY_KIND, NO_FAULT, Fault, How
 from hack.enumeration.world.journal import DirectRecorder
 from hack.enumeration.world.operator import Crash, SteppedOperator, ToldClient
 from hack.enumeration.world.server import DirectClient, SimulatedServer
+from hack.faults.oracle.events import check_events
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
 from hack.faults.plan.attachments import Attachments
@@ -104,6 +107,7 @@ class World:
         self._writes = 0
         self._moves_left = True
         self._asked, self._told = (0, False), ([Violation("stuck", "-", "nothing was judged")], list[Violation]())
+        self._again: list[Violation] = []  # what was asked for twice
         self._old: dict[str, int] = {}  # the revisions that the next process's lists are of, by kind
 
     def play(self) -> Played:
@@ -135,6 +139,9 @@ class World:
             if found := self._come_to_rest(finished=finished):
                 self.result.violations += found
                 return
+        if self.is_prompt:
+            told = [one for operator in self._operators for one in operator.events.told]
+            self.result.violations += check_events(self.simulator.journal(), told)
 
     # What worlds with more than one fault do otherwise.
 
@@ -151,7 +158,13 @@ class World:
 
     def client_of(self, who: list[SteppedOperator]) -> DirectClient:
         """The client of the next process, which will be the one member of `who`."""
-        return ToldClient(self.server, lambda: self._before_write(who), self._after_write)
+        again = lambda text: self._again.append(Violation("doubled", "-", text))  # noqa: E731
+        return ToldClient(self.server, lambda: self._before_write(who), self._after_write, again)
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether the operator sees each change as it is made, and is never disturbed."""
+        return self._fault == NO_FAULT
 
     @property
     def options(self) -> Options:
@@ -198,8 +211,10 @@ class World:
         """What the oracle says; nothing new, if nothing has happened since it said something."""
         asked = len(self.recorder.entries()), finished
         if asked != self._asked:
-            self._asked, self._told = asked, judge(self.simulator.journal(), finished=finished)
-        return self._told
+            journal = msgspec.structs.replace(self.simulator.journal(), prompt=self.is_prompt)
+            self._asked, self._told = asked, judge(journal, finished=finished)
+        never, found = self._told
+        return [*never, *self._again], found
 
     # Time.
 

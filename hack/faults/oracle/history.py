@@ -164,12 +164,17 @@ class JobHistory:
         return str(self.run_policy.get("cleanPodPolicy") or "")
 
     @property
-    def stops_programs(self) -> bool:
-        """Whether what runs is stopped at its end: without a policy, and under None if a limit has ended the job."""
+    def stopped_by_limit(self) -> bool:
+        """Whether a limit has ended it: too many restarts, or too much time."""
         failed = self.conditions().get("Failed", {})
         why = f"{failed.get('reason')} {failed.get('message')}"
         limited = any(text in why for text in ("ProgressDeadlineExceeded", "backoff limit", "active longer"))
-        return not self.clean_policy or (self.clean_policy == "None" and failed.get("status") == "True" and limited)
+        return failed.get("status") == "True" and limited
+
+    @property
+    def stops_programs(self) -> bool:
+        """Whether what runs is stopped at its end: without a policy, and under None if a limit has ended the job."""
+        return not self.clean_policy or (self.clean_policy == "None" and self.stopped_by_limit)
 
     @property
     def together(self) -> bool:

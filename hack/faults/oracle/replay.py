@@ -6,6 +6,8 @@ from typing import Any
 
 from hack.faults.journal import Entry, Journal
 from hack.faults.oracle.attachments import AttachmentChecker
+from hack.faults.oracle.conditions import check_conditions, check_failure
+from hack.faults.oracle.ends import check_counts_at_end
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
 from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
 from hack.faults.oracle.objects import note_status, number_in, owner_of, replica_of
@@ -104,7 +106,12 @@ class _Reader:
             job.gone = True
             self._gone(job)
         self._give_reasons(job)
+        judged = self._journal.texts and not job.managed_elsewhere
+        for text in check_conditions(job, before) if judged else ():
+            self._complain("wrong", job, text)
         self._check_verdict(job, old_verdict)
+        if old_verdict and before and (before["status"].get("replicaStatuses") != job.status.get("replicaStatuses")):
+            self._complain("wrong", job, "it had ended, and its replicaStatuses have changed since")
         self._check_counts(job, old_counts)
         self._check_number(job, old_number)
         all_again = job.job_restarts > old_number or (job.together and job.holds("Suspended"))
@@ -160,6 +167,9 @@ class _Reader:
             if not why:
                 message = job.conditions()[job.verdict].get("message", "")
                 self._complain("wrong", job, f"it has {job.verdict} without a reason: {message}")
+            found = check_failure(job) if job.verdict == "Failed" and self._journal.texts else ()
+            for text in (*found, *(check_counts_at_end(job) if self._journal.prompt else ())):
+                self._complain("wrong", job, text)
 
     def _check_counts(self, job: JobHistory, before: dict[ReplicaKey, int]) -> None:
         counts = job.counts()

@@ -25,6 +25,7 @@ class Story:
             foreign_objects=set(),
             orphaned=set(),
             gaps=[],
+            texts=False,
         )
         self._version = 100
         self._objects: dict[str, Json] = {}

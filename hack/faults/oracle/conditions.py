@@ -1,0 +1,87 @@
+"""Judges what the conditions of a job tell people and programs, at each status: docs/tfjob.md, "What its states mean".
+
+Reasons are the Go operator's, on which programs rely. Of messages only that is asked which the page says of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from hack.faults.oracle.history import JobHistory
+
+Json = dict[str, Any]
+
+_STATES = ("Created", "Running", "Restarting", "Succeeded", "Failed", "Suspended")
+"""What `kubectl get tfjobs` may show as State."""
+
+_OTHER_REASONS = {"Failed": ("ProgressDeadlineExceeded", "TFJobInvalid")}
+_NOT_RUNNING = ("Succeeded", "Failed", "Suspended")
+_ALWAYS = ("reason", "message", "lastUpdateTime", "lastTransitionTime")
+_TIMES = ("lastUpdateTime", "lastTransitionTime")
+
+
+def check_conditions(job: JobHistory, before: Json | None) -> Iterator[str]:
+    """What is wrong with the conditions of a job, whose status was another one `before`."""
+    every = job.status.get("conditions") or []
+    old = {one["type"]: one for one in ((before or {}).get("status") or {}).get("conditions") or ()}
+    if not every or list(old.values()) == every:
+        return
+    if len({one["type"] for one in every}) < len(every):
+        yield "it has two conditions of a type"
+    last = every[-1]
+    if last["status"] != "True" or last["type"] not in _STATES:
+        yield f"its last condition, {last['type']}={last['status']}, is no state that it is in"
+    for one in every:
+        for text in _check_one(one, old.get(one["type"])):
+            yield f"its condition {one['type']} {text}"
+    yield from _check_texts(job)
+
+
+def _check_one(one: Json, old: Json | None) -> Iterator[str]:
+    if missing := [name for name in _ALWAYS if not one.get(name)]:
+        yield f"lacks {' and '.join(missing)}"
+        return
+    kind, reason = one["type"], one["reason"]
+    if one["status"] == "True" and kind in _STATES and reason not in (f"TFJob{kind}", *_OTHER_REASONS.get(kind, ())):
+        yield f"is true, with the reason {reason}"
+    if old is not None and old["status"] == one["status"]:
+        if old["lastTransitionTime"] != one["lastTransitionTime"]:
+            yield "is as it was, with another lastTransitionTime"
+    elif one["lastTransitionTime"] != one["lastUpdateTime"]:
+        yield "has changed, with a lastTransitionTime that is not its lastUpdateTime"
+    if old is not None and old != one and _without_times(old) == _without_times(one):
+        yield "has nothing new but a time"
+
+
+def _without_times(condition: Json) -> Json:
+    return {name: value for name, value in condition.items() if name not in _TIMES}
+
+
+def _check_texts(job: JobHistory) -> Iterator[str]:
+    conditions, ready = job.conditions(), job.status.get("ready")
+    running, restarting = conditions.get("Running"), conditions.get("Restarting")
+    counts = running is not None and running["status"] != "Unknown" and not any(map(job.holds, _NOT_RUNNING))
+    if (
+        running is not None
+        and counts
+        and not job.holds("Ready")
+        and f"{ready} replicas ready" not in running["message"]
+    ):
+        yield f"{ready} replicas are ready, and its condition Running says: {running['message']}"
+    if restarting is not None and restarting["status"] == "True":
+        lost = [pod.replica for pod in job.pods.values() if pod.deleting or pod.lost(job.policy(pod.replica[0]))]
+        names = [f"{kind}-{index}" if job.together else kind for kind, index in lost]
+        if not any(name in restarting["message"] for name in names):
+            yield f"its condition Restarting names none that was lost: {restarting['message']}"
+
+
+def check_failure(job: JobHistory) -> Iterator[str]:
+    """What is wrong with the message of a job that has just failed: one for a replica names it and its exit code."""
+    message = job.conditions()["Failed"]["message"]
+    failed = [pod for pod in job.pods.values() if pod.failed_for_good(job.policy(pod.replica[0]))]
+    if " failed because " not in message or job.stopped_by_limit or not failed:
+        return
+    named = [pod for pod in failed if f"{pod.replica[0]}-{pod.replica[1]}: " in message]
+    if not any(pod.exit_code is None or f"code {pod.exit_code}" in message for pod in named):
+        yield f"it has failed, and its message names no replica that has: {message}"

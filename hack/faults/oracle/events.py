@@ -1,0 +1,73 @@
+"""Judges the events of a job that nothing disturbed: each change of its state is one, too (docs/tfjob.md)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from hack.faults.journal import Journal
+from hack.faults.oracle.history import JobHistory, Violation
+from hack.faults.oracle.replay import replay
+
+Json = dict[str, Any]
+
+_ONE_EACH = ("TFJobSucceeded", "TFJobFailed", "TFJobSuspended", "TFJobResumed")
+"""What is told once for each time that it happens."""
+
+_MOST_EXITS = 5
+
+
+class Told(NamedTuple):
+    """An event about an object of this name."""
+
+    name: str
+    type: str
+    reason: str
+    message: str
+
+
+def check_events(journal: Journal, told: Sequence[Told]) -> list[Violation]:
+    """What is wrong with the events about all jobs of a journal."""
+    jobs, _ = replay(journal)
+    found = []
+    for name in dict.fromkeys(job.name for job in jobs):
+        those = [job for job in jobs if job.name == name and not job.managed_elsewhere]
+        about = [one for one in told if one.name == name]
+        changes = [change for job in those for change in _changes(journal, job.uid)]
+        found += [Violation("untold", name, text) for text in (*_of_states(changes, about), *_of_exits(those, about))]
+    return found
+
+
+def _changes(journal: Journal, uid: str) -> Iterator[tuple[str, str, str]]:
+    """Type, reason and message of each condition that has become true, and of a suspension that is over."""
+    before: dict[str, str] = {}
+    for entry in journal.entries:
+        if entry.uid == uid and entry.what != "DELETED":
+            now = {one["type"]: one for one in (entry.obj.get("status") or {}).get("conditions") or ()}
+            for kind, one in now.items():
+                if one["status"] != before.get(kind) and (one["status"] == "True" or kind == "Suspended"):
+                    yield kind, str(one["reason"]), str(one["message"])
+            before = {kind: str(one["status"]) for kind, one in now.items()}
+
+
+def _of_states(changes: Sequence[tuple[str, str, str]], told: Sequence[Told]) -> Iterator[str]:
+    happened = Counter(reason for _, reason, _ in changes if reason in _ONE_EACH)
+    events = Counter(one.reason for one in told if one.reason in _ONE_EACH)
+    if happened != events:
+        yield f"{dict(happened)} has happened, and the events are {dict(events)}"
+    for kind, reason, message in changes:
+        if kind in ("Created", "Running", "Ready"):
+            continue
+        type_ = "Warning" if reason in ("TFJobFailed", "TFJobInvalid", "ProgressDeadlineExceeded") else ""
+        if not any(one.message == message and one.type == (type_ or one.type) for one in told):
+            yield f"{kind} has changed, and no {type_} event says so: {message}"
+
+
+def _of_exits(jobs: Sequence[JobHistory], told: Sequence[Told]) -> Iterator[str]:
+    """Each program that failed while its job went on, or ended it, is told of by its exit code."""
+    for job in jobs:
+        for pod in (pod for pod in job.pods.values() if pod.exit_code and not pod.infrastructure and not pod.stopped):
+            told_of = any(one.message.endswith(f".{pod.name} exited with code {pod.exit_code}") for one in told)
+            if not told_of and pod.reasons <= {"failed"} and len(job.pods) <= _MOST_EXITS:
+                yield f"pod {pod.name} exited with code {pod.exit_code}, and no event says so"
