@@ -5,6 +5,20 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
+from hack.enumeration.sieve.happenings import (
+    bind,
+    ended,
+    is_slow,
+    of_pod,
+    one_after_another,
+    respec,
+    says,
+    silence,
+    unheard,
+    unscheduled,
+    waits,
+    writes_a_line,
+)
 from hack.enumeration.world.world import Move, Scenario, World
 from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import Act, JobShape, Step
@@ -17,6 +31,21 @@ _WAIT = Step(3, Act.RUN, value="all")
 _CPU = "250m"
 _CLEANS_ALL = {"cleanPodPolicy": "All"}
 
+_NO_ROOM = (
+    "0/3 nodes are available: 1 Insufficient cpu, 2 node(s) had untolerated taint {a: b}. preemption: 0/3 nodes are "
+    "available: 3 No preemption victims found for incoming pod."
+)
+_WHY_NO_ROOM = "Insufficient cpu, node(s) had untolerated taint {a: b}"
+_PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler", "message": "preempted"}
+_CHECKPOINT = {"volume": {"emptyDir": {}}, "mountPath": "/checkpoint"}
+_MOUNT = {"name": "tensorflow", "image": "x", "volumeMounts": [{"name": "other", "mountPath": "/checkpoint"}]}
+_CLASHING = {"spec": {"containers": [_MOUNT], "volumes": [{"name": "other", "emptyDir": {}}]}}
+_LINES = writes_a_line("job-0-worker-0", "job-0-worker-1")
+_IN_STALL = {
+    "Report": (says("Stalled", "no progress for 30s", "the last line of a log was written at", status="True"),),
+    "Restart": (),
+}
+
 
 def _corner(
     name: str,
@@ -25,10 +54,12 @@ def _corner(
     *moves: Move,
     options: Options | None = None,
     attachments: Attachments | None = None,
+    logs: bool = False,
     **more: Any,
 ) -> Scenario:
     shape = JobShape("job-0", replicas, policy, **more)
-    return Scenario(name, (shape,), (_CREATE, *moves), options or Options(), attachments or Attachments())
+    moves = (_CREATE, *moves)
+    return Scenario(name, (shape,), moves, options or Options(), attachments or Attachments(), logs=logs)
 
 
 def _fail(code: int, pick: float = 0.0) -> Step:
@@ -105,5 +136,76 @@ CORNERS: tuple[Scenario, ...] = (
             run_policy={"progressDeadlineSeconds": 30, "onStall": what},
         )
         for what in ("Report", "Restart", "Fail")
+    ),
+    _corner(
+        "what pods wait for", "OnFailure", {"Worker": 5},
+        of_pod("job-0-worker-0", conditions=[unscheduled(_NO_ROOM)]),
+        of_pod("job-0-worker-1", containerStatuses=[waits("ErrImagePull", "rpc error: not found")]),
+        of_pod("job-0-worker-2", initContainerStatuses=[waits("CrashLoopBackOff", "back-off 10s", "setup")]),
+        of_pod("job-0-worker-3", containerStatuses=[waits("CreateContainerConfigError", 'secret "key" not found')]),
+        says("Running", "0/5 replicas ready", "Worker-0", _WHY_NO_ROOM, "Worker-1", "ImagePullBackOff"),
+        says("Running", "Worker-2", "init container setup: CrashLoopBackOff", "1 more", status="False"),
+        unheard(
+            of_pod("job-0-worker-0", conditions=[unscheduled(_NO_ROOM.replace("1 ", "2 ").replace("/3", "/4"))]),
+            of_pod("job-0-worker-1", containerStatuses=[waits("ImagePullBackOff", "Back-off pulling image")]),
+        ),
+        of_pod("job-0-worker-0", conditions=None), of_pod("job-0-worker-2", initContainerStatuses=None),
+        of_pod("job-0-worker-2", containerStatuses=[waits("ImagePullBackOff")]), Step(0, Act.RUN),
+        says("Running", "1/5 replicas ready", "Worker-1 and Worker-2 wait: ImagePullBackOff", status="True"),
+        says("Running", 'Worker-3 waits: CreateContainerConfigError: secret "key" not found'),
+        _RUN,
+    ),
+    _corner(
+        "pods that are taken in other ways", "Never", {"Worker": 3}, _RUN,
+        of_pod("job-0-worker-0", phase="Failed", reason="NodePorts", message="Pod was rejected: a port is taken",
+               containerStatuses=None), _WAIT,
+        of_pod("job-0-worker-1", phase="Failed", conditions=[_PREEMPTED], containerStatuses=[ended(1)]), _WAIT,
+        of_pod("job-0-worker-2", phase="Failed", containerStatuses=[ended(137, "ContainerStatusUnknown")]), _WAIT,
+        of_pod("job-0-worker-2", phase="Failed", containerStatuses=[ended(1)]),
+    ),
+    _corner(
+        "an init container fails", "Never", {"Worker": 2},
+        of_pod("job-0-worker-1", phase="Failed", initContainerStatuses=[ended(1, name="setup")],
+               containerStatuses=[waits("PodInitializing")]),
+        says("Failed", "Worker-1", "container setup", "code 1", status="True"),
+    ),
+    _corner(
+        "a slow replica", "OnFailure", {"Worker": 3}, bind, _RUN, is_slow("worker-1"), Step(0, Act.END_TERMINATING),
+        bind, _RUN, *[Step(0, Act.RESTART_IN_PLACE)] * 3, Step(0, Act.END_TERMINATING), bind, _RUN, reports=True,
+        run_policy={"onStraggler": "Restart"},
+    ),
+    _corner(
+        "a node that breaks programs", "ExitCode", {"Worker": 2}, bind, _RUN,
+        *(one for _ in range(3) for one in (_fail(137, 0.99), silence(5), bind, _RUN)),
+        _fail(201), silence(5), bind, _RUN, run_policy={"onStraggler": "Restart"},
+    ),
+    _corner(
+        "a spec that makes no sense for a while", "OnFailure", {"Worker": 2}, _RUN,
+        respec("job-0", checkpoint=_CHECKPOINT, tfReplicaSpecs={"Worker": {"template": _CLASHING}}), _fail(1),
+        says("Running", "/checkpoint", status="Unknown"), says("Ready", "/checkpoint", status="Unknown"),
+        respec("job-0", checkpoint=None), _WAIT,
+    ),
+    _corner("one after another", "OnFailure", {"Worker": 6}, one_after_another),
+    *(
+        _corner(
+            f"logs tell of a stall that is to {what}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
+            _LINES, silence(40), *_IN_STALL[what], _LINES, silence(75), logs=True, cpu=_CPU,
+            run_policy={"progressDeadlineSeconds": 30, "onStall": what},
+        )
+        for what in ("Report", "Restart")
+    ),
+    *(
+        _corner(
+            f"no room for a gang of {scheduler}", "OnFailure", {"Worker": 2}, *before,
+            *(of_pod(f"job-0-worker-{at}", conditions=[unscheduled(_NO_ROOM)]) for at in range(2)),
+            says("Running", "the gang of 2 pods (cpu 500m) waits for room", "Insufficient cpu", status="False"),
+            unheard(of_pod("job-0-worker-1", conditions=[unscheduled(echo)])),
+            *(of_pod(f"job-0-worker-{at}", conditions=None) for at in range(2)), _RUN,
+            options=Options(gang_scheduler_name=scheduler), attachments=Attachments(gang=scheduler), cpu=_CPU,
+        )
+        for scheduler, echo, before in (
+            ("coscheduler", "optimistic rejection in PreFilter", ()),
+            ("volcano", "pod group is not ready, 2 Pending, 2 minAvailable", (Step(0, Act.ADMIT_GANG),)),
+        )
     ),
 )  # fmt: skip

@@ -23,6 +23,7 @@ from tfoperator.controller import (
     ControllerOptions,
     TFJobController,
 )
+from tfoperator.controller.collaborators import PodWitnesses
 from tfoperator.events import ObjectReference
 from tfoperator.expectations import Expectations
 from tfoperator.informers import SharedInformerFactory
@@ -181,8 +182,9 @@ class SteppedOperator:
         client: DirectClient,
         loses: Filter,
         revision_of: Callable[[str], int],
+        inside: PodWitnesses,
     ) -> None:
-        """`revision_of` says for each kind which revision the server has reached that lists it."""
+        """`inside` looks into pods; `revision_of` says for each kind which revision the server has that lists it."""
         self._clock = clock
         self._server = server
         self.events = _Events()
@@ -193,7 +195,7 @@ class SteppedOperator:
         plans = plan_options(options)
         self._informers = ControllerInformers.of(factory, plans.gang)
         expectations = Expectations(clock=clock)
-        outside = Collaborators(client, self.events, clock, _Bugs())
+        outside = Collaborators(client, self.events, clock, _Bugs(), witnesses=inside)
         self._controller = TFJobController(
             outside,
             self._informers,

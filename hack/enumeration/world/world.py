@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -19,6 +20,7 @@ from hack.enumeration.world.fault import EVERY_KIND, NO_FAULT, Fault, How
 from hack.enumeration.world.journal import DirectRecorder
 from hack.enumeration.world.operator import Crash, SteppedOperator, ToldClient
 from hack.enumeration.world.server import DirectClient, SimulatedServer
+from hack.enumeration.world.witnesses import witnesses
 from hack.faults.oracle.events import check_events
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
@@ -26,6 +28,7 @@ from hack.faults.plan.attachments import Attachments
 from hack.faults.plan.steps import JobShape, Step
 from hack.faults.simulation.attachments import watched_kinds
 from hack.faults.simulation.cluster import ClusterSimulator
+from tfoperator.controller.collaborators import PodWitnesses
 from tfoperator.kube.errors import KubeError
 from tfoperator.operator.options.settings import Options
 
@@ -61,7 +64,10 @@ Move = Step | Callable[["World"], object]
 
 @dataclass(frozen=True)
 class Scenario:
-    """What is played: jobs, and what happens to them. With `standby` a second process has full caches already."""
+    """What is played: jobs, and what happens to them.
+
+    With `standby` a second process has full caches already; with `logs` operators look into pods.
+    """
 
     name: str
     jobs: tuple[JobShape, ...]
@@ -69,6 +75,7 @@ class Scenario:
     options: Options = field(default_factory=Options)
     attachments: Attachments = field(default_factory=Attachments)
     standby: bool = False
+    logs: bool = False
 
 
 @dataclass
@@ -98,6 +105,8 @@ class World:
             self.clock.monotonic,
         )  # fmt: skip
         self.said: list[str] = []
+        self.lines: dict[str, datetime] = {}
+        """When pods have written their newest lines, by name."""
         self.result = Played()
         self._scenario = scenario
         self._fault = fault
@@ -127,7 +136,7 @@ class World:
             before = self._restart_at
             told = self.act(move) if isinstance(move, Step) else self._do(move)
             self.said.append(f"{self.clock.monotonic():.1f} s {move}: {told}")
-            if before < math.inf:
+            if before < math.inf and self._restart_at < math.inf:
                 self._restart_at = self.clock.monotonic()
         self._moves_left = False
         if self._restart_at == _NEXT_STEP:
@@ -268,6 +277,7 @@ class World:
             self.operator_clock,
             self.options,
             client=self.client_of(hooks),
+            inside=witnesses(self._newest_line, self.operator_clock) if self._scenario.logs else PodWitnesses(),
             loses=self._loses,
             revision_of=lambda kind: self._old.get(kind, self._old.get(EVERY_KIND, self.server.store.revision)),
         )
@@ -280,6 +290,10 @@ class World:
         if leads:
             operator.lead()
         return operator
+
+    def _newest_line(self, pod: str) -> datetime | None:
+        """When a pod has written it; in the end programs write all the time."""
+        return self.lines.get(pod) if self._moves_left else self.clock.now()
 
     def _bury(self, operator: SteppedOperator) -> None:
         operator.stop()

@@ -40,6 +40,7 @@ class PodHistory:
     number: int = 0
     """How often all replicas of its job had been restarted together when it was made."""
     phase: str = "Pending"
+    node: str = ""
     in_place: int = 0
     noted_in_place: int = 0
     """How many of these the job's status had counted."""
@@ -69,7 +70,7 @@ class PodHistory:
 
     def lost(self, policy: str) -> bool:
         """Whether its end may count as a restart."""
-        return self.deleted_by_plan or "stalled" in self.reasons or self.failed_retryably(policy)
+        return self.deleted_by_plan or bool({"stalled", "moved"} & self.reasons) or self.failed_retryably(policy)
 
     def failed_retryably(self, policy: str) -> bool:
         """Whether it failed, and its replica is to be started again."""

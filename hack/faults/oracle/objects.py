@@ -37,6 +37,7 @@ def number_in(obj: Json, annotation: str) -> int:
 def note_status(pod: PodHistory, obj: Json) -> None:
     """Add what the status of a pod says to its history."""
     status = obj.get("status") or {}
+    pod.node = str((obj.get("spec") or {}).get("nodeName") or "")
     phase = str(status.get("phase") or "Pending")
     containers = status.get("containerStatuses") or ()
     pod.silent = not containers and pod.in_place > 0
@@ -54,6 +55,9 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     pod.phase = phase
     pod.infrastructure = bool(status.get("reason")) or pod.phase == "Unknown"
     pod.exit_code = ends[0]["exitCode"] if ends else None
+    pod.infrastructure |= any(
+        (one["type"], one["status"]) == ("DisruptionTarget", "True") for one in status.get("conditions") or ()
+    )
     pod.infrastructure |= bool(ends) and (ends[0].get("reason"), pod.exit_code) in _UNSEEN_ENDS
     if pod.phase == "Succeeded" and not pod.deleting:
         pod.ended_well = True

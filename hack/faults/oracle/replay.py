@@ -9,6 +9,7 @@ from hack.faults.oracle.attachments import AttachmentChecker
 from hack.faults.oracle.conditions import check_conditions, check_failure
 from hack.faults.oracle.ends import check_counts_at_end
 from hack.faults.oracle.history import JobHistory, PodHistory, ReplicaKey, ServiceHistory, Violation
+from hack.faults.oracle.moved import check_nodes, moves
 from hack.faults.oracle.networks import check_new_pod, check_new_service, is_service_of_job
 from hack.faults.oracle.objects import note_status, number_in, owner_of, replica_of
 from hack.faults.oracle.verdicts import why_failed, why_succeeded
@@ -149,6 +150,8 @@ class _Reader:
             child.reasons.add("all restart")
         if isinstance(child, PodHistory) and child.phase == "Running" and job.restarts_when_stalled:
             child.reasons.add("stalled")
+        if isinstance(child, PodHistory) and child.phase == "Running" and moves(job, child):
+            child.reasons.add("moved")
         if child.replica is not None and child.replica[1] >= job.size(child.replica[0]):
             child.reasons.add("scaled down")
         if job.verdict and job.clean_policy in ("All", "Running"):
@@ -204,6 +207,8 @@ class _Reader:
                 self._created(job, pod)
                 self._attachments.check_member(job, entry.obj)
                 check_new_pod(job, entry.obj, self._complain)
+                for text in check_nodes(job, pod, entry.obj):
+                    self._complain("wrong", job, text)
             self._give_reasons_to(job, pod)
         self._check_stopped(job, pod, entry.obj)
         note_status(pod, entry.obj)

@@ -41,6 +41,8 @@ def waits_for_leaders(spec: Json, present: Collection[str]) -> bool:
 
 def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
     """Whether a replica, too many workers, too many restarts or too much time are a reason, by any spec it has had."""
+    if job.conditions()["Failed"].get("reason") == "TFJobInvalid":
+        return not job.pods and any(map(makes_no_sense, job.specs))
     well = {pod.replica for pod in job.pods.values() if pod.ended_well}
     failed = _may_have_failed(job)
     if any(kind != "Worker" for kind, _ in failed):
@@ -57,6 +59,15 @@ def why_failed(job: JobHistory, clock_stepped: bool) -> bool:
         return job.run_policy.get("onStall") == "Fail" and (clock_stepped or _is_overdue(job))
     deadline = job.run_policy.get("activeDeadlineSeconds")
     return deadline is not None and (clock_stepped or _active_seconds(job) >= int(deadline))
+
+
+def makes_no_sense(spec: Json) -> bool:
+    """Whether something else is mounted where a job wants its checkpoints; scenarios make no other mistake."""
+    path = (spec.get("checkpoint") or {}).get("mountPath")
+    templates = (one.get("template", {}).get("spec", {}) for one in spec["tfReplicaSpecs"].values())
+    containers = (one for template in templates for one in template.get("containers") or ())
+    mounted = {mount["mountPath"] for one in containers for mount in one.get("volumeMounts") or ()}
+    return path is not None and path in mounted
 
 
 def _is_overdue(job: JobHistory) -> bool:

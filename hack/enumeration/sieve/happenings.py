@@ -1,0 +1,132 @@
+"""What else can happen in a scenario: functions of a world.
+
+Those that look complain by RuntimeError, and only where the operator sees everything at once and is never disturbed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from hack.enumeration.world.world import NAMESPACE, World
+from hack.faults.plan.steps import Act, Step
+from tfoperator.api.v1.types import TFJOBS
+from tfoperator.kube.resources import PODS, Resource
+
+Json = dict[str, Any]
+Happening = Callable[[World], object]
+
+_BINDINGS = Resource("", "v1", "Binding", "bindings")
+_decode = msgspec.json.Decoder(Json).decode
+
+
+def of_pod(name: str, **status: Any) -> Happening:
+    """The status of a pod is changed so, as kubelets and schedulers do it."""
+    return lambda world: bool(
+        world.client.patch(PODS, NAMESPACE, name, {"status": status}, _decode, subresource="status")
+    )
+
+
+def waits(reason: str, message: str = "", name: str = "tensorflow") -> Json:
+    """The state of a container that does not run."""
+    state = {"waiting": {"reason": reason, "message": message}}
+    return {"name": name, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
+
+
+def ended(code: int, reason: str = "Error", name: str = "tensorflow") -> Json:
+    """The state of a container that has ended."""
+    return {**waits("", name=name), "state": {"terminated": {"exitCode": code, "reason": reason}}}
+
+
+def unscheduled(message: str) -> Json:
+    """The condition of a pod for which a scheduler finds no node."""
+    return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+
+
+def respec(name: str, **spec: Any) -> Happening:
+    """Somebody edits the spec of a job."""
+    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, {"spec": spec}, _decode))
+
+
+def bind(world: World) -> str:
+    """A scheduler has a node for each pod: that of its index, and for those that avoid a node another one."""
+    bound = []
+    for pod in world.recorder.current("Pod"):
+        if not pod["spec"].get("nodeName"):
+            name = pod["metadata"]["name"]
+            node = "node-9" if pod["spec"].get("affinity") else f"node-{name[-1]}"
+            target = {"metadata": {"name": name}, "target": {"kind": "Node", "name": node}}
+            world.client.create(_BINDINGS, NAMESPACE, target, _decode)
+            bound.append(f"{name} to {node}")
+    return ", ".join(bound)
+
+
+def one_after_another(world: World) -> str:
+    """Pods begin to run, each a moment after the one before."""
+    for _ in range(8):
+        world.simulator.act(Step(0, Act.RUN))
+        world.run_for(0.3)
+    return "all run"
+
+
+def is_slow(name: str) -> Happening:
+    """The programs report, and find that this replica has been slow for long."""
+
+    def happen(world: World) -> str:
+        world.run_for(30)
+        moment = f"{world.clock.now():%Y-%m-%dT%H:%M:%SZ}"
+        slow = [{"name": name, "step": 9, "factor": "2.1", "lastUpdatedTime": moment}]
+        progress = {"step": 10, "lastUpdatedTime": moment, "slow": slow}
+        world.client.patch(
+            TFJOBS, NAMESPACE, "job-0", {"status": {"progress": progress}}, _decode, subresource="status"
+        )
+        return f"{name} is slow"
+
+    return happen
+
+
+def writes_a_line(*names: str) -> Happening:
+    """The programs of these pods log something."""
+    return lambda world: world.lines.update({name: world.clock.now() for name in names})
+
+
+def silence(seconds: float) -> Happening:
+    """Nothing happens for so long."""
+    return lambda world: world.run_for(seconds)
+
+
+def says(condition: str, *texts: str, status: str = "") -> Happening:
+    """A job must say this in the message of a condition."""
+
+    def look(world: World) -> str:
+        if not world.is_prompt:
+            return "not looked"
+        [job] = world.recorder.current("TFJob")
+        found = {one["type"]: one for one in job["status"]["conditions"]}.get(condition) or {"message": ""}
+        if missing := [text for text in texts if text not in found["message"]]:
+            raise RuntimeError(f"{condition} does not say {missing}: {found['message']!r}")
+        if status and found.get("status") != status:
+            raise RuntimeError(f"{condition} is {found.get('status')}, not {status}")
+        return "as it has to be"
+
+    return look
+
+
+def unheard(*happenings: Happening) -> Happening:
+    """What happens is no news, for which no condition is written anew."""
+
+    def happen(world: World) -> str:
+        before = world.recorder.current("TFJob")
+        for one in happenings:
+            one(world)
+        world.run_for(2.5)
+        then, now = (
+            [one["status"]["conditions"] for one in jobs] for jobs in (before, world.recorder.current("TFJob"))
+        )
+        if then != now and world.is_prompt:
+            raise RuntimeError(f"a condition was written for what is no news: {now}")
+        return "no news"
+
+    return happen
