@@ -198,13 +198,14 @@ CORNERS: tuple[Scenario, ...] = (
         _corner(
             f"no room for a gang of {scheduler}", "OnFailure", {"Worker": 2}, *before,
             *(of_pod(f"job-0-worker-{at}", conditions=[unscheduled(_NO_ROOM)]) for at in range(2)),
-            says("Running", "the gang of 2 pods (cpu 500m) waits for room", "Insufficient cpu", status="False"),
+            says("Running", "the gang of 2 pods", "waits for room", "Insufficient cpu", status="False"),
             unheard(of_pod("job-0-worker-1", conditions=[unscheduled(echo)])),
             *(of_pod(f"job-0-worker-{at}", conditions=None) for at in range(2)), _RUN,
             options=Options(gang_scheduler_name=scheduler), attachments=Attachments(gang=scheduler), cpu=_CPU,
         )
         for scheduler, echo, before in (
             ("coscheduler", "optimistic rejection in PreFilter", ()),
+            ("kubernetes", "pod group is unschedulable", ()),
             ("volcano", "pod group is not ready, 2 Pending, 2 minAvailable", (Step(0, Act.ADMIT_GANG),)),
         )
     ),

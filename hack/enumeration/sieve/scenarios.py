@@ -133,6 +133,7 @@ SCENARIOS: tuple[Scenario, ...] = (
     _cleaned("no cleanPodPolicy", ""),
     _gang("gang of Volcano", "volcano"),
     _gang("gang of the coscheduling plugin", "coscheduler"),
+    _gang("gang of Kubernetes", "kubernetes"),
     Scenario(
         "TensorBoard",
         (_shape("OnFailure", Worker=1, tensorboard=_TENSORBOARD),),

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from hack.enumeration.world.clock import VirtualClock
-from hack.faults.simulation.pod_groups import PRIORITY_CLASSES_CRD, pod_group_crds
+from hack.faults.simulation.pod_groups import KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD, pod_group_crds
 from tfoperator.kube import ListWatch
 from tfoperator.kube.errors import KubeError, Status, error_from_status
 from tfoperator.kube.objects import ObjectMeta, decode_nothing, decode_partial
@@ -73,7 +73,10 @@ class _RememberingSchema(StructuralSchema):
 @cache
 def _custom_resources() -> tuple[CustomResource, ...]:
     """Made once for all worlds of a process: they have no state but that memory, and take long to build."""
-    made = (*tfjobs(), *(custom_resource(crd) for crd in (*pod_group_crds(), PRIORITY_CLASSES_CRD)))
+    made = (
+        *tfjobs(),
+        *(custom_resource(crd) for crd in (*pod_group_crds(), KUBERNETES_POD_GROUPS_CRD, PRIORITY_CLASSES_CRD)),
+    )
     for one in made:
         assert isinstance(one.strategy, CustomStrategy)
         one.strategy._status_schema = _RememberingSchema(one.strategy._status_schema)

@@ -18,12 +18,13 @@ Complain = Callable[[str, JobHistory, str], None]
 
 _TENSORBOARD = ("Deployment", "Service")
 _WAITING = (None, "", "Pending")
-_VOLCANO = "volcano"
+_VOLCANO, _KUBERNETES = "volcano", "kubernetes"
 _PASSED_ON = {
-    True: {"minResources": "minResources", "queue": "queue", "priorityClass": "priorityClassName"},
-    False: {"minResources": "minResources", "scheduleTimeoutSeconds": "scheduleTimeoutSeconds"},
+    _VOLCANO: {"minResources": "minResources", "queue": "queue", "priorityClass": "priorityClassName"},
+    _KUBERNETES: {"priorityClass": "priorityClassName"},
 }
-"""What of a job's schedulingPolicy its PodGroup has, and how that is called there; whether it is Volcano's."""
+_PASSED_ON_TO_OTHERS = {"minResources": "minResources", "scheduleTimeoutSeconds": "scheduleTimeoutSeconds"}
+"""What of a job's schedulingPolicy its PodGroup has, and how that is called there."""
 
 
 class AttachmentChecker:
@@ -80,12 +81,14 @@ class AttachmentChecker:
         if not self._gang:
             return
         name, metadata, scheduler = pod["metadata"]["name"], pod["metadata"], pod["spec"].get("schedulerName")
-        group = (
-            (metadata.get("annotations") or {}).get("scheduling.k8s.io/group-name")
-            if self._gang == _VOLCANO
-            else (metadata.get("labels") or {}).get("scheduling.x-k8s.io/pod-group")
-        )
-        if (group, scheduler) != (job.name, self._gang):
+        wanted = self._gang
+        if self._gang == _VOLCANO:
+            group = (metadata.get("annotations") or {}).get("scheduling.k8s.io/group-name")
+        elif self._gang == _KUBERNETES:
+            group, wanted = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName"), "default-scheduler"
+        else:
+            group = (metadata.get("labels") or {}).get("scheduling.x-k8s.io/pod-group")
+        if (group, scheduler) != (job.name, wanted):
             self._complain("wrong", job, f"pod {name} is in the gang {group!r} of scheduler {scheduler!r}")
         groups = [one for one in job.attachments.values() if one.kind == "PodGroup"]
         if not groups:
@@ -114,7 +117,7 @@ class AttachmentChecker:
             self._complain("doubled", job, f"{called} was made although the job has {job.verdict}")
 
     def _check_size(self, job: JobHistory, group: AttachmentHistory) -> None:
-        members = int(group.spec.get("minMember", 0))
+        members = _members(group)
         most = max(_asked(job, spec) for spec in job.specs)
         if members > most:
             self._complain("wrong", job, f"{_called(group)} asks for {members} pods, the job for {most} at most")
@@ -187,12 +190,13 @@ def _check_gang(job: JobHistory, journal: Journal) -> Iterator[tuple[str, str]]:
     fewest = asked if asked > total else min(asked, total - done)
     policy = _policy(job.spec)
     for one in groups:
-        members = int(one.spec.get("minMember", 0))
+        members = _members(one)
         if not fewest <= members <= asked:
             yield "wrong", f"{_called(one)} asks for {members} pods and should for {fewest} to {asked}"
-        if asked <= total and not any(_policy(spec).get("minResources") for spec in job.specs):
+        sums = asked <= total and journal.gang != _KUBERNETES
+        if sums and not any(_policy(spec).get("minResources") for spec in job.specs):
             yield from _check_sum(one, members)
-        for asked_as, given_as in _PASSED_ON[journal.gang == _VOLCANO].items():
+        for asked_as, given_as in _PASSED_ON.get(journal.gang, _PASSED_ON_TO_OTHERS).items():
             given = one.spec.get(given_as)
             if policy.get(asked_as) is not None and given != policy[asked_as]:
                 yield "wrong", f"{_called(one)} has {given_as} {given!r} and should have {policy[asked_as]!r}"
@@ -204,6 +208,12 @@ def _check_sum(group: AttachmentHistory, members: int) -> Iterator[tuple[str, st
     millis = int(cpu.removesuffix("m")) * (1 if cpu.endswith("m") else 1000)
     if millis != members * int(CPU.removesuffix("m")):
         yield "wrong", f"{_called(group)} asks for {members} pods with cpu {cpu}, and each asks for {CPU}"
+
+
+def _members(group: AttachmentHistory) -> int:
+    """How many pods it asks for."""
+    own = ((group.spec.get("schedulingPolicy") or {}).get("gang") or {}).get("minCount", 0)
+    return int(group.spec.get("minMember", own))
 
 
 def _policy(spec: Json) -> Json:

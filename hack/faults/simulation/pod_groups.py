@@ -15,6 +15,7 @@ Json = dict[str, Any]
 _POD_GROUPS = {
     "volcano": Resource("scheduling.volcano.sh", "v1beta1", "PodGroup", "podgroups"),
     "coscheduler": Resource("scheduling.x-k8s.io", "v1alpha1", "PodGroup", "podgroups"),
+    "kubernetes": Resource("scheduling.k8s.io", "v1beta1", "PodGroup", "podgroups"),
 }
 
 _AMOUNT = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
@@ -32,13 +33,14 @@ _OPEN: Json = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 def pod_groups_of(gang: str) -> Resource:
-    """The PodGroups of a gang scheduler, one of `GANG_SCHEDULERS`."""
+    """The PodGroups of a gang scheduler: one of `GANG_SCHEDULERS`, or Kubernetes' own."""
     return _POD_GROUPS[gang]
 
 
 def pod_group_crds() -> list[Json]:
-    """The CRDs of both kinds of PodGroups."""
-    return [_crd(one, {"spec": _SPEC, "status": _OPEN}) for one in _POD_GROUPS.values()]
+    """The CRDs of the PodGroups that are not Kubernetes' own."""
+    added = (one for name, one in _POD_GROUPS.items() if name != "kubernetes")
+    return [_crd(one, {"spec": _SPEC, "status": _OPEN}) for one in added]
 
 
 def _crd(resource: Resource, properties: Json) -> Json:
@@ -68,3 +70,6 @@ PRIORITY_CLASSES_CRD = _crd(
     {"value": {"type": "integer"}, "globalDefault": {"type": "boolean"}},
 )
 """Stands in for the built-in PriorityClasses on a server that has none."""
+
+KUBERNETES_POD_GROUPS_CRD = _crd(_POD_GROUPS["kubernetes"], {"spec": _OPEN, "status": _OPEN})
+"""Stands in for the built-in PodGroups."""
