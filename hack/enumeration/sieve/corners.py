@@ -12,8 +12,10 @@ from hack.enumeration.sieve.happenings import (
     of_pod,
     one_after_another,
     respec,
+    runs,
     says,
     silence,
+    submits,
     unheard,
     unscheduled,
     waits,
@@ -40,6 +42,10 @@ _PREEMPTED = {"type": "DisruptionTarget", "status": "True", "reason": "Preemptio
 _CHECKPOINT = {"volume": {"emptyDir": {}}, "mountPath": "/checkpoint"}
 _MOUNT = {"name": "tensorflow", "image": "x", "volumeMounts": [{"name": "other", "mountPath": "/checkpoint"}]}
 _CLASHING = {"spec": {"containers": [_MOUNT], "volumes": [{"name": "other", "emptyDir": {}}]}}
+_OVERRULED = {
+    "spec": {"restartPolicy": "Always", "hostname": "a", "containers": [{"name": "tensorflow", "image": "x"}]}
+}
+_PLAIN = JobShape("job-0", {"Worker": 2}, "OnFailure")
 _LINES = writes_a_line("job-0-worker-0", "job-0-worker-1")
 _IN_STALL = {
     "Report": (says("Stalled", "no progress for 30s", "the last line of a log was written at", status="True"),),
@@ -184,6 +190,24 @@ CORNERS: tuple[Scenario, ...] = (
         respec("job-0", checkpoint=_CHECKPOINT, tfReplicaSpecs={"Worker": {"template": _CLASHING}}), _fail(1),
         says("Running", "/checkpoint", status="Unknown"), says("Ready", "/checkpoint", status="Unknown"),
         respec("job-0", checkpoint=None), _WAIT,
+    ),
+    Scenario("a spec that never made sense", (_PLAIN,), (submits(_PLAIN, _CLASHING, checkpoint=_CHECKPOINT), _WAIT)),
+    Scenario("a template that is overruled", (_PLAIN,), (submits(_PLAIN, _OVERRULED, network="PerJob"), _RUN)),
+    _corner(
+        "a rule restarts programs", "ExitCode", {"Worker": 2}, _RUN,
+        of_pod("job-0-worker-0", containerStatuses=[ended(137)]),
+        of_pod("job-0-worker-0", containerStatuses=[{**waits("CrashLoopBackOff"), "lastState": ended(137)["state"]}]),
+        of_pod("job-0-worker-0", containerStatuses=[runs(1)]), _fail(137, 0.99), _WAIT,
+        run_policy={"restartMode": "InPlace"},
+    ),
+    _corner(
+        "a deadline awaits stacks", "OnFailure", {"Worker": 2}, _RUN, silence(60), logs=True,
+        run_policy={"activeDeadlineSeconds": 30},
+    ),
+    _corner(
+        "a PodGroup goes slowly", "OnFailure", {"Worker": 2}, Step(0, Act.ADMIT_GANG), _RUN,
+        Step(0, Act.DELETE_POD_GROUP, pick=0.1), _fail(1), _WAIT, cpu=_CPU,
+        options=Options(gang_scheduler_name="volcano"), attachments=Attachments(gang="volcano"),
     ),
     _corner("one after another", "OnFailure", {"Worker": 6}, one_after_another),
     *(

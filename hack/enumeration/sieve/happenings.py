@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from hack.enumeration.world.world import NAMESPACE, World
-from hack.faults.plan.steps import Act, Step
+from hack.faults.plan.steps import Act, JobShape, Step
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import PODS, Resource
 
@@ -35,6 +35,12 @@ def waits(reason: str, message: str = "", name: str = "tensorflow") -> Json:
     return {"name": name, "image": "x", "imageID": "x", "ready": False, "restartCount": 0, "state": state}
 
 
+def runs(restarts: int) -> Json:
+    """The state of a container that runs, and was started again so often."""
+    moment = {"running": {"startedAt": "2026-01-01T00:00:10Z"}}
+    return {**waits(""), "ready": True, "restartCount": restarts, "state": moment}
+
+
 def ended(code: int, reason: str = "Error", name: str = "tensorflow") -> Json:
     """The state of a container that has ended."""
     return {**waits("", name=name), "state": {"terminated": {"exitCode": code, "reason": reason}}}
@@ -43,6 +49,14 @@ def ended(code: int, reason: str = "Error", name: str = "tensorflow") -> Json:
 def unscheduled(message: str) -> Json:
     """The condition of a pod for which a scheduler finds no node."""
     return {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": message}
+
+
+def submits(shape: JobShape, template: Json, **spec: Any) -> Happening:
+    """Somebody submits this job, whose workers have another template, and with this in its spec."""
+    job = shape.manifest()
+    job["spec"] |= spec
+    job["spec"]["tfReplicaSpecs"]["Worker"]["template"] = template
+    return lambda world: bool(world.client.create(TFJOBS, NAMESPACE, job, _decode))
 
 
 def respec(name: str, **spec: Any) -> Happening:

@@ -70,7 +70,8 @@ def _check_texts(job: JobHistory) -> Iterator[str]:
     ):
         yield f"{ready} replicas are ready, and its condition Running says: {running['message']}"
     if restarting is not None and restarting["status"] == "True":
-        lost = [pod.replica for pod in job.pods.values() if pod.deleting or pod.lost(job.policy(pod.replica[0]))]
+        pods = job.pods.values()
+        lost = [one.replica for one in pods if one.deleting or one.in_place or one.lost(job.policy(one.replica[0]))]
         names = [f"{kind}-{index}" if job.together else kind for kind, index in lost]
         if not any(name in restarting["message"] for name in names):
             yield f"its condition Restarting names none that was lost: {restarting['message']}"

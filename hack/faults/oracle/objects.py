@@ -50,6 +50,8 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     policy = (obj.get("spec") or {}).get("restartPolicy")
     restarts = policy == "Always" or (policy == "OnFailure" and bool(ends) and ends[0]["exitCode"] != 0)
     pod.runs_on = phase == "Running" and len(containers) > 1 and bool(ends) and not restarts
+    if phase == "Running" and len(containers) == 1 and any(map(_waits_for_its_restart, programs)):
+        pod.in_place = max(pod.in_place, int(programs[0].get("restartCount", 0)) + 1)
     if pod.runs_on:
         phase = "Failed" if ends[0]["exitCode"] else "Succeeded"
     pod.phase = phase
@@ -61,3 +63,10 @@ def note_status(pod: PodHistory, obj: Json) -> None:
     pod.infrastructure |= bool(ends) and (ends[0].get("reason"), pod.exit_code) in _UNSEEN_ENDS
     if pod.phase == "Succeeded" and not pod.deleting:
         pod.ended_well = True
+
+
+def _waits_for_its_restart(container: Json) -> bool:
+    """Whether it has failed, and its kubelet is about to start it again."""
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    ended = state.get("terminated") or ("waiting" in state and last.get("terminated")) or {}
+    return bool(ended.get("exitCode"))
