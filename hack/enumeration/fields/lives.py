@@ -134,9 +134,9 @@ class _Lived(World):
         """Change the spec. Raises KubeError."""
         self.client.patch(resource, NAMESPACE, NAME, {"spec": patch}, decode_partial)
 
-    def told(self) -> list[str]:
+    def heard(self) -> list[str]:
         """All that the operator has told so far."""
-        return [f"{reason}: {message}" for _, _, reason, message in self._operators[0].events.told]
+        return [f"{reason}: {message}" for _, _, reason, message in self.told]
 
     def objects(self) -> dict[str, Json]:
         """What there is, without what differs from one job to another of the same spec."""
@@ -177,13 +177,13 @@ def differences(one: Any, other: Any, path: str = "") -> list[str]:
 def change(field: str, spec: Json, life: Life, subject: Subject = V1) -> Changed:
     """Change a whole job into one of this spec in a state of its life, and back."""
     world = _Lived(subject, subject.spec, life)
-    heard = len(world.told())
+    heard = len(world.heard())
     try:
         world.change(merge_patch(subject.spec, spec), subject.resource)
     except KubeError as error:
         return refusal(field, str(error))
     world.go_on()
-    said = tuple(dict.fromkeys(world.told()[heard:]))
+    said = tuple(dict.fromkeys(world.heard()[heard:]))
     now = world.objects()
     try:
         created = _Lived(subject, spec, life)

@@ -8,6 +8,7 @@ from typing import Any
 from hack.enumeration.sieve.happenings import (
     bind,
     ended,
+    hears,
     is_slow,
     of_pod,
     one_after_another,
@@ -45,11 +46,12 @@ _CLASHING = {"spec": {"containers": [_MOUNT], "volumes": [{"name": "other", "emp
 _OVERRULED = {
     "spec": {"restartPolicy": "Always", "hostname": "a", "containers": [{"name": "tensorflow", "image": "x"}]}
 }
+_OVERRULES = (_RUN, hears("SetPodTemplateRestartPolicy"), hears("SetPodTemplateHostname", "Worker", "PerJob"))
 _PLAIN = JobShape("job-0", {"Worker": 2}, "OnFailure")
 _LINES = writes_a_line("job-0-worker-0", "job-0-worker-1")
 _IN_STALL = {
     "Report": (says("Stalled", "no progress for 30s", "the last line of a log was written at", status="True"),),
-    "Restart": (),
+    "Restart": (hears("Stalled", "no progress for 30s"),),
 }
 
 
@@ -135,6 +137,11 @@ CORNERS: tuple[Scenario, ...] = (
         Step(0, Act.SUSPEND), tensorboard={"logDir": "/logs", "image": "example.invalid/tensorboard:1"},
         options=Options(exposed_tensorboards=True), attachments=Attachments(tensorboards=True),
     ),
+    _corner(
+        "a TensorBoard is given up", "OnFailure", {"Worker": 1}, _RUN, Step(0, Act.RUN_TENSORBOARD),
+        Step(0, Act.CHANGE_TENSORBOARD, value=None), tensorboard={"logDir": "/logs", "image": "example.invalid/t:1"},
+        options=Options(exposed_tensorboards=True), attachments=Attachments(tensorboards=True),
+    ),
     *(
         _corner(
             f"a stall is to {what}", "OnFailure", {"Chief": 1, "Worker": 2}, _RUN, Step(0, Act.REPORT, pick=0.1),
@@ -176,14 +183,18 @@ CORNERS: tuple[Scenario, ...] = (
         says("Failed", "Worker-1", "container setup", "code 1", status="True"),
     ),
     _corner(
-        "a slow replica", "OnFailure", {"Worker": 3}, bind, _RUN, is_slow("worker-1"), Step(0, Act.END_TERMINATING),
-        bind, _RUN, *[Step(0, Act.RESTART_IN_PLACE)] * 3, Step(0, Act.END_TERMINATING), bind, _RUN, reports=True,
+        "a slow replica", "OnFailure", {"Worker": 3}, bind, _RUN, is_slow("worker-1"),
+        hears("Straggling", "worker-1 (2.1 times)"), hears("NodeAvoided", "worker-1", "node-1"),
+        Step(0, Act.END_TERMINATING), bind, _RUN, *[Step(0, Act.RESTART_IN_PLACE)] * 3,
+        hears("NodeAvoided", "worker-0", "node-0"),
+        Step(0, Act.END_TERMINATING), bind, _RUN, says("Straggling", "No replica", status="False"), reports=True,
         run_policy={"onStraggler": "Restart"},
     ),
     _corner(
         "a node that breaks programs", "ExitCode", {"Worker": 2}, bind, _RUN,
         *(one for _ in range(3) for one in (_fail(137, 0.99), silence(5), bind, _RUN)),
-        _fail(201), silence(5), bind, _RUN, run_policy={"onStraggler": "Restart"},
+        _fail(201), silence(5), bind, _RUN, hears("NodeAvoided", "worker-1", "node-1"),
+        hears("NodeAvoided", "worker-0", "node-0"), run_policy={"onStraggler": "Restart"},
     ),
     _corner(
         "a spec that makes no sense for a while", "OnFailure", {"Worker": 2}, _RUN,
@@ -192,7 +203,7 @@ CORNERS: tuple[Scenario, ...] = (
         respec("job-0", checkpoint=None), _WAIT,
     ),
     Scenario("a spec that never made sense", (_PLAIN,), (submits(_PLAIN, _CLASHING, checkpoint=_CHECKPOINT), _WAIT)),
-    Scenario("a template that is overruled", (_PLAIN,), (submits(_PLAIN, _OVERRULED, network="PerJob"), _RUN)),
+    Scenario("a template that is overruled", (_PLAIN,), (submits(_PLAIN, _OVERRULED, network="PerJob"), *_OVERRULES)),
     _corner(
         "a rule restarts programs", "ExitCode", {"Worker": 2}, _RUN,
         of_pod("job-0-worker-0", containerStatuses=[ended(137)]),
@@ -223,6 +234,7 @@ CORNERS: tuple[Scenario, ...] = (
             f"no room for a gang of {scheduler}", "OnFailure", {"Worker": 2}, *before,
             *(of_pod(f"job-0-worker-{at}", conditions=[unscheduled(_NO_ROOM)]) for at in range(2)),
             says("Running", "the gang of 2 pods", "waits for room", "Insufficient cpu", status="False"),
+            hears("Unschedulable", "Insufficient cpu"),
             unheard(of_pod("job-0-worker-1", conditions=[unscheduled(echo)])),
             *(of_pod(f"job-0-worker-{at}", conditions=None) for at in range(2)), _RUN,
             options=Options(gang_scheduler_name=scheduler), attachments=Attachments(gang=scheduler), cpu=_CPU,

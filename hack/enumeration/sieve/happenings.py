@@ -128,6 +128,18 @@ def says(condition: str, *texts: str, status: str = "") -> Happening:
     return look
 
 
+def hears(reason: str, *texts: str) -> Happening:
+    """An event with this reason must have been told, with this in its message."""
+
+    def look(world: World) -> str:
+        told = [one.message for one in world.told if one.reason == reason]
+        if world.is_prompt and not any(all(text in one for text in texts) for one in told):
+            raise RuntimeError(f"no event {reason} tells {texts}: {told}")
+        return "as it has to be"
+
+    return look
+
+
 def unheard(*happenings: Happening) -> Happening:
     """What happens is no news, for which no condition is written anew."""
 

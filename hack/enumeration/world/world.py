@@ -21,7 +21,7 @@ from hack.enumeration.world.journal import DirectRecorder
 from hack.enumeration.world.operator import Crash, SteppedOperator, ToldClient
 from hack.enumeration.world.server import DirectClient, SimulatedServer
 from hack.enumeration.world.witnesses import witnesses
-from hack.faults.oracle.events import check_events
+from hack.faults.oracle.events import Told, check_events
 from hack.faults.oracle.history import Violation
 from hack.faults.oracle.judge import judge
 from hack.faults.plan.attachments import Attachments
@@ -149,8 +149,12 @@ class World:
                 self.result.violations += found
                 return
         if self.is_prompt:
-            told = [one for operator in self._operators for one in operator.events.told]
-            self.result.violations += check_events(self.simulator.journal(), told)
+            self.result.violations += check_events(self.simulator.journal(), self.told)
+
+    @property
+    def told(self) -> list[Told]:
+        """The events of the processes that there are."""
+        return [one for operator in self._operators for one in operator.events.told]
 
     # What worlds with more than one fault do otherwise.
 
