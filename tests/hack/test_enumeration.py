@@ -30,13 +30,14 @@ from hack.enumeration.sieve.runner import EVERY, Results, find, play
 from hack.enumeration.states.explore import counterexamples, expand, explore, play_path
 from hack.enumeration.states.living import Setting
 from hack.enumeration.world.clock import START, VirtualClock
-from hack.enumeration.world.fault import Fault, How
+from hack.enumeration.world.fault import NO_FAULT, Fault, How
 from hack.enumeration.world.world import World
 from hack.faults.plan.steps import JobShape
 from tfoperator.controller.ledger import cache_lag, memory
 from tfoperator.controller.plan import restart
+from tfoperator.controller.plan.draft import Draft
 
-SMALL = find("one worker")
+SMALL, LATE_POD = find("one worker"), Fault(How.LATE_EVENT, kind="Pod", revision=5)
 
 IMAGE = "spec.tfReplicaSpecs.Worker.template.spec.containers[0].image"
 MUTABLE = "def add(found: list[int], most: int = 3) -> bool:\n    'Say so.'\n    found.append(1)\n    return 2 < most"
@@ -110,6 +111,13 @@ def test_an_old_list_deceives_an_operator_that_does_not_ask_and_is_told_with_its
     point = msgspec.json.encode(fault).decode()
     assert cli.main(["--scenario", name, "--point", point]) == 1
     assert told in capsys.readouterr().out
+
+
+def test_what_is_asked_for_twice_or_is_not_told_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways = ("_waits", False, LATE_POD, "asked for again"), ("event", None, NO_FAULT, "untold")
+    for method, result, fault, noticed in ways:
+        monkeypatch.setattr(Draft, method, lambda *_, result=result: result)
+        assert any(noticed in one for one in play(SMALL, fault).violations)
 
 
 def test_every_state_of_a_job_is_tried_and_a_wrong_rule_is_told_by_the_shortest_path_to_it(
@@ -193,10 +201,7 @@ def test_what_became_of_a_change_is_kept_as_it_comes_and_told_by_who_noticed_it(
     results = MutantResults(path)
     assert [results.get(one) for one in listed("\n".join(map(str, known)), every)] == known
     assert results.get(every[3]) is None
-    rows = [
-        table.splitlines()[-1]
-        for table in (mutants_table(known, {}), mutants_table(known, {(file, known[2].told): "?"}))
-    ]
+    rows = [mutants_table(known, same).splitlines()[-1] for same in ({}, {(file, known[2].told): "?"})]
     assert rows == ["| together | 3 | 0 | 1 | 1 | 0 | 1 | 33.3 % |", "| together | 3 | 0 | 1 | 1 | 1 | 0 | 0.0 % |"]
 
 
