@@ -165,7 +165,7 @@ def test_records_may_be_in_postgresql(
     with (
         closing(Home(place)) as home,
         home.store() as store,
-        home.lock(store, "one", seconds=2.0) as held,
+        home.lock(store, "one", seconds=5.0) as held,
     ):
         known = store.run("one")
         assert known is not None
