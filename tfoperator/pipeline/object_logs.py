@@ -124,11 +124,12 @@ class ObjectStepLogs(StepLogs):
         try:
             for log, positions in written.items():
                 self._copy_one(log, positions)
-            self._away = False
         except ObjectStoreError as error:
             self._warn(error)
+            return _PERIOD
         except OSError as error:
             logger.warning("a log can't be copied to %s: %s", self._objects, error)
+        self._away = False
         return max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, log: Path, positions: Path) -> None:

@@ -97,20 +97,33 @@ def test_the_successor_of_a_killed_writer_goes_on_where_that_was_and_leaves_no_l
 
 
 def test_a_bucket_that_is_not_there_is_an_error_and_a_store_that_is_away_a_warning(
-    store: Objects, machine: Machine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    store: Objects,
+    clock: FakeClock,
+    machine: Machine,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     with pytest.raises(ComponentError, match="no such bucket"):
         ObjectStepLogs(Objects("s3://another/x"), tmp_path).check()
     one = machine()
     one.check()
     assert (content(store), caplog.messages) == ({}, [])
+
+    def refuse_late(*_: object) -> None:
+        clock.advance(60)
+        refuse()
+
+    other = machine()
     with monkeypatch.context() as outage:
-        outage.setattr(Objects, "put", refuse)
+        outage.setattr(Objects, "put", refuse_late)
         one.check()
+        other.append_to("r", "T")("lost")
+        other.close()
         one.append_to("r", "S")("kept here meanwhile")
-        one.close()
-    assert ["not copied for the moment" in line for line in caplog.messages] == [True, False]
-    assert "what steps have logged last is not at s3:" in caplog.text
+        clock.wait_for_waiters()
+    assert [text[:14] for text in caplog.messages] == ["logs of steps ", "logs of steps ", "what steps hav"]
+    wait_copied(store, clock, LOG, b"kept here meanwhile\n")
 
 
 def test_a_writer_that_could_not_read_what_was_there_writes_nothing_over_it(
