@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from contextlib import ExitStack
+from contextlib import nullcontext
 from functools import partial
 
 import msgspec
@@ -55,9 +55,8 @@ def stop_run(
             try:
                 keeper = home.keeper(store, run, step)
                 logged = dataclasses.replace(context, log=home.logs.append_to(run.id, step), keeper=keeper)
-                with ExitStack() as mine:
-                    if orchestrated(run):
-                        mine.enter_context(home.lock(store, run.id, context, step=step, wait=wait))
+                lock = home.lock(store, run.id, context, step=step, wait=wait) if orchestrated(run) else nullcontext()
+                with lock:
                     record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")

@@ -110,7 +110,9 @@ class PipelineRunner:
                 run = resumed_run(home, store, graph, resume)
             else:
                 run = new_run(graph, run_id, self._context, origin)
-            self._check(graph)
+            self._chooser.check_names([step.name for step in graph.steps])
+            for step in graph.steps:  # all of them, before the first one starts
+                self._chosen(graph, step, "RUN", self._context).check()
             home.logs.check()
             ownership = self._own(stack, home, store, run)
             # The work of another runner until it released the run is known only now.
@@ -189,12 +191,6 @@ class PipelineRunner:
         launcher = with_root(info, graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))
         return launcher
-
-    def _check(self, graph: Graph) -> None:
-        """Check everything about every step before the first of them starts."""
-        self._chooser.check_names([step.name for step in graph.steps])
-        for step in graph.steps:
-            self._chosen(graph, step, "RUN", self._context).check()
 
     def _launch(self, parts: RunParts, step: Step) -> StepLaunch:
         launch = StepLaunch(parts, step, self._context, self._listener)

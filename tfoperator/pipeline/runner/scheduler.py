@@ -91,7 +91,7 @@ class StepLaunch:
         return self._view
 
     def run(self) -> StepView:
-        """Launch it; return the outcome. Raises no Exception."""
+        """Launch it; return the outcome. Raises nothing."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -103,17 +103,13 @@ class StepLaunch:
             return self._ended(StepState.RETRYABLE, str(error))
         except (PermanentFailure, ComponentError) as error:
             return self._ended(StepState.FAILED, str(error))
-        except Exception as error:  # noqa: BLE001 - it is logged there
-            return self.broken(error)
+        except BaseException as error:  # a class may raise anything, and the other steps go on
+            logger.exception("step %s: its launch failed", self.name)
+            self.unfinished = True  # the record names the created object
+            return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
         state = StepState.CACHED if result.cached else StepState.SUCCEEDED
         view = self._ended(state, "")
         return msgspec.structs.replace(view, attempts=result.attempts, execution_id=result.execution_id)
-
-    def broken(self, error: BaseException) -> StepView:
-        """Record an unexpected failure of the launch. The record names the created object, which may still run."""
-        logger.error("step %s: its launch failed", self.name, exc_info=error)
-        self.unfinished = True
-        return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
 
     def _ended(self, state: StepState, message: str) -> StepView:
         return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message)
@@ -166,8 +162,7 @@ class Scheduler:
                     one = running.pop(ended)
                     with self._lock:
                         del self._running[one.name]
-                    error = ended.exception()  # no Exception: `run` records those itself
-                    progress.see(ended.result() if error is None else one.broken(error))
+                    progress.see(ended.result())
                 elif self.cancelled.is_set() or not progress.skip():
                     break
         progress.skip(all_of_them=True)

@@ -168,12 +168,9 @@ class MetadataStore(Reads):
         """Record the outcome of an execution, or that it goes on. Idempotent. Raises OwnershipLost."""
         queries.fence(db, run)
         before = self._execution(db, outcome.id)
-        state = {
-            "last_known_state": EXECUTION_STATES.index(outcome.state),
-            "last_update_time_since_epoch": queries.milliseconds(at),
-        }
-        row = executions.c.id == outcome.id
-        db.execute(update(executions).where(row).values(**state))
+        row, state = executions.c.id == outcome.id, EXECUTION_STATES.index(outcome.state)
+        values = {"last_known_state": state, "last_update_time_since_epoch": queries.milliseconds(at)}
+        db.execute(update(executions).where(row).values(**values))
         ours = {"message": json.dumps(outcome.message), "image_id": outcome.image_id}
         db.execute(update(our_executions).where(our_executions.c.execution_id == outcome.id).values(**ours))
         if outcome.exec_properties and outcome.exec_properties != before.exec_properties:

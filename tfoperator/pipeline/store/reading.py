@@ -182,7 +182,7 @@ class Reads:
         found: dict[int, Maker] = {}
         for some in batched(artifact_ids):
             for row in db.execute(wanted.where(events.c.artifact_id.in_(some))):
-                found[row.artifact_id] = Maker(row.id, row.run or "", row.step)
+                found[row.artifact_id] = Maker(row.run or "", row.step)
         return found
 
 

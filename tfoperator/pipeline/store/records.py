@@ -50,7 +50,6 @@ class ExecutionRecord(msgspec.Struct, frozen=True):
 class Maker(msgspec.Struct, frozen=True):
     """The producer of an artifact; `run_id` is empty if its run was removed."""
 
-    execution_id: int
     run_id: str
     step: str
 

@@ -44,8 +44,7 @@ class SQLiteFile(Database):
         @event.listens_for(engine, "connect")
         def configure(connection: Any, _: Any) -> None:
             connection.isolation_level = None
-            for pragma in ("synchronous = FULL", f"query_only = {'ON' if read_only else 'OFF'}"):
-                connection.execute(f"PRAGMA {pragma}")
+            connection.executescript(f"PRAGMA synchronous = FULL; PRAGMA query_only = {read_only}")
 
         @event.listens_for(engine, "begin")
         def begin(connection: Connection) -> None:

@@ -219,17 +219,17 @@ def test_who_has_lost_a_lease_writes_nothing_more_for_its_run_or_step(store: Met
 
 
 def test_states_of_many_runs_and_who_has_made_an_artifact(store: MetadataStore) -> None:
-    one = made(store)
+    made(store)
     (output,) = store.executions("r1")["a"].outputs["o"]
     store.put_run(run("r2"))
     used = again(store, store.executions("r1")["a"])
     found = store.execution_states(["r1", "r2", "nothing"])
     assert found == {"r1": {"a": "COMPLETE"}, "r2": {"a": "CACHED"}, "nothing": {}}
     outside = store.external_artifact(artifact("/text"), NOW)
-    assert store.makers([output.id, outside.id]) == {output.id: Maker(one.id, "r1", "a")}
+    assert store.makers([output.id, outside.id]) == {output.id: Maker("r1", "a")}
     assert used.outputs["o"] == (output,)
     store.forget_run("r1")
-    assert store.makers([output.id]) == {output.id: Maker(one.id, "", "a")}
+    assert store.makers([output.id]) == {output.id: Maker("", "a")}
 
 
 def test_a_long_lineage_is_cut_and_says_so(store: MetadataStore, monkeypatch: pytest.MonkeyPatch) -> None:
