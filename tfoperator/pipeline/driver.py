@@ -119,8 +119,8 @@ def _resolved(source: Source, before: Mapping[str, ExecutionRecord]) -> tuple[Ar
     if isinstance(source, FromOutside):
         artifacts = source.artifacts
         if source.uri is not None:
-            uri = evaluate(source.uri, lambda value: looked_up(value, before))
-            artifacts = (Artifact(str(uri), artifacts[0].properties if artifacts else {}),)
+            uri = str(evaluate(source.uri, partial(looked_up, before=before)))
+            artifacts = (msgspec.structs.replace(artifacts[0], uri=uri),)
         return tuple([ArtifactRecord(0, source.type_name, one.uri, "LIVE", one.properties) for one in artifacts])
     return tuple(_flat(evaluate(source, lambda value: looked_up(value, before, content=False))))
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from tfoperator.launcher import ComponentError
@@ -45,9 +45,7 @@ def read_condition(text: str, inputs: Callable[[str], Any]) -> Any:
 
 
 def _value(node: ast.AST, inputs: Callable[[str], Any]) -> Any:
-    def of(part: ast.AST) -> Any:
-        return _value(part, inputs)
-
+    of = partial(_value, inputs=inputs)
     match node:
         case ast.Constant(value=bool() | int() | float() | str() as constant):
             return constant

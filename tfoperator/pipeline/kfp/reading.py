@@ -213,27 +213,20 @@ class _Reading:
     ) -> dict[str, Any]:
         definitions = definitions_of(component, "input", "parameters")
         given = task.get("inputs", {}).get("parameters", {})
-        found: dict[str, Any] = {}
+        item = task.get("parameterIterator", {}).get("itemInput")
+        # Also those that only texts with placeholders name.
+        found = {key: self._parameter(f"{where}: {key}", one, scope, made) for key, one in given.items()}
         for key, one in definitions.items():
-            default, value = typed(one, one.get("defaultValue")), None
-            if key in given:
-                value = self._parameter(f"{where}: {key}", given[key], scope, made)
-                if isinstance(value, Value) and (default is not None or one.get("isOptional")):
-                    value = Value("first", (value, default))
-            value = default if value is None else value
-            found[key] = typed(one, value)
-            if (
-                value is None
-                and not one.get("isOptional")
-                and key != task.get("parameterIterator", {}).get("itemInput")
-            ):
+            default, value, optional = typed(one, one.get("defaultValue")), found.get(key), one.get("isOptional")
+            if isinstance(value, Value) and (default is not None or optional):
+                value = Value("first", (value, default))
+            found[key] = typed(one, default if value is None else value)
+            if found[key] is None and not optional and key != item:
                 raise ComponentError(f"{where}: its parameter {key!r} is missing")
-        for key in given.keys() - definitions.keys():  # of texts with placeholders
-            found[key] = self._parameter(f"{where}: {key}", given[key], scope, made)
         for key, one in given.items():
             if "runtimeValue" in one:
                 found[key] = with_inputs(f"{where}: {key}", found[key], found)
-        return {key: value for key, value in found.items() if key in definitions}
+        return {key: found[key] for key in definitions}
 
     def _parameter(self, where: str, given: Json, scope: Scope, made: Mapping[str, Made]) -> Any:
         if (source := given.get("taskOutputParameter")) is not None:

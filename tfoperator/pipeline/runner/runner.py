@@ -206,11 +206,9 @@ class PipelineRunner:
         parts.record(state=state, message=message, ended=self._context.clock.now())
         results = {name: launch.result for name, launch in launches.items() if launch.result is not None}
         result = PipelineResult(parts.run.id, parts.run.pipeline, state, dict(views), results, message)
-        if cancelled and state != "succeeded":
-            raise PipelineCancelled(result)
-        if state != "succeeded":
-            raise PipelineFailed(result)
-        return result
+        if state == "succeeded":
+            return result
+        raise PipelineCancelled(result) if cancelled else PipelineFailed(result)
 
 
 def _absolute(graph: Graph) -> Graph:
