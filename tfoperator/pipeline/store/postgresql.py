@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from importlib.util import find_spec
 from typing import Any
@@ -42,6 +42,7 @@ class PostgreSQL(Database):
         import psycopg
 
         self._connect: Callable[..., psycopg.Connection[Any]] = partial(psycopg.connect, url, **_CONNECTING)
+        self._listening = ExitStack()  # has the listener
         self._listener: psycopg.Connection[Any] | None = None
         super().__init__(url, create_engine("postgresql+psycopg://", creator=self._connect), read_only=read_only)
 
@@ -75,23 +76,19 @@ class PostgreSQL(Database):
 
         try:
             if self._listener is None:
-                self._listener = self._connect(autocommit=True)
+                self._listener = self._listening.enter_context(closing(self._connect(autocommit=True)))
                 self._listener.execute(f"LISTEN {CHANNEL}")
             for _ in self._listener.notifies(timeout=seconds, stop_after=1):
                 pass
         except psycopg.Error:  # the next read says why
-            self._forget_listener()
+            self._listener = None
+            self._listening.close()
             return seconds
         return 0.0
 
-    def _forget_listener(self) -> None:
-        listener, self._listener = self._listener, None
-        if listener is not None:
-            listener.close()
-
     def close(self) -> None:
         """See `Database`."""
-        self._forget_listener()
+        self._listening.close()
         super().close()
 
 
