@@ -22,7 +22,7 @@ _MAX_NAME = 255
 
 
 class FromOutside(msgspec.Struct, frozen=True, tag=True, omit_defaults=True):
-    """Artifacts made by no step. With `uri`, a value, it is one, of that URI."""
+    """Artifacts made by no step. With `uri`, a text or a value, it is one, of that URI."""
 
     type_name: str
     artifacts: tuple[Artifact, ...]

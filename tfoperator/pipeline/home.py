@@ -15,11 +15,11 @@ from pathlib import Path
 import msgspec
 
 from tfoperator.base.clock import StopSignal
-from tfoperator.base.files import local_path
+from tfoperator.base.files import is_locked, local_path
 from tfoperator.base.object_store import Objects, ObjectStoreError, is_object_url
 from tfoperator.launcher import ComponentError, LaunchContext, LauncherError
 from tfoperator.launcher.core.record import LaunchRecord, RecordKeeper, WorkDirectory
-from tfoperator.pipeline.lease import LEASE_SECONDS, RunLease, has_runner, kernel_id, kernel_lock
+from tfoperator.pipeline.lease import LEASE_SECONDS, LOCK, RunLease, kernel_id, kernel_lock
 from tfoperator.pipeline.local_paths import network_file_system
 from tfoperator.pipeline.object_logs import ObjectStepLogs
 from tfoperator.pipeline.step_logs import StepLogs
@@ -206,7 +206,7 @@ class Home:
     def _alive(self, run: RunRecord) -> bool:
         """Return whether it may have a runner: one of this machine holds the kernel's lock of a directory."""
         held = run.lease.left > 0 and not (self._local and run.lease.kernel == kernel_id())
-        return held or has_runner(self.run_folder(run.id))
+        return held or is_locked(self.run_folder(run.id) / LOCK)
 
     def remove(self, run_id: str) -> None:
         """Remove a run's directory."""

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
-from tfoperator.base.files import is_locked, take_lock
+from tfoperator.base.files import take_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
 from tfoperator.pipeline.store.engines import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -37,31 +37,27 @@ class RunInProgress(LaunchInProgress):
     """The run has a runner."""
 
 
-_LOCK = "lock"
+LOCK = "lock"
+"""The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
 _LOCK_TRIES = 1000
 _LOCK_PAUSE = 0.001
 """A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
 
 
-def has_runner(folder: Path) -> bool:
-    """Return whether a runner holds the lock of a run's folder. Writes nothing, and does not block a runner."""
-    return is_locked(folder / _LOCK)
-
-
 def kernel_lock(folder: Path, name: str) -> IO[bytes]:
     """Return a file that holds the lock of a folder until it is closed. Raises RunInProgress, of a run or step."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     for _ in range(_LOCK_TRIES):
         if take_lock(handle):
             return os.fdopen(handle, "rb")
-        # A runner's lock also excludes shared ones; a mere check (`has_runner`) shares it for a moment.
+        # A runner's lock also excludes shared ones; a mere check (`is_locked`) shares it for a moment.
         if not take_lock(handle, shared=True):
             break
         fcntl.flock(handle, fcntl.LOCK_UN)
         time.sleep(_LOCK_PAUSE)
     os.close(handle)
-    raise RunInProgress(f"run {name} is under way: its runner holds {folder / _LOCK}")
+    raise RunInProgress(f"run {name} is under way: its runner holds {folder / LOCK}")
 
 
 class RunLease:
@@ -113,11 +109,13 @@ class RunLease:
         first: Lease | None = None
         while not self.take(dead_kernel=dead_kernel):
             seen = self._store.lease(self._name)
+            until = f"until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
+            owner = f"held by {seen.host} (process {seen.process}), {until}" if seen.holder else "held by nobody"
             renewed = first is not None and (seen.term, seen.until) != (first.term, first.until)
             if not wait or stop.is_set() or (renewed and seen.holder):
-                raise RunInProgress(f"{what} is under way: {owner_words(seen)}")
+                raise RunInProgress(f"{what} is under way: {owner}")
             if first is None:
-                tell(f"{what} was {owner_words(seen)}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
+                tell(f"{what} was {owner}: waiting for {max(seen.left, 0.0):.0f} s until it has run out")
             first = seen
             stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
@@ -174,13 +172,6 @@ class RunLease:
             self._lost = None if self.held() else error
         if self._lost is not None:
             self.when_lost()
-
-
-def owner_words(seen: Lease) -> str:
-    """Return the holder of a lease, and its expiry, for users."""
-    if not seen.holder:
-        return "held by nobody"
-    return f"held by {seen.host} (process {seen.process}), until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
 
 
 def kernel_id() -> str:

@@ -10,10 +10,10 @@ import pytest
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, diamond, fails, home_of, runner, states
+from tfoperator.base.files import is_locked
 from tfoperator.launcher import ComponentError, LaunchContext, RetryableFailure
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.pipeline import MetadataStore, PipelineFailed, RunInProgress, StepState, stop_run
-from tfoperator.pipeline.lease import has_runner
 
 
 @pytest.mark.usefixtures("place")
@@ -91,12 +91,12 @@ def test_a_run_of_a_given_id_is_begun_once_and_gone_on_with_after_that(tmp_path:
 
 
 def test_whoever_looks_at_a_run_keeps_no_runner_away(tmp_path: Path) -> None:
-    """`has_runner` shares the lock for a moment: a runner that begins just then waits that long."""
+    """`is_locked` shares the lock for a moment: a runner that begins just then waits that long."""
     home = home_of(tmp_path)
     with home.store() as store:
         with home.lock(store, "r1"):
-            assert has_runner(home.run_folder("r1"))
-        assert not has_runner(home.run_folder("r1"))
+            assert is_locked(home.run_folder("r1") / "lock")
+        assert not is_locked(home.run_folder("r1") / "lock")
         looking = os.open(home.run_folder("r1") / "lock", os.O_RDONLY)
         fcntl.flock(looking, fcntl.LOCK_SH)
 

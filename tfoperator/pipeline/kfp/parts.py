@@ -54,10 +54,8 @@ def imported(where: str, importer: Json, scope: Scope) -> Made:
         raise ComponentError(f"{where}.importer.metadata: a placeholder there is not known here")
     name = uri.get("runtimeParameter")
     place = uri.get("constant") if name is None else member(where, scope.parameters, name)
-    fixed = not isinstance(place, Value)
     kind = importer.get("typeSchema", {}).get("schemaTitle", "system.Artifact")
-    source = FromOutside(kind, (Artifact(str(place) if fixed else "", metadata),), None if fixed else place)
-    return Made((), {}, {"artifact": source})
+    return Made((), {}, {"artifact": FromOutside(kind, (Artifact("", metadata),), place)})
 
 
 def in_turn(scope: str, tasks: Mapping[str, Json]) -> list[str]:

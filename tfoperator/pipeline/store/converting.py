@@ -53,14 +53,9 @@ _COPIED = (
 """What is copied, but for properties, by statements with the functions below; rows keep their ids."""
 
 
-def kept_copy(path: Path) -> Path:
-    """Return where the file as it was before is."""
-    return path.with_name(f"{path.stem}-before-schema-10{path.suffix}")
-
-
 def convert(db: sqlite3.Connection, path: Path, make_tables: Callable[[], None]) -> None:
-    """Convert the file, in the transaction of `db`."""
-    copy = kept_copy(path)
+    """Convert the file, in the transaction of `db`; beside it a copy stays of what it was."""
+    copy = path.with_name(f"{path.stem}-before-schema-10{path.suffix}")
     copy.touch(0o600)
     with closing(sqlite3.connect(path)) as source, closing(sqlite3.connect(copy)) as target:
         source.backup(target)

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.pipeline.store.converting import kept_copy
 from tfoperator.pipeline.store.engines import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
@@ -82,9 +81,10 @@ def test_what_the_first_release_has_recorded_is_read_and_used_as_before(tmp_path
             assert found.began == found.ended == datetime(2026, 1, 1, tzinfo=UTC)
             assert [one.artifact.uri for one in lineage_of(store, made).next] == ["/a2"]
             assert store.executions("r1")["a"].exec_properties["y"] == "text"
-    with closing(sqlite3.connect(kept_copy(path))) as db:
+    copy = path.with_name("metadata-before-schema-10.db")
+    with closing(sqlite3.connect(copy)) as db:
         assert db.execute("SELECT count(*) FROM Event").fetchone() == (8,)
-    assert kept_copy(path).stat().st_mode & 0o777 == 0o600
+    assert copy.stat().st_mode & 0o777 == 0o600
 
 
 @pytest.mark.full
