@@ -81,10 +81,6 @@ class Graph(msgspec.Struct, frozen=True):
     steps: tuple[Step, ...]
     enable_cache: bool = False
 
-    def step(self, name: str) -> Step:
-        """Return the step of this name."""
-        return next(step for step in self.steps if step.name == name)
-
     def output_uri(self, step: str, output: str, run_id: str) -> str:
         """Return the URI of an output of a run: `pipeline_root/component/output/run`."""
         return f"{self.root}/{step}/{output}/{run_id}"

@@ -150,8 +150,8 @@ class PipelineRunner:
         graph = _absolute(graph_of(pipeline))
         check_run_id(run_id)
         check_fixed(graph)
-        if step not in (known := [one.name for one in graph.steps]):
-            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(known)}")
+        if step not in (steps := {one.name: one for one in graph.steps}):
+            raise ComponentError(f"pipeline {graph.name} has no step {step!r}; there are {', '.join(steps)}")
         with closing(Home(self._place)) as home, ExitStack() as stack:
             home.check_sharing()
             home.logs.check()
@@ -165,9 +165,9 @@ class PipelineRunner:
                 run = new_run(graph, run_id, self._context, origin)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
             ownership.when_lost = self.cancel
-            self._chooser.check_names(known)
+            self._chooser.check_names([*steps])
             parts = RunParts(home, store, graph, run, ownership)
-            launch = self._launch(parts, graph.step(step))
+            launch = self._launch(parts, steps[step])
             launch.launcher.check()
             if begun is None or begun.state != "running":
                 parts.record()

@@ -135,7 +135,6 @@ class Reads:
     def execution_states(self, db: Connection, run_ids: Sequence[str]) -> dict[str, dict[str, ExecutionState]]:
         """Return, by run, the states of its executions by step: the data for a list of runs."""
         found: dict[str, dict[str, ExecutionState]] = {one: {} for one in run_ids}
-        states: Any = EXECUTION_STATES
         wanted = (
             select(contexts.c.name.label("run"), our_executions.c.step, executions.c.last_known_state)
             .join(associations, associations.c.context_id == contexts.c.id)
@@ -146,7 +145,7 @@ class Reads:
         )
         for some in batched(run_ids):
             for row in db.execute(wanted.where(contexts.c.name.in_(some))):
-                found[row.run][row.step] = states[row.last_known_state]
+                found[row.run][row.step] = EXECUTION_STATES[row.last_known_state]
         return found
 
     @reads
@@ -202,13 +201,12 @@ def artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
     """Return what a query of ARTIFACTS finds as values."""
     rows = db.execute(wanted).all()
     properties = properties_of(db, artifact_properties, [row.id for row in rows])
-    states: Any = ARTIFACT_STATES
     return [
         ArtifactRecord(
             row.id,
             row.type,
             row.uri or "",
-            states[row.state or 0],
+            ARTIFACT_STATES[row.state or 0],
             properties.get(row.id, {}),
             moment(row.create_time_since_epoch),
             bool(row.made),
@@ -235,14 +233,13 @@ def execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
             side = sides[path.execution_id, path.type]
             side[path.step_key] = (*side.get(path.step_key, ()), known[path.artifact_id])
     properties = properties_of(db, execution_properties, [row.id for row in rows])
-    states: Any = EXECUTION_STATES
     return [
         ExecutionRecord(
             row.id,
             row.run or "",
             row.step,
             row.kind,
-            states[row.last_known_state],
+            EXECUTION_STATES[row.last_known_state],
             json.loads(row.message),
             row.cache_key,
             row.image_id,
@@ -250,7 +247,7 @@ def execution_records(db: Connection, wanted: Any) -> list[ExecutionRecord]:
             sides[row.id, EVENTS["INPUT"]],
             sides[row.id, EVENTS["OUTPUT"]],
             moment(row.create_time_since_epoch),
-            moment(row.last_update_time_since_epoch) if states[row.last_known_state] != "RUNNING" else None,
+            moment(row.last_update_time_since_epoch) if EXECUTION_STATES[row.last_known_state] != "RUNNING" else None,
         )
         for row in rows
     ]

@@ -29,7 +29,7 @@ def test_the_order_follows_from_the_channels() -> None:
     made = graph(third, second, first)
     assert [step.name for step in made.steps] == ["z", "a", "m"]
     left, right = Value(OUTPUT, ("a", "total")), FromOutside("Number", (Artifact("/n"),))
-    assert made.step("m").inputs == {"left": left, "right": right}
+    assert made.steps[-1].inputs == {"left": left, "right": right}
     after = {step.name: step.after for step in made.steps}
     assert [step.name for step in ready(made.steps, after, [])] == ["z"]
     assert [step.name for step in ready(made.steps, after, ["z"])] == ["a"]
@@ -38,7 +38,7 @@ def test_the_order_follows_from_the_channels() -> None:
 
 def test_outputs_go_below_the_root_by_component_output_and_run() -> None:
     made = graph(add("one"), root="gs://bucket/root/")
-    component = made.component(made.step("one"), "run-1")
+    component = made.component(made.steps[0], "run-1")
     assert component.outputs == {"total": (Artifact("gs://bucket/root/one/total/run-1"),)}
 
 
