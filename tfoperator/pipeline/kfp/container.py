@@ -80,9 +80,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             else:
                 yield "".join(words(given.joined or ()))
 
-        command, args = (
-            [word for one in side for word in words(_structure(one))] for side in (self.command, self.args)
-        )
+        command, args = ([*words([_structure(one) for one in side])] for side in (self.command, self.args))
         for word in (*command, *args):
             if len(word.encode()) >= _MAX_WORD or "\0" in word:
                 raise ComponentError(f"component {self.task}: an argument has more than {_MAX_WORD} bytes, or NUL")

@@ -145,12 +145,10 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
             for name, records in execution.outputs.items():
                 own = f"{run.root}/{execution.step}/{name}/{run.id}"
                 for record in records:
-                    users = {
-                        one.run_id for direction in ("INPUT", "OUTPUT") for one in store.users_of(record.id, direction)
-                    }
+                    uses = store.users_of(record.id, "INPUT") + store.users_of(record.id, "OUTPUT")
                     place, _, number = record.uri.rpartition("/")
                     one_of_own = is_object_url(own) and place == own and number.isdecimal()  # of several, copied there
-                    if not (record.uri == own or one_of_own) or users - {run.id, ""}:
+                    if not (record.uri == own or one_of_own) or {one.run_id for one in uses} - {run.id, ""}:
                         continue
                     removed += [record.uri] if remove(record.uri) else []
                     gone.append(record.uri)

@@ -107,11 +107,10 @@ class StepLaunch:
             self.unfinished = True  # the record names the created object
             return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")
         state = StepState.CACHED if result.cached else StepState.SUCCEEDED
-        view = self._ended(state, "")
-        return msgspec.structs.replace(view, attempts=result.attempts, execution_id=result.execution_id)
+        return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 
-    def _ended(self, state: StepState, message: str) -> StepView:
-        return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message)
+    def _ended(self, state: StepState, message: str, **more: int) -> StepView:
+        return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message, **more)
 
     def _log(self, line: str) -> None:
         self._keep_line(line)
