@@ -182,11 +182,9 @@ class PipelineRunner:
     def check(self, pipeline: Pipeline | Graph) -> dict[str, str]:
         """Return what would be launched, by step; raise ComponentError with all errors. Makes no request."""
         graph = _absolute(graph_of(pipeline))
-        return {step.name: self._chosen(graph, step, "RUN").dry_run() for step in graph.steps}
+        return {step.name: self._chosen(graph, step, "RUN", None).dry_run() for step in graph.steps}
 
-    def _chosen(
-        self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None = None
-    ) -> BaseComponentLauncher:
+    def _chosen(self, graph: Graph, step: Step, run_id: str, context: LaunchContext | None) -> BaseComponentLauncher:
         info = self._chooser.launch_info(graph.component(step, run_id), step.pattern)
         launcher = with_root(info, graph.root).make(context)
         check_records_are_hidden(step.name, launcher, str(self._place))

@@ -65,7 +65,6 @@ class StepLaunch:
         self.unfinished = False
         """Whether its container may still run, without a launcher."""
         self._listener = listener
-        self._clock = pattern.clock
         self._view = StepView(step.name, after=tuple(sorted(step.after)))
         self._keep_line = home.logs.append_to(run.id, step.name)
         metadata = MetadataDriver(parts.store, parts.graph, run, step)
@@ -86,7 +85,7 @@ class StepLaunch:
 
     def began(self) -> StepView:
         """Record the start."""
-        self._view = msgspec.structs.replace(self._view, state=StepState.RUNNING, began=self._clock.now())
+        self._view = msgspec.structs.replace(self._view, state=StepState.RUNNING, began=self.context.clock.now())
         return self._view
 
     def run(self) -> StepView:
@@ -110,7 +109,7 @@ class StepLaunch:
         return self._ended(state, "", attempts=result.attempts, execution_id=result.execution_id)
 
     def _ended(self, state: StepState, message: str, **more: int) -> StepView:
-        return msgspec.structs.replace(self._view, state=state, ended=self._clock.now(), message=message, **more)
+        return msgspec.structs.replace(self._view, state=state, ended=self.context.clock.now(), message=message, **more)
 
     def _log(self, line: str) -> None:
         self._keep_line(line)

@@ -44,6 +44,5 @@ def _follow(store: MetadataStore, artifact: ArtifactRecord, direction: str, seen
     for execution in executions:
         side = execution.outputs if direction == "INPUT" else execution.inputs
         found |= {one.id: one for records in side.values() for one in records}
-    return Lineage(
-        artifact, executions, tuple([_follow(store, one, direction, seen, depth + 1) for one in found.values()])
-    )
+    further = tuple([_follow(store, one, direction, seen, depth + 1) for one in found.values()])
+    return Lineage(artifact, executions, further)
