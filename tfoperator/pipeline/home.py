@@ -170,15 +170,15 @@ class Home:
         """
         name = f"{run_id}/{step}" if step else run_id
         context = context or LaunchContext()
-        lease = RunLease(store, name, context.clock, seconds=seconds)
         with ExitStack() as held:
             kernel = ""
             if self._local:
                 # Before the lease: the kernel releases it at any end of the process: on one machine no runner waits.
                 folder = self.run_folder(run_id)
                 held.enter_context(kernel_lock(folder / "launchers" / step if step else folder, name))
-                kernel = kernel_id()  # an earlier holder on it must be dead
-            lease.acquire(wait=wait, tell=context.tell, stop=stop, dead_kernel=kernel)
+                kernel = kernel_id()
+            lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel)
+            lease.acquire(wait=wait, tell=context.tell, stop=stop)
             yield held.enter_context(lease)
 
     def check_sharing(self) -> None:

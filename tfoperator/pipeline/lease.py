@@ -66,15 +66,18 @@ class RunLease:
 
     While entered it is renewed by a thread; at the exit it is released. `when_lost` is called once, by that thread, if
     another has taken the run over, or the lease has run out because the store is away: then this holder has ended, even
-    if the store comes back.
+    if the store comes back. With `kernel`, that of this machine, the lock of that is held, too.
     """
 
-    def __init__(self, store: MetadataStore, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self, store: MetadataStore, name: str, clock: Clock, *, seconds: float = LEASE_SECONDS, kernel: str = ""
+    ) -> None:
         self._store = store
         self._name = name
         self._clock = clock
         self._seconds = seconds
-        self._identity = secrets.token_hex(8)
+        who = secrets.token_hex(8)
+        self._mine = Lease(holder=who, host=socket.gethostname(), process=os.getpid(), kernel=kernel)
         self._since: Elapsed | None = None  # replaced as a whole by each renewal
         self.term = 0
         """The number of this holder; 0 before it holds it."""
@@ -95,20 +98,15 @@ class RunLease:
             logger.warning("the lease is not given back, and runs out by itself: %s", error)
 
     def acquire(
-        self,
-        *,
-        wait: bool,
-        tell: Callable[[str], object] = lambda _: None,
-        stop: StopSignal | None = None,
-        dead_kernel: str = "",
+        self, *, wait: bool, tell: Callable[[str], object] = lambda _: None, stop: StopSignal | None = None
     ) -> None:
-        """Get it; with `wait`, wait until the holder's has expired. A holder on `dead_kernel` can't be alive.
+        """Get it; with `wait`, wait until the holder's has expired.
 
         Raises RunInProgress if it has another holder: without `wait` at once, else as soon as that renews it.
         """
         what, stop = f"run {self._name}", stop or StopSignal()
         first: Lease | None = None
-        while not self.take(dead_kernel=dead_kernel):
+        while not self.take():
             seen = self._store.lease(self._name)
             until = f"until {seen.end:%Y-%m-%dT%H:%M:%SZ} unless renewed"
             owner = f"held by {seen.host} (process {seen.process}), {until}" if seen.holder else "held by nobody"
@@ -120,18 +118,17 @@ class RunLease:
             first = seen
             stop.wait(self._clock, min(max(seen.left, 0.0) + 0.1, _CHECK_SECONDS))
 
-    def take(self, *, dead_kernel: str = "") -> bool:
+    def take(self) -> bool:
         """Take it, if nobody holds it any more; return whether it is ours. Raises StoreError."""
         since = Elapsed(self._clock)
-        mine = Lease(holder=self._identity, host=socket.gethostname(), process=os.getpid(), kernel=kernel_id())
-        self.term = self._store.take_lease(self._name, mine, self._seconds, dead_kernel=dead_kernel)
+        self.term = self._store.take_lease(self._name, self._mine, self._seconds)
         self._since = since if self.term else None
         return self._since is not None
 
     def renew(self) -> None:
         """Renew it. Raises OwnershipLost if another runner has taken it over, StoreError."""
         since = Elapsed(self._clock)
-        if self._since is None or not self._store.renew_lease(self._name, self._identity, self._seconds):
+        if self._since is None or not self._store.renew_lease(self._name, self._mine.holder, self._seconds):
             self._since = None
             raise OwnershipLost("another runner has taken the run over: it goes on there")
         self._since = since
@@ -159,7 +156,7 @@ class RunLease:
         """Release it at once. Raises StoreError: it then expires by itself."""
         since, self._since = self._since, None
         if since is not None:
-            self._store.renew_lease(self._name, self._identity, 0.0)
+            self._store.renew_lease(self._name, self._mine.holder, 0.0)
 
     def _keep(self) -> None:
         if self._lost is not None:

@@ -89,7 +89,9 @@ def test_who_comes_late_or_after_a_new_start_of_the_machine_does_not_wait(
     clock.advance(60)
     assert held(store, clock).held()
     assert store.take_lease(NAME, Lease(holder="other"), 30.0) == 0
-    assert store.take_lease(NAME, Lease(holder="other"), 30.0, dead_kernel=store.lease(NAME).kernel) == 3
+    assert RunLease(store, "y", clock, kernel="k").take()
+    assert store.take_lease("y", Lease(holder="other", kernel="l"), 30.0) == 0
+    assert store.take_lease("y", Lease(holder="other", kernel="k"), 30.0) == 2
 
 
 def test_who_waits_for_a_living_holder_is_told_so_at_its_first_renewal(store: MetadataStore, clock: FakeClock) -> None:

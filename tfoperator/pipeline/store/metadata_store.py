@@ -96,15 +96,15 @@ class MetadataStore(Reads):
         db.execute(delete(contexts).where(contexts.c.id == number))
         db.execute(delete(launches).where(launches.c.run == run_id))
 
-    # Leases. A holder on `dead_kernel` is known not to be alive.
+    # Leases.
 
     @writes
-    def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float, *, dead_kernel: str = "") -> int:
-        """Take it, if it is free; return its term, 0 if another holder has it."""
+    def take_lease(self, db: Connection, name: str, mine: Lease, seconds: float) -> int:
+        """Take it, if it is free; return its term, 0 if another holder has it. One on my kernel must be dead."""
         who = {"holder": mine.holder, "host": mine.host[:255], "process": mine.process, "kernel": mine.kernel}
         free = leases.c.holder.in_(["", mine.holder]) | (leases.c.until < database_seconds())
-        if dead_kernel:
-            free |= leases.c.kernel == dead_kernel
+        if mine.kernel:
+            free |= leases.c.kernel == mine.kernel
         until = database_seconds() + seconds * _RATE_MARGIN
         new = upsert(db, leases).values(name=name, term=1, until=until, **who)
         changed: dict[str, Any] = {one: new.excluded[one] for one in ("until", *who)} | {"term": leases.c.term + 1}

@@ -57,8 +57,9 @@ class Maker(msgspec.Struct, frozen=True):
 class Lease(msgspec.Struct, frozen=True):
     """The lease of a run or step, as read. `term` counts the holders; `holder` is "" if there is none.
 
-    `kernel` identifies a machine since its last start. `until` is in seconds since 1970, `left` in seconds at the time
-    of the read; both by the database's clock.
+    `kernel` identifies a machine since its last start, where only who holds a lock of that may hold the lease, too: an
+    earlier holder there is dead. `until` is in seconds since 1970, `left` in seconds at the time of the read; both by
+    the database's clock.
     """
 
     term: int = 0
