@@ -273,12 +273,9 @@ def _described(step: Step) -> Any:
     """Return what a step does. Without values, conditions and loops it is as runs of the first release have it."""
     spec = step.executor_spec
     what = spec.path if isinstance(spec, ExecutorClassSpec) else msgspec.to_builtins(spec)
-    inputs = {name: _described_source(source) for name, source in step.inputs.items()}
+    inputs = {name: msgspec.to_builtins(source) for name, source in step.inputs.items()}
+    for name, source in step.inputs.items():
+        if isinstance(source, Value) and source.op == OUTPUT:
+            inputs[name] = {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
     more = [step.when, step.loops, sorted(step.behind), step.always]
     return [step.name, what, inputs, dict(step.outputs), dict(step.exec_properties), *([more] if any(more) else [])]
-
-
-def _described_source(source: Source) -> Any:
-    if isinstance(source, Value) and source.op == OUTPUT:
-        return {"type": "FromStep", "step": source.args[0], "output": source.args[1]}
-    return msgspec.to_builtins(source)
