@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
@@ -122,13 +123,16 @@ class Scheduler:
     def __init__(self, parallel: int, listener: Listener) -> None:
         self._parallel = max(1, parallel)
         self._listener = listener
+        self._lock = threading.Lock()  # guards _running, and that no step starts once `cancelled` is set
         self._running: dict[str, BaseComponentLauncher] = {}
         self.cancelled = StopSignal()
 
     def cancel(self) -> None:
         """Stop the running containers gracefully, and start nothing more. Does not block."""
-        self.cancelled.set()
-        for launcher in list(self._running.values()):
+        with self._lock:
+            self.cancelled.set()
+            running = list(self._running.values())
+        for launcher in running:
             launcher.cancel()
 
     def run(
@@ -154,7 +158,8 @@ class Scheduler:
                 if running:
                     ended = next(as_completed(running))
                     one = running.pop(ended)
-                    del self._running[one.name]
+                    with self._lock:
+                        del self._running[one.name]
                     progress.see(ended.result())
                 elif self.cancelled.is_set() or not progress.skip():
                     break
@@ -163,8 +168,10 @@ class Scheduler:
 
     def admit(self, launch: StepLaunch) -> bool:
         """Register a starting step, so that `cancel` reaches it; return False if nothing may start any more."""
-        self._running[launch.name] = launch.launcher  # before the look: a later `cancel` finds it there
-        return not self.cancelled.is_set()
+        with self._lock:
+            if not self.cancelled.is_set():
+                self._running[launch.name] = launch.launcher
+            return not self.cancelled.is_set()
 
 
 _OPEN = (StepState.WAITING, StepState.RUNNING)
