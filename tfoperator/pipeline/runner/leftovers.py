@@ -139,7 +139,8 @@ def clean_run(home: Home, store: MetadataStore, run: RunRecord, *, outputs: bool
     Only this run's outputs in `pipeline_root/step/output/run` are removed, and none that another
     run has reused.
     """
-    gone, removed = list[str](), list[str]()
+    gone: list[str] = []
+    removed: list[str] = []
     with home.lock(store, run.id):
         for execution in store.executions(run.id).values() if outputs else ():
             for name, records in execution.outputs.items():
