@@ -6,6 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from hack.enumeration.sieve.happenings import (
+    annotates,
     bind,
     ended,
     hears,
@@ -208,6 +209,7 @@ CORNERS: tuple[Scenario, ...] = (
         "a rule restarts programs", "ExitCode", {"Worker": 2}, _RUN,
         of_pod("job-0-worker-0", containerStatuses=[ended(137)]),
         of_pod("job-0-worker-0", containerStatuses=[{**waits("CrashLoopBackOff"), "lastState": ended(137)["state"]}]),
+        says("Restarting", "Worker", status="True"), says("Running", "Worker-0", "137", status="False"),
         of_pod("job-0-worker-0", containerStatuses=[runs(1)]), _fail(137, 0.99), _WAIT,
         run_policy={"restartMode": "InPlace"},
     ),
@@ -234,7 +236,8 @@ CORNERS: tuple[Scenario, ...] = (
             f"no room for a gang of {scheduler}", "OnFailure", {"Worker": 2}, *before,
             *(of_pod(f"job-0-worker-{at}", conditions=[unscheduled(_NO_ROOM)]) for at in range(2)),
             says("Running", "the gang of 2 pods", "waits for room", "Insufficient cpu", status="False"),
-            hears("Unschedulable", "Insufficient cpu"),
+            hears("Unschedulable", "Insufficient cpu"), annotates("job-0", gang_topology="rack"),
+            says("Running", "no topology"), hears("TopologyIgnored", "PodGroup job-0 has no topology"),
             unheard(of_pod("job-0-worker-1", conditions=[unscheduled(echo)])),
             *(of_pod(f"job-0-worker-{at}", conditions=None) for at in range(2)), _RUN,
             options=Options(gang_scheduler_name=scheduler), attachments=Attachments(gang=scheduler), cpu=_CPU,

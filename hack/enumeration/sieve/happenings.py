@@ -64,6 +64,13 @@ def respec(name: str, **spec: Any) -> Happening:
     return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, {"spec": spec}, _decode))
 
 
+def annotates(name: str, **annotations: str) -> Happening:
+    """Somebody annotates a job; the names are those after `training.kubeflow.org/`, with _ for -."""
+    found = {f"training.kubeflow.org/{key.replace('_', '-')}": value for key, value in annotations.items()}
+    change = {"metadata": {"annotations": found}}
+    return lambda world: bool(world.client.patch(TFJOBS, NAMESPACE, name, change, _decode))
+
+
 def bind(world: World) -> str:
     """A scheduler has a node for each pod: that of its index, and for those that avoid a node another one."""
     bound = []
