@@ -51,8 +51,8 @@ _OVERRULES = (_RUN, hears("SetPodTemplateRestartPolicy"), hears("SetPodTemplateH
 _PLAIN = JobShape("job-0", {"Worker": 2}, "OnFailure")
 _LINES = writes_a_line("job-0-worker-0", "job-0-worker-1")
 _IN_STALL = {
-    "Report": (says("Stalled", "no progress for 30s", "the last line of a log was written at", status="True"),),
-    "Restart": (hears("Stalled", "no progress for 30s"),),
+    "Report": (says("Stalled", "no progress for 30s: the last line of a log", "Behind: worker-0", status="True"),),
+    "Restart": (hears("Stalled", "no progress for 30s", "Behind: worker-0"),),
 }
 
 
@@ -226,7 +226,7 @@ CORNERS: tuple[Scenario, ...] = (
     *(
         _corner(
             f"logs tell of a stall that is to {what}", "OnFailure", {"PS": 1, "Worker": 2}, _RUN, _LINES, silence(20),
-            _LINES, silence(40), *_IN_STALL[what], _LINES, silence(75), logs=True, cpu=_CPU,
+            writes_a_line("job-0-worker-1"), silence(40), *_IN_STALL[what], _LINES, silence(75), logs=True, cpu=_CPU,
             run_policy={"progressDeadlineSeconds": 30, "onStall": what},
         )
         for what in ("Report", "Restart")
