@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -31,7 +32,7 @@ from tfoperator.cli.terminal.output import (
 )
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
-from tfoperator.kube.errors import AlreadyExistsError, NotFoundError
+from tfoperator.kube.errors import AlreadyExistsError, ConfigError, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import NAMESPACES
 from tfoperator.kube.verbs import decode_plain
@@ -112,18 +113,20 @@ def submit(
     follow, wait = is_real and (follow or attached), is_real and (wait or follow or attached)
     if follow and sum(is_tfjob(one.obj) for one in manifests) > 1:
         raise CliError("--follow and --attached are for one job", "Nothing was submitted.")
-    with cluster.connect() as client:
-        places = [in_namespace(manifest, cluster.namespace, client.namespace) for manifest in manifests]
+    with _connect(cluster, dry_run) as found:
+        default = found.namespace if found else "default"
+        places = [in_namespace(manifest, cluster.namespace, default) for manifest in manifests]
+        client = found if dry_run is not DryRun.CLIENT else None
         created: list[dict[str, Any]] = []
         for manifest, place in zip(manifests, places, strict=True):
             if is_tfjob(manifest.obj):
                 created.append(_create_job(client, manifest, place, packed, dry_run, output))
             else:
                 _create_other(client, manifest, place, dry_run)
-        code = _follow(client, created[0]["metadata"], attached=attached) if follow else 0
-        if wait and not code:
+        code = _follow(client, created[0]["metadata"], attached=attached) if client and follow else 0
+        if client and wait and not code:
             code = _wait(client, created, deadline)
-        if wait and output in (ObjectFormat.JSON, ObjectFormat.YAML):
+        if client and wait and output in (ObjectFormat.JSON, ObjectFormat.YAML):
             created = [_fetch(client, job) for job in created]
     if output in (ObjectFormat.JSON, ObjectFormat.YAML):
         jobs = [without_noise(job) for job in created]
@@ -149,18 +152,33 @@ def _sources(files: list[str], folder: FolderOptions, options: ProgramOptions) -
     return [Manifest(job.manifest(), files[0], 1)], packed
 
 
+def _connect(cluster: ClusterOptions, dry_run: DryRun) -> AbstractContextManager[TFJobClient | None]:
+    """Return a client, or nothing for a check here where no cluster is configured. Raises ConfigError."""
+    try:
+        return cluster.connect()
+    except ConfigError:
+        if dry_run is not DryRun.CLIENT or cluster.kubeconfig or cluster.context:
+            raise
+        return nullcontext()
+
+
 def _create_job(
-    client: TFJobClient, manifest: Manifest, place: str, folder: Folder | None, dry_run: DryRun, output: ObjectFormat
+    client: TFJobClient | None,
+    manifest: Manifest,
+    place: str,
+    folder: Folder | None,
+    dry_run: DryRun,
+    output: ObjectFormat,
 ) -> dict[str, Any]:
     metadata = manifest.obj["metadata"]
     made: dict[str, Any] = {**manifest.obj, "metadata": {**metadata, "namespace": place}}
     if folder is not None:
         made = folder.mounted(made)
-    if dry_run is not DryRun.CLIENT:
+    if client:
         with job_errors(place, str(metadata.get("name") or metadata.get("generateName"))):
             made = client.api.create(TFJOBS, place, made, decode_plain, dry_run=dry_run is DryRun.SERVER)
         _warn_of_multikueue(manifest, made)
-    if folder is not None and dry_run is DryRun.NONE:
+    if client and folder is not None and dry_run is DryRun.NONE:
         with StatusLine("sending the folder"):
             folder.deliver(client.api, msgspec.convert(made["metadata"], ObjectMeta))
     name = f"tfjob.kubeflow.org/{made['metadata'].get('name', metadata.get('generateName'))}"
@@ -179,14 +197,14 @@ def _warn_of_multikueue(manifest: Manifest, made: dict[str, Any]) -> None:
             note(f"{manifest.place(problem.field)}: warning: {problem}")
 
 
-def _create_other(client: TFJobClient, manifest: Manifest, place: str, dry_run: DryRun) -> None:
+def _create_other(client: TFJobClient | None, manifest: Manifest, place: str, dry_run: DryRun) -> None:
     from tfoperator.local.manifest_resources import resource_of
 
     resource = resource_of(manifest.obj)
     if resource is None:
         note(f"{manifest.place()}: {title(manifest)} is left out; create it with kubectl apply")
         return
-    if dry_run is DryRun.CLIENT:
+    if client is None:
         return
     where = place if resource is not NAMESPACES else ""
     try:

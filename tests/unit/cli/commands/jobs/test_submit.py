@@ -9,7 +9,7 @@ from tests.support.cluster import tfjob
 from tests.support.eventually import eventually
 from tests.support.jobs import soon, submitted_manifest
 from tests.support.served import ServedWorld
-from tests.unit.cli.conftest import Tell
+from tests.unit.cli.conftest import Run, Tell
 from tfoperator.kube.resources import CONFIG_MAPS
 
 
@@ -47,6 +47,14 @@ def test_a_dry_run_creates_nothing(tell: Tell, world: ServedWorld, manifest: str
     said = tell("submit", manifest, f"--dry-run={where}")
     assert (said.code, said.out) == (0, f"tfjob.kubeflow.org/mnist created ({where} dry run)\n")
     assert world.sdk.list_jobs() == []
+
+
+def test_a_check_here_needs_no_cluster(run: Run, manifest: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KUBECONFIG", f"{manifest}.missing")
+    made = json.loads(run("submit", manifest, "--dry-run=client", "-o", "json", code=0).out)
+    assert made["metadata"] == {"name": "mnist", "namespace": "default"}
+    assert run("submit", manifest, "--dry-run=server", code=2).err
+    assert run("submit", manifest, "--dry-run=client", "--context", "far", code=2).err
 
 
 def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
