@@ -109,7 +109,7 @@ class Joined:
         def gone() -> bool:
             where = (self.worker.client, self.worker.namespace)
             assert find(where[0], TFJOBS, where[1], job.name) is None
-            names = [one["metadata"]["name"] for one in where[0].list(WORKLOADS[0], where[1], decode).items]
+            names = [one["metadata"]["name"] for one in where[0].list(WORKLOADS, where[1], decode).items]
             assert not [name for name in names if job.name in name], names
             return True
 
@@ -118,7 +118,7 @@ class Joined:
     def workload(self, job: JobOnCluster) -> Json:
         """The manager's Workload of the job, its name beside its spec and status; empty before there is one."""
         options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
-        found = self.manager.client.list(WORKLOADS[0], self.manager.namespace, decode, options).items
+        found = self.manager.client.list(WORKLOADS, self.manager.namespace, decode, options).items
         return {**found[0], "name": found[0]["metadata"]["name"]} if found else {}
 
 

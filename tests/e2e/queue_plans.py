@@ -69,7 +69,7 @@ class Judge:
         self.most = 0
         self._streams = [
             queues.client.watch(resource, queues.namespace, decode, WatchOptions(timeout_seconds=900))
-            for resource in (PODS, WORKLOADS[0])
+            for resource in (PODS, WORKLOADS)
         ]
         self._threads = [threading.Thread(target=self._read, args=(stream,), daemon=True) for stream in self._streams]
         for thread in self._threads:
@@ -257,15 +257,15 @@ class Plan:
             self._queues.client.delete(*where, propagation_policy="Background")
 
     def _some_workload(self) -> str:
-        found = list(self._queues.client.list(WORKLOADS[0], self._queues.namespace, decode).items)
+        found = list(self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items)
         return str(self._rng.choice(found)["metadata"]["name"]) if found else ""
 
     def _delete_workload(self) -> None:
         if name := self._some_workload():
-            self._queues.client.delete(WORKLOADS[0], self._queues.namespace, name)
+            self._queues.client.delete(WORKLOADS, self._queues.namespace, name)
 
     def _set_active(self, name: str, active: bool) -> None:
-        self._queues.client.patch(WORKLOADS[0], self._queues.namespace, name, {"spec": {"active": active}}, decode)
+        self._queues.client.patch(WORKLOADS, self._queues.namespace, name, {"spec": {"active": active}}, decode)
 
     def _deactivate(self) -> None:
         if name := self._some_workload():
@@ -301,7 +301,7 @@ class Plan:
         queues.client.patch(CLUSTER_QUEUES, "", self._queue, {"spec": {"stopPolicy": "None"}}, decode)
 
         def at_rest() -> bool:
-            for workload in queues.client.list(WORKLOADS[0], queues.namespace, decode).items:
+            for workload in queues.client.list(WORKLOADS, queues.namespace, decode).items:
                 if workload["spec"].get("active") is False:
                     with suppress(NotFoundError):  # it was being deleted
                         self._set_active(workload["metadata"]["name"], True)
@@ -321,7 +321,7 @@ class Plan:
                 assert final, (job["metadata"]["name"], conditions, self._workload_of(job))
             status = queues.client.get(CLUSTER_QUEUES, "", self._queue, decode)["status"]
             kept = [int(one["total"]) for each in status["flavorsReservation"] for one in each["resources"]]
-            left = queues.client.list(WORKLOADS[0], queues.namespace, decode).items
+            left = queues.client.list(WORKLOADS, queues.namespace, decode).items
             assert kept == [0], [(one["metadata"]["name"], one["metadata"].get("deletionTimestamp")) for one in left]
             return True
 
@@ -331,7 +331,7 @@ class Plan:
             self.judge.broken.append(f"not at rest: {error}")
 
     def _workload_of(self, job: Json) -> list[Json]:
-        found = self._queues.client.list(WORKLOADS[0], self._queues.namespace, decode).items
+        found = self._queues.client.list(WORKLOADS, self._queues.namespace, decode).items
         label, uid = JOB_UID_LABEL, job["metadata"]["uid"]
         return [one.get("status") for one in found if one["metadata"].get("labels", {}).get(label) == uid]
 

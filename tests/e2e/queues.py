@@ -146,7 +146,7 @@ class Queues:
 
     def workloads(self, job: JobOnCluster) -> list[Json]:
         options = ListOptions(label_selector=f"{JOB_UID_LABEL}={job.uid}")
-        return list(self.client.list(WORKLOADS[0], self.namespace, decode, options).items)
+        return list(self.client.list(WORKLOADS, self.namespace, decode, options).items)
 
     def workload(self, job: JobOnCluster, *, other_than: str = "") -> Json:
         """Kueue's record of the job, once it is there, with another UID than the one that is named."""

@@ -113,7 +113,7 @@ def test_a_job_whose_time_is_up_stops_and_is_inactive(queues: Queues) -> None:
 def test_a_workload_that_is_deleted_takes_the_pods_along_and_another_one_is_made(queues: Queues) -> None:
     job = running(queues, "lost-workload", queues.queue(1), Worker=1)
     gone, pod = queues.workload(job), job.pod_uid("worker-0")
-    queues.client.delete(WORKLOADS[0], queues.namespace, gone["metadata"]["name"])
+    queues.client.delete(WORKLOADS, queues.namespace, gone["metadata"]["name"])
     queues.workload(job, other_than=gone["metadata"]["uid"])
     job.wait_successor("worker-0", of=pod, within=PATIENCE)
 
@@ -269,7 +269,7 @@ def test_an_admission_check_decides_and_says_what_pods_get(queues: Queues, contr
     update = {"name": pod_set, "labels": {"slot": "7"}, "nodeSelector": {"zone": "a"}, "tolerations": [gpu]}
     (check,) = workload["status"]["admissionChecks"]
     done = check | {"state": "Ready", "message": "", "podSetUpdates": [update]}
-    where = (WORKLOADS[0], queues.namespace, workload["metadata"]["name"])
+    where = (WORKLOADS, queues.namespace, workload["metadata"]["name"])
     queues.client.patch(*where, {"status": {"admissionChecks": [done]}}, decode, subresource="status")
     if not contradicts:
         pod = queues.wait_running(job, "worker-0")["worker-0"]

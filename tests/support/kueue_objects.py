@@ -9,7 +9,7 @@ from tests.support.cluster import Json, decode
 from tests.support.jobs import JobWorld, write_kubeconfig
 from tfoperator.api.queues import JOB_UID_LABEL, QUEUE_LABEL
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.api.workloads import WORKLOADS
+from tfoperator.api.workloads import WORKLOAD_VERSIONS, WORKLOADS
 from tfoperator.kube.client import Client
 from tfoperator.kube.config.loading import load_config
 from tfoperator.local.apiserver.objects.custom_resources import custom_resource
@@ -32,7 +32,7 @@ def workload(job: Json, *conditions: Json, name: str = "", spec: Json | None = N
     """The Workload of a job; `status` has the other members of it."""
     meta = job["metadata"]
     return {
-        "apiVersion": WORKLOADS[-1].api_version,
+        "apiVersion": WORKLOAD_VERSIONS[-1].api_version,
         "kind": "Workload",
         "metadata": {"name": name or f"tfjob-{meta['name']}", "labels": {JOB_UID_LABEL: meta["uid"]}},
         "spec": {"queueName": meta.get("labels", {}).get(QUEUE_LABEL, ""), **(spec or {})},
@@ -46,7 +46,7 @@ def workloads_crd(version: str) -> Json:
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "spec": {
-            "group": WORKLOADS[0].group,
+            "group": WORKLOADS.group,
             "scope": "Namespaced",
             "names": {"kind": "Workload", "plural": "workloads", "singular": "workload", "listKind": "WorkloadList"},
             "versions": [served],
@@ -59,7 +59,7 @@ class QueueWorld(JobWorld):
 
     def __init__(self, client: Client, version: str, server: EmbeddedApiServer, folder: Path) -> None:
         super().__init__(client)
-        self.resource = next(one for one in WORKLOADS if one.version == version)
+        self.resource = next(one for one in WORKLOAD_VERSIONS if one.version == version)
         self.server = server
         self.kubeconfig = write_kubeconfig(folder / "kubeconfig", server.kubeconfig(), self.namespace)
         self.sdk = TFJobClient(namespace=self.namespace, client=client)

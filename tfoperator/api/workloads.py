@@ -15,10 +15,12 @@ from tfoperator.kube.verbs import decoder
 _VERSIONS = ("v1beta2", "v1beta1")
 """The newest first. Kueue before 0.15 has only the second one."""
 
-WORKLOADS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
+WORKLOAD_VERSIONS = tuple(Resource("kueue.x-k8s.io", version, "Workload", "workloads") for version in _VERSIONS)
 """Kueue's records of jobs, in each of its versions."""
 
-CLUSTERS = tuple(
+WORKLOADS = WORKLOAD_VERSIONS[0]  # which the operator itself needs
+
+CLUSTER_VERSIONS = tuple(
     Resource("kueue.x-k8s.io", version, "MultiKueueCluster", "multikueueclusters", namespaced=False)
     for version in _VERSIONS
 )

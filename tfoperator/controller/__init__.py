@@ -6,7 +6,7 @@ may import those before it. This module exports every name that the rest of the 
 
 from tfoperator.controller.collaborators import Collaborators, PodWitnesses, StackKeeper
 from tfoperator.controller.controller import ControllerOptions, TFJobController
-from tfoperator.controller.kueue.objects import FLAVORS, WORKLOADS
+from tfoperator.controller.kueue.objects import FLAVORS
 from tfoperator.controller.ledger import is_older
 from tfoperator.controller.metrics import ControllerMetrics
 from tfoperator.controller.observe.informers import ControllerInformers
@@ -25,7 +25,6 @@ __all__ = [
     "KUBERNETES_POD_GROUPS",
     "PLAIN_NAMES",
     "UNIQUE_NAMES",
-    "WORKLOADS",
     "Accelerator",
     "Collaborators",
     "Comparison",

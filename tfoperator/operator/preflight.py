@@ -12,8 +12,9 @@ from typing import NamedTuple
 import msgspec
 
 from tfoperator.api.v1.types import TFJOBS
+from tfoperator.api.workloads import WORKLOADS
 from tfoperator.base.clock import Clock, StopSignal
-from tfoperator.controller import FLAVORS, KUBERNETES_POD_GROUPS, WORKLOADS, GangKind, GangScheduler
+from tfoperator.controller import FLAVORS, KUBERNETES_POD_GROUPS, GangKind, GangScheduler
 from tfoperator.kube import ListOptions
 from tfoperator.kube.errors import (
     ApiError,

@@ -14,7 +14,14 @@ import msgspec
 from tfoperator.api.job_conditions import final_condition
 from tfoperator.api.queues import JOB_UID_LABEL, is_multikueue, queue_name
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import CLUSTERS, WORKLOADS, Condition, Workload, decode_cluster, decode_workload
+from tfoperator.api.workloads import (
+    CLUSTER_VERSIONS,
+    WORKLOAD_VERSIONS,
+    Condition,
+    Workload,
+    decode_cluster,
+    decode_workload,
+)
 from tfoperator.kube.errors import ForbiddenError, KubeError, NotFoundError
 from tfoperator.kube.list_watch import ListWatch, list_all
 from tfoperator.kube.options import Selection
@@ -143,7 +150,7 @@ def _with_problems(client: ApiClient, known: dict[str, JobQueue]) -> dict[str, J
 
 def _problem(client: ApiClient, cluster: str) -> str:
     """Return why Kueue can't reach the cluster; empty if it can, or if this user may not know."""
-    for resource in CLUSTERS:
+    for resource in CLUSTER_VERSIONS:
         try:
             found = client.get(resource, "", cluster, decode_cluster)
         except NotFoundError:
@@ -178,7 +185,7 @@ def _ask(client: ApiClient, namespace: str, jobs: Mapping[str, TFJob]) -> dict[s
 
 def _workloads(client: ApiClient, namespace: str, selection: Selection) -> list[Workload]:
     """Return the Workloads. Raises NotFoundError if the cluster has none, and other KubeErrors."""
-    *newer, oldest = WORKLOADS
+    *newer, oldest = WORKLOAD_VERSIONS
     for resource in newer:
         try:
             return _list(client, resource, namespace, selection)

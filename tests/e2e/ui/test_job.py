@@ -112,7 +112,7 @@ def test_a_job_that_waits_in_a_queue_says_what_for(shown: Shown) -> None:
     suspended = {"conditions": [condition("Suspended", "It is suspended.")]}
     job = shown.stage.job("mnist", status=suspended, labels={QUEUE_LABEL: "research"})
     body = workload(job, no_quota())
-    shown.stage.put(WORKLOADS[0], {**body, "metadata": {**body["metadata"], "namespace": "default"}})
+    shown.stage.put(WORKLOADS, {**body, "metadata": {**body["metadata"], "namespace": "default"}})
     with shown.by() as somebody:
         page = shown.open(somebody)
         waits = f"Queue research: Waiting: {no_quota()['message']}"

@@ -9,7 +9,7 @@ from tests.support.kueue_objects import condition, workload
 from tests.unit.api.samples import job_of, tfjob
 from tfoperator.api.queues import MANAGED_BY_MULTIKUEUE, not_carried
 from tfoperator.api.v1.types import TFJob
-from tfoperator.api.workloads import CLUSTERS, WORKLOADS
+from tfoperator.api.workloads import CLUSTER_VERSIONS, WORKLOADS
 from tfoperator.sdk import QueueState, job_queues
 from tfoperator.sdk.queues import cluster_of
 from tfoperator.sdk.states import ready_text, restart_count
@@ -32,9 +32,9 @@ def job(**parts: Any) -> TFJob:
 def kueue(*conditions: dict[str, Any], reached: dict[str, Any] | None = None, **status: Any) -> FakeApi:
     """A cluster whose Kueue has the job's Workload, and has written this about worker-1."""
     api = FakeApi()
-    api.put(WORKLOADS[0], workload(manifest(), *conditions, **status) | {"metadata": {**_META}})
+    api.put(WORKLOADS, workload(manifest(), *conditions, **status) | {"metadata": {**_META}})
     if reached is not None:
-        api.put(CLUSTERS[0], {"metadata": {"name": "worker-1"}, "status": {"conditions": [reached]}})
+        api.put(CLUSTER_VERSIONS[0], {"metadata": {"name": "worker-1"}, "status": {"conditions": [reached]}})
     return api
 
 
@@ -51,7 +51,7 @@ def test_who_was_asked_is_named_and_the_cluster_known_to_who_may_not_read_it_and
     assert queue.state is QueueState.CHECKING
     assert queue.message == "admission check far is Pending; offered to cluster worker-1, worker-2"
     api = kueue(*RUNS, clusterName="worker-1")
-    api.fail("get", CLUSTERS[0].plural, api_error(403))
+    api.fail("get", CLUSTER_VERSIONS[0].plural, api_error(403))
     queue = job_queues(api, [job()])["u"]
     assert (queue.cluster, queue.problem) == ("worker-1", "")
     made = manifest() | {"status": {"conditions": [condition("Succeeded")]}}

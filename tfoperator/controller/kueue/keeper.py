@@ -13,14 +13,13 @@ from tfoperator.api.names import job_selector
 from tfoperator.api.queues import PRIORITY_LABEL, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, SchedulingPolicy, TFJob, decode_tfjob
-from tfoperator.api.workloads import Workload, decode_workload
+from tfoperator.api.workloads import WORKLOADS, Workload, decode_workload
 from tfoperator.base.clock import Clock
 from tfoperator.controller.kueue.decide import Facts, decide, is_driven_by_kueue, occupies
 from tfoperator.controller.kueue.objects import (
     FLAVORS,
     OF_JOBS,
     WORKLOAD_PRIORITIES,
-    WORKLOADS,
     Flavor,
     decode_flavor,
     decode_priority,

@@ -14,7 +14,6 @@ from tfoperator.kube.verbs import decoder
 
 _GROUP, _VERSION = "kueue.x-k8s.io", "v1beta2"
 
-WORKLOADS = Resource(_GROUP, _VERSION, "Workload", "workloads")
 FLAVORS = Resource(_GROUP, _VERSION, "ResourceFlavor", "resourceflavors", namespaced=False)
 WORKLOAD_PRIORITIES = Resource(_GROUP, _VERSION, "WorkloadPriorityClass", "workloadpriorityclasses", namespaced=False)
 

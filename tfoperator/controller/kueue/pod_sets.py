@@ -17,8 +17,8 @@ from tfoperator.api.parameter_server import parameter_server_template
 from tfoperator.api.queues import JOB_UID_LABEL, MAX_EXECUTION_LABEL, POD_SET_LABEL, POD_SETS_ANNOTATION, queue_name
 from tfoperator.api.templates import template_dict
 from tfoperator.api.v1.types import TFJOBS, ReplicaType, SchedulingPolicy, TFJob
-from tfoperator.api.workloads import PodSet, Workload
-from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS, Flavor
+from tfoperator.api.workloads import WORKLOADS, PodSet, Workload
+from tfoperator.controller.kueue.objects import IN_USE, Flavor
 from tfoperator.controller.pods.bodies import owner_reference
 from tfoperator.controller.pods.gang import GANG_ORDER
 

@@ -7,7 +7,8 @@ from tests.support.eventually import eventually
 from tests.support.fake_api import api_error
 from tfoperator.api.names import job_labels
 from tfoperator.api.queues import JOB_UID_LABEL, POD_SETS_ANNOTATION
-from tfoperator.controller.kueue.objects import IN_USE, WORKLOADS
+from tfoperator.api.workloads import WORKLOADS
+from tfoperator.controller.kueue.objects import IN_USE
 from tfoperator.controller.ledger import StaleCache
 from tfoperator.kube.resources import PODS
 

@@ -65,7 +65,7 @@ def test_pages_hear_of_a_queue_when_it_changes_and_nobody_is_asked_without_one(c
         made = raw("queued")
         jobs.append(decode_tfjob(msgspec.json.encode(made)))
         body = workload(made, no_quota())
-        api.put(WORKLOADS[0], {**body, "metadata": {**body["metadata"], "namespace": "default"}})
+        api.put(WORKLOADS, {**body, "metadata": {**body["metadata"], "namespace": "default"}})
         clock.advance(PERIOD)
         assert told.get(timeout=10) == "default/queued"
         found = queues.get(made["metadata"]["uid"])
