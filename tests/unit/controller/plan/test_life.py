@@ -21,7 +21,7 @@ from tfoperator.api.queues import MULTIKUEUE_ORIGIN_LABEL
 from tfoperator.api.v1.status import JobCondition, TFJobStatus
 from tfoperator.api.v1.types import ConditionType, TFJob, decode_tfjob
 from tfoperator.controller.plan.actions import DeleteReason
-from tfoperator.controller.plan.observed import Observed, UnkeptLogs
+from tfoperator.controller.plan.observed import Observed, QueueGate, UnkeptLogs
 from tfoperator.kube.objects import Pod
 
 C = ConditionType
@@ -35,6 +35,23 @@ def test_a_job_of_another_manager_is_untouched(managed_by: str, ours: bool) -> N
     job = make_job({"Worker": 1}, runPolicy={"managedBy": managed_by})
     assert planned(job, services=()).acts is ours
     assert planned(job, services=(), problems=("spec: bad",)).acts is ours
+
+
+# In a queue.
+
+
+def test_a_job_tells_when_it_begins_to_wait_in_its_queue_and_when_it_is_admitted() -> None:
+    job, told = make_job({"Worker": 1}), []
+    for gate in (
+        QueueGate("Pending", "no quota"),
+        QueueGate("Pending", "no quota yet"),
+        QueueGate("Admitted", "research", admitted=True),
+        QueueGate("Preempted", "another job is more important"),
+    ):
+        result = plan_for(Observed(job, services=services_of(job), gate=gate))
+        told.append(result.reasons)
+        job = with_status(job, result.status)
+    assert told == [["TFJobQueued"], [], ["TFJobAdmitted"], ["TFJobQueued"]]
 
 
 # Invalid.

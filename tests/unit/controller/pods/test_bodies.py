@@ -4,7 +4,16 @@ from typing import Any
 
 import pytest
 
-from tests.unit.controller.builders import TEMPLATE, ReadablePlan, make_job, planned
+from tests.unit.controller.builders import (
+    TEMPLATE,
+    ReadablePlan,
+    after,
+    make_job,
+    make_pod,
+    planned,
+    started,
+    with_status,
+)
 from tfoperator.api.progress_names import PROGRESS_MOUNT_PATH
 from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller import Accelerator, ProgressAccess
@@ -64,6 +73,11 @@ def test_a_restart_policy_in_the_template_is_overruled_with_a_warning(own: str, 
     result = plan_new({"Worker": {"replicas": 3, "template": template, "restartPolicy": policy}})
     assert result.reasons.count("SetPodTemplateRestartPolicy") == int(warned)
     assert all(event.type == "Warning" for event in result.events)
+    workers = {"Worker": {"replicas": 1, "template": template, "restartPolicy": "OnFailure"}}
+    job, failed = started(make_job(workers)), make_pod("Worker-0", "Failed", exit_code=1)
+    again = planned(with_status(job, planned(job, failed).status), failed, now=after(60))
+    assert again.created_pods == ["Worker-0"]
+    assert ("SetPodTemplateRestartPolicy" in again.reasons) is (own not in ("", "OnFailure"))
 
 
 @pytest.mark.parametrize(
