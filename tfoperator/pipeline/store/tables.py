@@ -23,35 +23,47 @@ INT, DOUBLE, STRING, BOOLEAN = 1, 2, 3, 6
 """ML Metadata's numbers of states, kinds and data types."""
 
 metadata = sa.MetaData()
+_NAME = sa.String(255)
+
+
+def _table(name: str, *columns: sa.schema.SchemaItem, **options: Any) -> sa.Table:
+    return sa.Table(name, metadata, *columns, **options)
+
+
+def _key(name: str, kind: Any = sa.Integer, **options: Any) -> sa.Column[Any]:
+    """Return a column of the primary key."""
+    return sa.Column(name, kind, primary_key=True, **options)
+
+
+def _required(name: str, kind: Any = sa.Integer, **options: Any) -> sa.Column[Any]:
+    """Return a column that each row has a value of."""
+    return sa.Column(name, kind, nullable=False, **options)
 
 
 def _named(name: str, *more: sa.Column[Any]) -> sa.Table:
     """Return the table of artifacts, executions or contexts."""
-    return sa.Table(
+    times = ("create_time_since_epoch", "last_update_time_since_epoch")
+    return _table(
         name,
-        metadata,
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("type_id", sa.Integer, nullable=False),
+        _key("id"),
+        _required("type_id"),
         *more,
-        sa.Column("name", sa.String(255)),
-        sa.Column("external_id", sa.String(255), unique=True),
-        sa.Column("create_time_since_epoch", sa.BigInteger, nullable=False, server_default="0"),
-        sa.Column("last_update_time_since_epoch", sa.BigInteger, nullable=False, server_default="0"),
+        sa.Column("name", _NAME),
+        sa.Column("external_id", _NAME, unique=True),
+        *[_required(time, sa.BigInteger, server_default="0") for time in times],
         sa.UniqueConstraint("type_id", "name"),
-        sa.Index(f"idx_{name}_create_time_since_epoch", "create_time_since_epoch"),
-        sa.Index(f"idx_{name}_last_update_time_since_epoch", "last_update_time_since_epoch"),
+        *[sa.Index(f"idx_{name}_{time}", time) for time in times],
         sqlite_autoincrement=True,
     )
 
 
 def _properties(name: str) -> sa.Table:
     """Return the table of the properties of artifacts, executions or contexts."""
-    return sa.Table(
+    return _table(
         f"{name}property",
-        metadata,
-        sa.Column(f"{name}_id", sa.Integer, primary_key=True),
-        sa.Column("name", sa.String(255), primary_key=True),
-        sa.Column("is_custom_property", sa.Boolean, primary_key=True),
+        _key(f"{name}_id"),
+        _key("name", _NAME),
+        _key("is_custom_property", sa.Boolean),
         sa.Column("int_value", sa.Integer),
         sa.Column("double_value", sa.Float(53)),
         sa.Column("string_value", sa.Text),
@@ -63,114 +75,69 @@ def _properties(name: str) -> sa.Table:
 
 def _pairs(name: str, other: str) -> sa.Table:
     """Return the table of the members of contexts."""
-    return sa.Table(
-        name,
-        metadata,
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("context_id", sa.Integer, nullable=False),
-        sa.Column(other, sa.Integer, nullable=False, index=True),
-        sa.UniqueConstraint("context_id", other),
-        sqlite_autoincrement=True,
-    )
+    columns = _key("id"), _required("context_id"), _required(other, index=True)
+    return _table(name, *columns, sa.UniqueConstraint("context_id", other), sqlite_autoincrement=True)
 
 
-mlmd_env = sa.Table("mlmdenv", metadata, sa.Column("schema_version", sa.Integer, primary_key=True, autoincrement=False))
-types = sa.Table(
+mlmd_env = _table("mlmdenv", _key("schema_version", autoincrement=False))
+types = _table(
     "type",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("name", sa.String(255), nullable=False, index=True),
-    sa.Column("version", sa.String(255)),
-    sa.Column("type_kind", sa.SmallInteger, nullable=False),
+    _key("id"),
+    _required("name", _NAME, index=True),
+    sa.Column("version", _NAME),
+    _required("type_kind", sa.SmallInteger),
     sa.Column("description", sa.Text),
     sa.Column("input_type", sa.Text),
     sa.Column("output_type", sa.Text),
-    sa.Column("external_id", sa.String(255), unique=True),
+    sa.Column("external_id", _NAME, unique=True),
     sqlite_autoincrement=True,
 )
-type_properties = sa.Table(
-    "typeproperty",
-    metadata,
-    sa.Column("type_id", sa.Integer, primary_key=True),
-    sa.Column("name", sa.String(255), primary_key=True),
-    sa.Column("data_type", sa.Integer),
-)
-parent_types = sa.Table(
-    "parenttype",
-    metadata,
-    sa.Column("type_id", sa.Integer, primary_key=True),
-    sa.Column("parent_type_id", sa.Integer, primary_key=True),
-)
+type_properties = _table("typeproperty", _key("type_id"), _key("name", _NAME), sa.Column("data_type", sa.Integer))
+parent_types = _table("parenttype", _key("type_id"), _key("parent_type_id"))
 artifacts = _named("artifact", sa.Column("uri", sa.Text), sa.Column("state", sa.Integer))
 sa.Index("idx_artifact_uri", artifacts.c.uri, postgresql_using="hash")  # of any length
 executions = _named("execution", sa.Column("last_known_state", sa.Integer))
 contexts = _named("context")
 artifact_properties, execution_properties, context_properties = map(_properties, ("artifact", "execution", "context"))
-events = sa.Table(
+events = _table(
     "event",
-    metadata,
-    sa.Column("id", sa.Integer, primary_key=True),
-    sa.Column("artifact_id", sa.Integer, nullable=False),
-    sa.Column("execution_id", sa.Integer, nullable=False, index=True),
-    sa.Column("type", sa.Integer, nullable=False),
+    _key("id"),
+    _required("artifact_id"),
+    _required("execution_id", index=True),
+    _required("type"),
     sa.Column("milliseconds_since_epoch", sa.BigInteger),
     sa.UniqueConstraint("artifact_id", "execution_id", "type"),
     sqlite_autoincrement=True,
 )
-event_paths = sa.Table(
+event_paths = _table(  # it has no key of its own
     "eventpath",
-    metadata,
-    # It has no key of its own. The mapper wants none, either: rows are only inserted and read.
-    sa.Column("event_id", sa.Integer, nullable=False, index=True),
-    sa.Column("is_index_step", sa.Boolean, nullable=False),
+    _required("event_id", index=True),
+    _required("is_index_step", sa.Boolean),
     sa.Column("step_index", sa.Integer),
     sa.Column("step_key", sa.Text),
 )
 associations = _pairs("association", "execution_id")
 attributions = _pairs("attribution", "artifact_id")
-parent_contexts = sa.Table(
-    "parentcontext",
-    metadata,
-    sa.Column("context_id", sa.Integer, primary_key=True),
-    sa.Column("parent_context_id", sa.Integer, primary_key=True, index=True),
-)
+parent_contexts = _table("parentcontext", _key("context_id"), _key("parent_context_id", index=True))
 
-our_runs = sa.Table(
-    "tfoperator_run",
-    metadata,
-    sa.Column("context_id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("record", sa.Text, nullable=False),  # JSON
-)
-our_executions = sa.Table(
+our_runs = _table("tfoperator_run", _key("context_id", autoincrement=False), _required("record", sa.Text))  # JSON
+our_executions = _table(
     "tfoperator_execution",
-    metadata,
-    sa.Column("execution_id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("step", sa.String(255), nullable=False),
-    sa.Column("cache_key", sa.String(64), nullable=False, index=True),
-    sa.Column("image_id", sa.Text, nullable=False, server_default=""),
-    sa.Column("message", sa.Text, nullable=False, server_default=""),  # JSON
+    _key("execution_id", autoincrement=False),
+    _required("step", _NAME),
+    _required("cache_key", sa.String(64), index=True),
+    _required("image_id", sa.Text, server_default=""),
+    _required("message", sa.Text, server_default=""),  # JSON
 )
-our_artifacts = sa.Table(
-    "tfoperator_artifact",
-    metadata,
-    sa.Column("artifact_id", sa.Integer, primary_key=True, autoincrement=False),
-    sa.Column("made", sa.Boolean, nullable=False),
-)
-leases = sa.Table(
+our_artifacts = _table("tfoperator_artifact", _key("artifact_id", autoincrement=False), _required("made", sa.Boolean))
+leases = _table(
     "tfoperator_lease",
-    metadata,
-    sa.Column("name", sa.String(400), primary_key=True),  # RUN, or RUN/STEP
-    sa.Column("term", sa.Integer, nullable=False),  # counts the holders
-    sa.Column("holder", sa.String(32), nullable=False),  # "": nobody
-    sa.Column("until", sa.Float(53), nullable=False),  # seconds since 1970, by the database's clock
-    sa.Column("host", sa.String(255), nullable=False),
-    sa.Column("process", sa.Integer, nullable=False),
-    sa.Column("kernel", sa.String(64), nullable=False),
+    _key("name", sa.String(400)),  # RUN, or RUN/STEP
+    _required("term"),  # counts the holders
+    _required("holder", sa.String(32)),  # "": nobody
+    _required("until", sa.Float(53)),  # seconds since 1970, by the database's clock
+    _required("host", _NAME),
+    _required("process"),
+    _required("kernel", sa.String(64)),
 )
-launches = sa.Table(
-    "tfoperator_launch",
-    metadata,
-    sa.Column("run", sa.String(255), primary_key=True),
-    sa.Column("step", sa.String(255), primary_key=True),
-    sa.Column("record", sa.Text, nullable=False),  # JSON
-)
+launches = _table("tfoperator_launch", _key("run", _NAME), _key("step", _NAME), _required("record", sa.Text))  # JSON
