@@ -22,7 +22,7 @@ from tfoperator.pipeline.runner.platforms import AS_PROCESSES, IN_CLUSTER, ON_DO
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
 from tfoperator.pipeline.runner.run_records import PipelineCancelled, PipelineFailed, PipelineResult
 from tfoperator.pipeline.runner.runner import PipelineRunner
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.lineage import Lineage, lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import RunRecord

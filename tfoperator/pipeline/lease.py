@@ -21,7 +21,7 @@ from typing import IO
 from tfoperator.base.clock import Clock, Elapsed, Repetition, StopSignal
 from tfoperator.base.files import take_lock
 from tfoperator.launcher import LauncherError, LaunchInProgress, OwnershipLost
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import Lease
 

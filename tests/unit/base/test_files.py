@@ -13,7 +13,7 @@ from tfoperator.cli.terminal.errors import CliError
 from tfoperator.launcher import WorkDirectoryError
 from tfoperator.launcher.core.record import WorkDirectory
 from tfoperator.local.gpus.manager import DeviceLocks
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.sqlite_file import SQLiteFile
 
 

@@ -30,7 +30,7 @@ from tfoperator.pipeline.graph import Graph, Step, Unfolded, ready
 from tfoperator.pipeline.home import Home
 from tfoperator.pipeline.lease import RunLease
 from tfoperator.pipeline.runner.progress import Listener, StepState, StepView
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ExecutionRecord, RunRecord, RunState
 from tfoperator.pipeline.values import OUTPUT, LeftOut, NotYet, Value, evaluate, sources

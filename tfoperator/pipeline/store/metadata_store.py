@@ -12,8 +12,16 @@ import msgspec
 from sqlalchemy import Connection, delete, insert, select, update
 
 from tfoperator.pipeline.store import queries
-from tfoperator.pipeline.store.database import Database, writes
-from tfoperator.pipeline.store.engines import StoreError, batched, database_seconds, exclusively, named, upsert
+from tfoperator.pipeline.store.database import (
+    Database,
+    StoreError,
+    batched,
+    database_seconds,
+    exclusively,
+    named,
+    upsert,
+    writes,
+)
 from tfoperator.pipeline.store.postgresql import PostgreSQL
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.reading import (

@@ -12,10 +12,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from sqlalchemy import Connection, create_engine, inspect
 
 from tfoperator.launcher import ComponentError
-from tfoperator.pipeline.store.database import Database
-from tfoperator.pipeline.store.engines import CHANNEL, exclusively, make_tables
+from tfoperator.pipeline.store.database import Database, exclusively, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
+_CHANNEL = "tfoperator"
+"""Of notifications about writes."""
 _CONNECTING: dict[str, Any] = {
     "connect_timeout": "5",
     "keepalives_idle": "10",
@@ -64,6 +65,8 @@ class PostgreSQL(Database):
         options: dict[str, Any] = {} if write else {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
         with self._engine.connect().execution_options(**options) as db, db.begin():
             yield db
+            if write:
+                db.exec_driver_sql(f"NOTIFY {_CHANNEL}")
 
     def changes(self) -> str:
         """See `Database`. It changes with every transaction of the server, of other databases, too."""
@@ -77,7 +80,7 @@ class PostgreSQL(Database):
         try:
             if self._listener is None:
                 self._listener = self._listening.enter_context(closing(self._connect(autocommit=True)))
-                self._listener.execute(f"LISTEN {CHANNEL}")
+                self._listener.execute(f"LISTEN {_CHANNEL}")
             for _ in self._listener.notifies(timeout=seconds, stop_after=1):
                 pass
         except psycopg.Error:  # the next read says why

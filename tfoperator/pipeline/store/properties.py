@@ -14,7 +14,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Row, Table, delete, insert, select
 
-from tfoperator.pipeline.store.engines import batched, named, storable, upsert
+from tfoperator.pipeline.store.database import batched, named, storable, upsert
 from tfoperator.pipeline.store.tables import BOOLEAN, DOUBLE, INT, STRING, type_properties
 
 _JSON = b"json"

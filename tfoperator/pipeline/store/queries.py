@@ -10,7 +10,7 @@ import msgspec
 from sqlalchemy import Connection, Insert, insert, select, update
 
 from tfoperator.launcher import OwnershipLost
-from tfoperator.pipeline.store.engines import exclusively, named
+from tfoperator.pipeline.store.database import exclusively, named
 from tfoperator.pipeline.store.properties import put_properties
 from tfoperator.pipeline.store.reading import NODE, PIPELINE, RUN, context_named, type_named
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, RunRecord

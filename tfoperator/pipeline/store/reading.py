@@ -11,8 +11,7 @@ from typing import Any
 import msgspec
 from sqlalchemy import Connection, Row, select
 
-from tfoperator.pipeline.store.database import Database, reads
-from tfoperator.pipeline.store.engines import MAX_ID, batched, database_seconds
+from tfoperator.pipeline.store.database import MAX_ID, Database, batched, database_seconds, reads
 from tfoperator.pipeline.store.properties import properties_of
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, ExecutionState, Lease, Maker, RunRecord
 from tfoperator.pipeline.store.tables import (

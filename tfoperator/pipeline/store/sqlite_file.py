@@ -15,8 +15,7 @@ from sqlalchemy import URL, Connection, create_engine, event
 
 from tfoperator.base.files import take_lock
 from tfoperator.pipeline.store.converting import convert
-from tfoperator.pipeline.store.database import Database
-from tfoperator.pipeline.store.engines import StoreError, make_tables
+from tfoperator.pipeline.store.database import Database, StoreError, make_tables
 from tfoperator.pipeline.store.tables import VERSION
 
 _BUSY_SECONDS = 30.0

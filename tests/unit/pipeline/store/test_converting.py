@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 

@@ -15,7 +15,7 @@ from tests.support.threads import run_at_once
 from tests.unit.pipeline.samples import Place, home_of
 from tfoperator.launcher import OwnershipLost
 from tfoperator.pipeline import Home
-from tfoperator.pipeline.store.engines import StoreError
+from tfoperator.pipeline.store.database import StoreError
 from tfoperator.pipeline.store.lineage import lineage_of
 from tfoperator.pipeline.store.metadata_store import MetadataStore
 from tfoperator.pipeline.store.records import ArtifactRecord, ExecutionRecord, Lease, Maker, RunRecord
