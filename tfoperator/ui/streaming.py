@@ -6,7 +6,7 @@ A line without news keeps the connection alive, and tells a page that it is aliv
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping, Sequence, Set
 from datetime import datetime
 from typing import Any
 
@@ -52,11 +52,13 @@ async def merged(producers: Sequence[Producer]) -> AsyncGenerator[bytes, None]:
         await asyncio.gather(*started, return_exceptions=True)
 
 
-async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT) -> set[str]:
-    """Return changes, gathered for a moment; empty if there are none within these seconds."""
-    await listener.wait(seconds)
-    await asyncio.sleep(_GATHER_SECONDS)
-    return listener.take()
+async def next_changes(listener: ChangeListener, seconds: float = HEARTBEAT, of: Set[str] = frozenset()) -> set[str]:
+    """Return changes, gathered for a moment, by default any, or of these keys; empty if none comes in these seconds."""
+    while True:
+        await listener.wait(seconds)
+        await asyncio.sleep(_GATHER_SECONDS)
+        if not (changed := listener.take()) or not of or changed & of:
+            return changed
 
 
 def encode(message: Mapping[str, Any]) -> bytes:

@@ -98,10 +98,7 @@ async def _parts(
         if job is not None and feed is not None:
             pods = [(replica_name(pod), pod) for pod in sorted(board.pods(job), key=pod_order)]
             feed.follow([(name, pod) for name, pod in pods if name in logs])
-        while True:
-            changed = await next_changes(listener)
-            if not changed or changed & {key, ""}:
-                break
+        await next_changes(listener, of={key, ""})
 
 
 async def _lines(feed: LogFeed, put: Put) -> None:

@@ -22,11 +22,11 @@ _READ_SECONDS = 10.0
 
 
 class RunBoard:
-    """`start()` any number of times, then `stop()`. Thread-safe."""
+    """Thread-safe. It reads nothing before its `looks` are started."""
 
     def __init__(self, home: Home) -> None:
         self._home = home
-        self._looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
+        self.looks = Repetition(self._look, seconds=home.look_seconds, clock=SystemClock(), name="ui-pipeline-runs")
         self.listeners = Listeners()
         """Listeners for the ids of changed runs, and "" for other changes."""
         self.rows: Mapping[str, dict[str, Any]] = {}
@@ -38,14 +38,6 @@ class RunBoard:
         self._read_at = Elapsed(SystemClock())
         self._records: list[RunRecord] = []
         self._states: dict[str, dict[str, ExecutionState]] = {}
-
-    def start(self) -> None:
-        """Start to poll, unless that has started."""
-        self._looks.start()
-
-    def stop(self) -> None:
-        """End the thread. Idempotent."""
-        self._looks.stop()
 
     # In the thread.
 

@@ -35,26 +35,19 @@ class PipelinePages:
         self._find_job = find_job
         self._board = RunBoard(home)
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="ui-pipelines")
-
-    @property
-    def place(self) -> str:
+        self.place = str(home)
         """The place of the runs, for users."""
-        return str(self._home)
-
-    def there(self) -> bool:
-        """Return whether there are any runs."""
-        return self._home.exists()
 
     def stop(self) -> None:
         """End every thread."""
-        self._board.stop()
+        self._board.looks.stop()
         self._readers.shutdown(wait=True, cancel_futures=True)
         self._home.close()
 
     async def runs(self) -> AsyncGenerator[bytes, None]:
         """Yield all runs, then changes: `{"runs": [...]}`, `{"synced": true}` and `{"runs": [...], "gone": [...]}`."""
         board = self._board
-        board.start()
+        board.looks.start()
         with board.listeners.listening() as listener:
             known: dict[str, Any] = {}
             while True:
@@ -69,7 +62,7 @@ class PipelinePages:
 
     def run(self, run_id: str, step: str, tail_lines: int) -> AsyncGenerator[bytes, None]:
         """Yield the parts of a run, each when it has changed, with the log of a step if one is named."""
-        self._board.start()
+        self._board.looks.start()
         producers = [lambda put: self._parts(run_id, put)]
         if step:
             producers.append(lambda put: self._log(run_id, step, tail_lines, put))
@@ -128,10 +121,7 @@ class PipelinePages:
                         sent[name] = line
                         await put(line)
                 await put(encode({"synced": True, "problems": problems}))
-                while True:
-                    changed = await next_changes(listener, pause)
-                    if not changed or changed & {run_id, ""}:
-                        break
+                await next_changes(listener, pause, of={run_id, ""})
 
     def _read(self, run_id: str) -> dict[str, Any]:
         facts = self._facts(run_id)

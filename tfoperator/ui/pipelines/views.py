@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -117,7 +118,7 @@ def _launch(record: LaunchRecord | None, find_job: FindJob) -> dict[str, Any]:
 def _side(side: Mapping[str, tuple[ArtifactRecord, ...]], makers: Mapping[int, Maker]) -> dict[str, list[Any]]:
     return {
         short(name): [_artifact(record, makers) for record in records[:MAX_VALUES]]
-        for name, records in _first(side.items())
+        for name, records in islice(side.items(), MAX_VALUES)
     }
 
 
@@ -155,9 +156,5 @@ def _values(values: Mapping[str, Any]) -> dict[str, str]:
     """Return values as users read them: text unchanged, other values as JSON."""
     return {
         short(name): short(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
-        for name, value in _first(values.items())
+        for name, value in islice(values.items(), MAX_VALUES)
     }
-
-
-def _first(items: Iterable[Any]) -> list[Any]:
-    return list(items)[:MAX_VALUES]
