@@ -7,7 +7,6 @@ term: one of an earlier holder fails as soon as another has taken it over.
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import secrets
@@ -40,9 +39,9 @@ class RunInProgress(LaunchInProgress):
 
 LOCK = "lock"
 """The file in a folder that a runner, or a step's launcher, holds locked while it is at work."""
-_LOCK_TRIES = 1000
+_LOCK_TRIES = 300
 _LOCK_PAUSE = 0.001
-"""A check of the lock holds it for two system calls: the number and interval of its taker's attempts."""
+"""A check of the lock (`is_locked`) holds it for two system calls: the number and interval of its taker's attempts."""
 
 
 def kernel_lock(folder: Path, name: str) -> IO[bytes]:
@@ -52,10 +51,6 @@ def kernel_lock(folder: Path, name: str) -> IO[bytes]:
     for _ in range(_LOCK_TRIES):
         if take_lock(handle):
             return os.fdopen(handle, "rb")
-        # A runner's lock also excludes shared ones; a mere check (`is_locked`) shares it for a moment.
-        if not take_lock(handle, shared=True):
-            break
-        fcntl.flock(handle, fcntl.LOCK_UN)
         time.sleep(_LOCK_PAUSE)
     os.close(handle)
     raise RunInProgress(f"run {name} is under way: its runner holds {folder / LOCK}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -59,7 +60,7 @@ _RATE_MARGIN = 1.05
 """The maximum ratio of the speeds of two machines' clocks: a holder counts its lease by its own."""
 
 
-class MetadataStore(Reads):
+class MetadataStore(Reads, AbstractContextManager[Any]):
     """Artifacts, executions and runs. Thread-safe; several processes may share the database.
 
     With `read_only` nothing is created, and every write is a StoreError. Writes for a run name its `term`, that of the
@@ -73,9 +74,6 @@ class MetadataStore(Reads):
             if isinstance(place, Path)
             else PostgreSQL(place, read_only=read_only)
         )
-
-    def __enter__(self) -> MetadataStore:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.close()

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from sqlalchemy import Connection, Row, select
+from sqlalchemy import Connection, Row, case, select
 
 from tfoperator.pipeline.store.database import MAX_ID, Database, batched, database_seconds, reads
 from tfoperator.pipeline.store.properties import properties_of
@@ -67,7 +67,8 @@ ARTIFACTS = (
     .join(types, types.c.id == artifacts.c.type_id)
     .outerjoin(our_artifacts, our_artifacts.c.artifact_id == artifacts.c.id)
 )
-_LEASE = (*[one for one in leases.c if one.name != "name"], (leases.c.until - database_seconds()).label("left"))
+_LEFT = case((leases.c.holder != "", leases.c.until - database_seconds()), else_=0.0).label("left")
+_LEASE = [_LEFT if name == "left" else leases.c[name] for name in Lease.__struct_fields__]
 RUNS = (
     select(our_runs.c.record, *_LEASE)
     .join(contexts, contexts.c.id == our_runs.c.context_id)
@@ -111,7 +112,7 @@ class Reads:
     def lease(self, db: Connection, name: str) -> Lease:
         """Return the lease of a run, or of RUN/STEP, as it is now."""
         row = db.execute(select(*_LEASE).where(leases.c.name == name)).first()
-        return Lease() if row is None else lease_record(row)
+        return Lease() if row is None else Lease(*row)
 
     @reads
     def launch(self, db: Connection, run_id: str, step: str) -> bytes | None:
@@ -187,13 +188,7 @@ class Reads:
 def run_record(row: Any) -> RunRecord:
     """Return a row of RUNS as a value."""
     run = msgspec.convert(json.loads(row.record), RunRecord)
-    return run if row.term is None else msgspec.structs.replace(run, lease=lease_record(row))
-
-
-def lease_record(row: Row[Any]) -> Lease:
-    """Return a row of a lease as a value."""
-    left = row.left if row.holder else 0.0
-    return Lease(row.term, row.holder, row.until, left, row.host, row.process, row.kernel)
+    return run if row.term is None else msgspec.structs.replace(run, lease=Lease(*row[1:]))
 
 
 def artifact_records(db: Connection, wanted: Any) -> list[ArtifactRecord]:
