@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from xml.sax.saxutils import escape
 
@@ -48,29 +49,23 @@ class Picture(msgspec.Struct, frozen=True):
     box_height: int = _HEIGHT
 
 
-def columns(steps: Mapping[str, Sequence[str]]) -> list[list[str]]:
-    """Return the steps by column; `steps` has the predecessors of each, which come before it."""
-    level: dict[str, int] = {}
-    for name, after in steps.items():
-        level[name] = 1 + max((level.get(one, -1) for one in after), default=-1)
-    found: list[list[str]] = [[] for _ in range(max(level.values(), default=-1) + 1)]
-    for name, number in level.items():
-        found[number].append(name)
-    return found
-
-
 def arrange(steps: Mapping[str, Sequence[str]], *, top: int = 0) -> Picture:
-    """Return the position of each step, leaving `top` pixels free above them."""
-    places = columns(steps)
-    rows = max((len(column) for column in places), default=0)
-    width = 2 * _MARGIN + len(places) * _WIDTH + max(0, len(places) - 1) * _GAP_X
-    height = 2 * _MARGIN + top + rows * _HEIGHT + max(0, rows - 1) * _GAP_Y
+    """Return the position of each step, leaving `top` pixels free above them.
+
+    `steps` has the predecessors of each, which come before it, and are in columns left of it.
+    """
+    column: dict[str, int] = {}
+    sizes: Counter[int] = Counter()
     corner: dict[str, Box] = {}
-    for x, column in enumerate(places):
-        for y, name in enumerate(column):
-            corner[name] = Box(name, _MARGIN + x * (_WIDTH + _GAP_X), _MARGIN + top + y * (_HEIGHT + _GAP_Y))
+    for name, after in steps.items():
+        column[name] = x = 1 + max((column.get(one, -1) for one in after), default=-1)
+        corner[name] = Box(name, _MARGIN + x * (_WIDTH + _GAP_X), _MARGIN + top + sizes[x] * (_HEIGHT + _GAP_Y))
+        sizes[x] += 1
+    rows = max(sizes.values(), default=0)
+    width = 2 * _MARGIN + len(sizes) * _WIDTH + max(0, len(sizes) - 1) * _GAP_X
+    height = 2 * _MARGIN + top + rows * _HEIGHT + max(0, rows - 1) * _GAP_Y
     lines = [_line(corner[one], corner[name]) for name, after in steps.items() for one in after if one in corner]
-    return Picture(width, height, tuple(corner[name] for name in steps), tuple(lines))
+    return Picture(width, height, tuple(corner.values()), tuple(lines))
 
 
 def draw(

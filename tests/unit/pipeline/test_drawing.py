@@ -3,14 +3,16 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tfoperator.pipeline.drawing import columns, draw
+from tfoperator.pipeline.drawing import arrange, draw
 
 DIAMOND = {"begin": (), "left": ("begin",), "right": ("begin",), "end": ("left", "right")}
 
 
 def test_a_picture_has_each_step_right_of_what_it_reads_from_and_a_line_for_each_channel() -> None:
-    assert columns(DIAMOND) == [["begin"], ["left", "right"], ["end"]]
-    assert columns({}) == []
+    begin, left, right, end = arrange(DIAMOND).boxes
+    assert begin.x < left.x == right.x < end.x
+    assert begin.y == left.y == end.y < right.y
+    assert arrange({}).boxes == ()
     picture = ElementTree.fromstring(draw("p & q", DIAMOND, {"begin": "succeeded"}, {"begin": "succeeded 3s"}))
     tags = [one.tag.rpartition("}")[2] for one in picture.iter()]
     texts = [one.text for one in picture.iter() if one.text]

@@ -10,13 +10,14 @@ from __future__ import annotations
 import pprint
 from typing import Any
 
+import msgspec
+
 from tfoperator.launcher import ComponentError
 from tfoperator.pipeline.compiling.launch_plan import COMMAND, GRACE_SECONDS, LABEL, LaunchPlan, object_name
 
 CONTAINER = "main"
 _RUN_ID = "{{ run_name(run_id) }}"
 _STEP = "STEP"
-_JSON_TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", list: "array", dict: "object"}
 _FILE_ENDINGS = (".json", ".yaml", ".yml")
 """Airflow takes an argument with such an ending for the name of a template's file."""
 
@@ -128,10 +129,8 @@ def airflow_file(plan: LaunchPlan) -> str:
 
 
 def _parameter(value: Any) -> tuple[Any, str | list[str]]:
-    if value is None:
-        return None, ["null", "string"]
-    kind = next((name for known, name in _JSON_TYPES.items() if isinstance(value, known)), "string")
-    return value, kind
+    """Return a default, and the type of the parameter as JSON Schema calls it."""
+    return value, ["null", "string"] if value is None else msgspec.json.schema(type(value))["type"]
 
 
 def _literal(value: Any) -> str:

@@ -101,7 +101,7 @@ class ExecutionParameter(msgspec.Struct, frozen=True):
 class ComponentSpec:
     """Base of the classes of `make_spec_class`: an instance holds the arguments of one component, checked.
 
-    The component itself makes outputs that are not given.
+    The component itself makes its outputs, whether they are given or not.
     """
 
     INPUTS: ClassVar[Mapping[str, ChannelParameter]] = {}
@@ -123,7 +123,6 @@ class ComponentSpec:
         if problems:
             raise ComponentError("\n".join([f"{type(self).__name__}: its arguments are wrong:", *problems]))
         self.inputs: dict[str, Channel] = {name: given[name] for name in self.INPUTS if name in given}
-        self.outputs: dict[str, Channel] = {name: given[name] for name in self.OUTPUTS if name in given}
         self.exec_properties: dict[str, Any] = {name: given[name] for name in self.PARAMETERS if name in given}
 
 
