@@ -1,47 +1,20 @@
-"""The operator as a process on a real kube-apiserver: who leads, what it survives, what it reads again."""
+"""The operator as a process on a real kube-apiserver: what it survives, what it reads again."""
 
 import json
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.cluster import Cluster, decode, tfjob
+from tests.support.cluster import Cluster, tfjob
 from tests.support.eventually import eventually
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import LEASES
 
 pytestmark = pytest.mark.controlplane
 
 Start = Callable[..., OperatorProcess]
-
-
-# A lease that nobody gives back is waited for. One that is given back is taken long before its time is over.
-@pytest.mark.parametrize(("how", "lasts", "renewed"), [(signal.SIGKILL, "8s", "6s"), (signal.SIGTERM, "10m", "5m")])
-def test_the_standby_takes_over(
-    cluster: Cluster, start_operator: Start, how: signal.Signals, lasts: str, renewed: str
-) -> None:
-    lease = (f"--leader-elect-lease-duration={lasts}", f"--leader-elect-renew-deadline={renewed}")
-    elect = ("--leader-elect", f"--leader-elect-namespace={cluster.namespace}", *lease)
-    operators = [start_operator(*elect) for _ in range(2)]
-
-    def one_leads() -> OperatorProcess:
-        leaders = [one for one in operators if one.metrics().get("tfoperator_leader") == 1]
-        assert len(leaders) == 1, cluster.client.list(LEASES, cluster.namespace, decode).items
-        return leaders[0]
-
-    leading = eventually(one_leads, every=0.05, what="one of them leads")
-    [standby] = [one for one in operators if one is not leading]
-    assert leading.process is not None
-    leading.process.send_signal(how)
-    # Until it has given the lease back, a leader that was asked to stop may still make this pod itself.
-    cluster.submit(tfjob("handover", Worker=1))
-    eventually(lambda: standby.metrics().get("tfoperator_leader") == 1, every=0.05, what="the standby leads")
-    cluster.submit(tfjob("afterwards", Worker=1))
-    cluster.wait_pods(2)
 
 
 def test_an_object_nested_deeply_keeps_nobody_from_working(cluster: Cluster, start_operator: Start) -> None:
