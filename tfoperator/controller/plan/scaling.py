@@ -183,7 +183,10 @@ def _restart(
             draft.requeue_in(replica.wait)
         else:
             lost = replica.pod.status.phase == "Unknown"
-            draft.delete("pods", replica.pod, DeleteReason.NODE_LOST if lost else DeleteReason.RESTART)
+            reason = DeleteReason.NODE_LOST if lost else DeleteReason.RESTART
+            # Where kubelets restart containers, one that runs may be an older view of one that waits for that.
+            as_seen = group.in_place and replica.pod.status.phase == "Running"
+            draft.delete("pods", replica.pod, reason, as_seen=as_seen)
     return False
 
 
