@@ -11,6 +11,7 @@ from tfoperator.controller.plan.observed import PlanOptions
 from tfoperator.controller.plan.restart import (
     ended_by_deletion,
     ending_of,
+    finished_at,
     is_permanent,
     overdue_seconds,
     restart_delay,
@@ -215,3 +216,9 @@ def test_an_end_after_a_deletion_is_blamed_on_it(finished: object, blamed: bool)
 )
 def test_when_a_pod_on_a_lost_node_is_overdue(pod: Pod, overdue: float | None) -> None:
     assert overdue_seconds(pod, NOW, PlanOptions(node_lost_margin=30)) == overdue
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_a_pod_without_the_end_of_its_program_ended_with_the_last_of_its_containers(order: tuple[int, int]) -> None:
+    ends = [terminated(1, finished=after(at), container=f"proxy-{at}") for at in order]
+    assert finished_at(make_pod("Worker-0", "Failed", containers=ends)) == after(2)

@@ -296,6 +296,7 @@ def test_one_lost_replica_restarts_all_and_counts_once(policy: str) -> None:
     assert not gone.absent
     annotations = [create.body["metadata"]["annotations"] for create in gone.creations("pods")]
     assert annotations == [{"training.kubeflow.org/job-restarts": "1"}] * 2
+    assert not planned(running(policy), make_pod("Worker-0"), now=after(3)).requeue_after, "nothing is waited for"
     back = planned(job, *(make_pod(name, job_restarts=1) for name in WORKERS), now=after(4))
     assert counted(back) == (1, 1, {})
     assert back.is_true(C.RUNNING)

@@ -21,6 +21,7 @@ from tests.unit.controller.builders import (
 from tfoperator.api.v1.status import ReplicaProgress, TrainingProgress
 from tfoperator.api.v1.types import ConditionType, TFJob
 from tfoperator.controller.plan.observed import LogLines, NewestLine, Observed
+from tfoperator.controller.plan.progress import STACKS_TIMEOUT
 from tfoperator.kube.objects import Pod
 from tfoperator.operator.witnesses.log_looks import new_line
 
@@ -253,7 +254,9 @@ def test_stacks_are_taken_before_a_stall_is_ended_but_not_waited_for_for_ever(on
     assert first.is_true(C.STALLED)
     assert not first.changes_objects
     of = with_status(of, first.status)
-    assert not seen(of, 112, stacks_taken=NEVER).changes_objects
+    waits = seen(of, 112, stacks_taken=NEVER)
+    assert not waits.changes_objects
+    assert waits.requeue_after == STACKS_TIMEOUT - 2
     assert seen(of, 112, stacks_taken=after(111)).changes_objects
     assert seen(of, 140, stacks_taken=NEVER).changes_objects
 

@@ -5,8 +5,10 @@ from typing import Any
 import pytest
 
 from tests.unit.controller.builders import NOW, after, make_job, make_pod, planned, pods_by_letter, started
-from tfoperator.api.v1.types import ConditionType
+from tfoperator.api.v1.status import ReplicaStatus, TFJobStatus
+from tfoperator.api.v1.types import ConditionType, ReplicaType
 from tfoperator.controller.plan.conditions import Conditions
+from tfoperator.controller.plan.status import is_worth_writing
 
 C = ConditionType
 
@@ -87,6 +89,8 @@ def test_the_wording_is_the_go_operators() -> None:
     assert (created.type, created.reason, created.message) == ("Created", "TFJobCreated", "TFJob mnist is created.")
     running = planned(job, make_pod("Worker-0"), make_pod("Worker-1")).condition(C.RUNNING)
     assert (running.reason, running.message) == ("TFJobRunning", "TFJob ns/mnist is running.")
+    alone = planned(started(make_job({"Chief": 1, "PS": 1})), make_pod("Chief-0"), make_pod("PS-0"))
+    assert alone.condition(C.RUNNING).message == "TFJob ns/mnist is running."
     done = planned(job, make_pod("Worker-0", "Succeeded"))
     succeeded = done.condition(C.SUCCEEDED)
     assert (succeeded.reason, succeeded.message) == ("TFJobSucceeded", "TFJob ns/mnist successfully completed.")
@@ -111,6 +115,15 @@ def test_running_says_how_many_are_ready_and_at_most_a_few_causes_and_exits_are_
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
     assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")
     assert result.reasons == ["ExitedWithCode"] * 6 + ["TFJobFailed"]
+
+
+def test_counts_are_worth_a_write_and_indexes_that_started_are_not() -> None:
+    old, active, begun = (
+        TFJobStatus(replica_statuses={ReplicaType.WORKER: ReplicaStatus(**counts)})
+        for counts in (dict[str, Any](), {"active": 1}, {"started_indexes": "0"})
+    )
+    assert is_worth_writing(old, active)
+    assert not is_worth_writing(old, begun)
 
 
 # Their order and their times.

@@ -42,6 +42,7 @@ def summary(*pods: Pod, replicas: int = 1) -> str:
         (unschedulable("waiting for the gang"), "Worker-0 waits: Unschedulable: waiting for the gang"),
         (unschedulable("minCount (3) cannot be satisfied: 1 scheduled, 1 remaining"), "Worker-0 waits: Unschedulable"),
         (unschedulable(""), "Worker-0 waits: Unschedulable"),
+        (make_pod("Worker-0", "Pending", conditions=(PodCondition("Ready", "False", "ContainersNotReady"),)), ""),
         (
             make_pod("Worker-0", "Pending", init_containers=(waiting("CrashLoopBackOff", container="fetch"),)),
             "Worker-0 waits: init container fetch: CrashLoopBackOff",
@@ -68,6 +69,7 @@ def test_equal_reasons_are_told_together_and_long_lists_cut() -> None:
     assert summary(*pods, replicas=7) == (
         "Worker-0 and Worker-1 wait: A; Worker-2, Worker-3, Worker-4 and 2 more wait: ImagePullBackOff"
     )
+    assert summary(*pods[2:5], replicas=5) == "Worker-2, Worker-3 and Worker-4 wait: ImagePullBackOff"
     many = [make_pod(f"Worker-{i}", "Pending", containers=(waiting(f"R{i}"),)) for i in range(5)]
     assert summary(*many, replicas=5).endswith("Worker-2 waits: R2; 2 more for other reasons")
     assert len(summary(unschedulable("x" * 5000))) < 200
