@@ -20,9 +20,6 @@ from tests.support.fixtures import s3, s3_variables
 from tests.support.operated import JobOnCluster, Operated
 from tests.support.operator_process import OperatorProcess
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.client import Client
-from tfoperator.kube.config.loading import load_config
-from tfoperator.kube.resources import PODS
 from tfoperator.local.node.node_api import NODES
 from tfoperator.logs.archive.reader import archived_pods
 from tfoperator.ui.jobs.texts import archived_log, archived_runs
@@ -32,13 +29,6 @@ __all__ = ["s3", "s3_variables"]
 TWICE = """
 if mkdir been-here 2>/dev/null; then echo first attempt; exit 137; fi
 echo second attempt
-while :; do sleep 0.1; done
-"""
-
-LINGERS = """
-exec 2>/dev/null
-trap 'until [ -e kept ]; do sleep 0.1; done; exit 0' TERM
-echo so far
 while :; do sleep 0.1; done
 """
 
@@ -88,18 +78,6 @@ def test_the_attempt_before_the_pod_was_deleted_and_all_that_a_deleted_job_leave
     done = local.run("logs", "again", "--archive-dir", "nowhere")
     assert (done.returncode, done.stdout) == (1, "")
     assert "the log archive nowhere can't be read: No such file or directory" in done.stderr
-
-
-def test_what_a_running_pod_has_printed_outlives_the_deletion_of_its_job(local: Cli) -> None:
-    submit(local, tfjob("cut", Worker=replica("sh", "-c", LINGERS)))
-    assert logs_say(local, "so far\n", "cut") == ""
-    archive = Path(local.environment["TFOPERATOR_ARCHIVE_DIR"])
-    with Client(load_config(local.environment["KUBECONFIG"])) as client:
-        client.delete(TFJOBS, "default", "cut", propagation_policy="Background")
-        eventually(lambda: list(archive.glob("*/*/*/pod.json")), what="the log is kept")
-        (local.folder / "kept").touch()  # it may go now
-        eventually(lambda: not client.list(PODS, "default", decode).items, what="the pod is gone")
-    assert "from the archive" in logs_say(local, "so far\n", "cut")
 
 
 @pytest.fixture(scope="module")
