@@ -19,9 +19,8 @@ from tests.support.cluster import Cluster, Json, decode, tfjob
 from tests.support.eventually import eventually
 from tests.support.operated import HOLD, JobOnCluster, Operated, parse_time
 from tests.support.operator_process import OperatorProcess
-from tfoperator.api.names import LABEL_JOB_NAME, LABEL_OPERATOR_NAME
 from tfoperator.api.v1.types import TFJOBS
-from tfoperator.kube.resources import PODS, Resource
+from tfoperator.kube.resources import Resource
 
 pytestmark = pytest.mark.controlplane
 
@@ -112,26 +111,6 @@ def test_2361_pods_are_made_in_parallel_and_after_their_services(
     assert all(orders[0][name] < order for name, order in orders[1].items())
 
 
-# Pods that are no longer a job's.
-
-
-@pytest.mark.parametrize("label", [LABEL_JOB_NAME, LABEL_OPERATOR_NAME])
-def test_a_pod_whose_labels_are_taken_off_is_released_and_replaced_once_it_is_out_of_the_way(
-    operated: Operated, label: str
-) -> None:
-    job = operated.running(f"releases-{label.rpartition('/')[2]}", restart_policy="ExitCode", Worker=2)
-    freed, pod = job.pod_uid("worker-1"), job.pod_name("worker-1")
-    change = {"metadata": {"labels": {label: None}}}
-    operated.cluster.client.patch(PODS, operated.cluster.namespace, pod, change, decode)
-    eventually(
-        lambda: not operated.cluster.pods()[pod]["metadata"].get("ownerReferences"), every=0.05, what="it is released"
-    )
-    job.wait_reasons("FailedCreatePod")
-    assert not job.cluster.has_condition(job.name, "Failed")
-    operated.cluster.delete_pod(pod)
-    job.wait_successor("worker-1", of=freed)
-
-
 # Jobs that an older operator of this project has started.
 
 
@@ -165,17 +144,6 @@ def test_counts_go_on_and_the_limit_allows_one_more_than_before(operated: Operat
     job.play("Failed", "worker-1", exit_code=137)
     assert "backoff limit" in job.wait("Failed")["message"]
     assert job.restarts() == 3
-
-
-def test_a_pod_that_was_taken_during_the_upgrade_is_made_again_under_never(operated: Operated) -> None:
-    job = as_left_by_an_older_one(operated, "older-never", "Never")
-    uid = job.pod_uid("worker-1")
-    job.delete_pod("worker-1")
-    operated.operator.start().wait_ready()
-    job.wait_successor("worker-1", of=uid)
-    job.play("Running", "worker-1")
-    eventually(lambda: counts(job) == {"0": 2, "1": 1}, every=0.05, what="the loss is counted")
-    assert "Failed" not in job.conditions()
 
 
 # A ResourceQuota, whose count of a pod that has ended comes a moment after the end. The test counts in the place of the
