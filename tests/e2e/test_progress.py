@@ -1,9 +1,5 @@
 """Progress on a real API server: its tokens, its keys, its columns. The test plays the programs, and strangers."""
 
-import base64
-import hashlib
-import hmac
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -17,7 +13,6 @@ from tests.support.eventually import eventually
 from tests.support.kubectl import Kubectl
 from tests.support.operator_process import OperatorProcess
 from tests.support.reporters import WAIT, Reporters
-from tests.unit.servers.progress.samples import forged
 from tfoperator.api.progress_names import URL_VARIABLE
 from tfoperator.api.v1.types import TFJOBS
 from tfoperator.kube.resources import LEASES
@@ -80,20 +75,13 @@ def test_tokens_of_others_are_refused_by_the_keys_of_a_real_cluster(
         reporters.submit(name, Worker=1)
     mine = "mine-worker-0"
     good, audience = reporters.token(mine), reporters.audience(mine)
-    published = json.loads(cluster.client.get_raw("/openid/v1/jwks", accept="*/*"))["keys"][0]  # type: ignore[attr-defined]
-    head, body, _ = good.split(".")
     claims = jwt.decode(good, options={"verify_signature": False})
-    half = forged({"alg": "HS256", "typ": "JWT", "kid": published["kid"]}, claims).rpartition(".")[0]
-    digest = hmac.new(json.dumps(published).encode(), half.encode(), hashlib.sha256).digest()
-    with_public_key = f"{half}.{base64.urlsafe_b64encode(digest).rstrip(b'=').decode()}"
     attacks = {
         "another job's": reporters.token("theirs-worker-0"),
         "another job's pod, this audience": reporters.token("theirs-worker-0", audience),
         "for the API server": reporters.token(mine, "https://kubernetes.default.svc.cluster.local"),
         "of an account, not a pod": reporters.token(mine, audience, bound=False),
-        "unsigned": forged({"alg": "none", "kid": published["kid"]}, claims),
-        "signature cut": f"{head}.{body}.",
-        "HMAC by the public key": with_public_key,
+        "signature cut": good[: good.rindex(".") + 1],
     }
     # From here on it is not for its being new that a pod is refused.
     reporters.accepted(mine, {"progressPercentage": 4}, good)
