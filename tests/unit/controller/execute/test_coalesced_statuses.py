@@ -21,7 +21,6 @@ def harness(clock: FakeClock) -> Iterator[Harness]:
         one.sync()
         comes_up(one, 0)
         assert one.status()["ready"] == "1/6"
-        one.forget_calls()
         yield one
 
 
@@ -29,17 +28,6 @@ def comes_up(harness: Harness, index: int) -> None:
     """A worker runs, and the job is looked at."""
     harness.play_kubelet(f"job-worker-{index}", "Running")
     harness.sync()
-
-
-def test_several_changes_are_one_write(harness: Harness, clock: FakeClock) -> None:
-    for index in (1, 2, 3):
-        comes_up(harness, index)
-        clock.advance(0.25)
-    assert (harness.status()["ready"], harness.calls()) == ("1/6", [])
-    clock.advance(0.25)
-    harness.sync()
-    assert (harness.status()["ready"], harness.calls()) == ("4/6", [("patch", "tfjobs")])
-    assert harness.calls_of_sync() == []
 
 
 def test_nobody_has_to_look_for_it_to_be_written_in_time(harness: Harness, clock: FakeClock) -> None:
