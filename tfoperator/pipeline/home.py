@@ -179,7 +179,9 @@ class Home:
                 kernel = kernel_id()
             lease = RunLease(store, name, context.clock, seconds=seconds, kernel=kernel)
             lease.acquire(wait=wait, tell=context.tell, stop=stop)
-            yield held.enter_context(lease)
+            held.enter_context(lease)
+            held.callback(self.logs.flush)
+            yield lease
 
     def check_sharing(self) -> None:
         """Raise ComponentError if launchers on several nodes would not see each other's locks, and lose records."""
@@ -209,8 +211,9 @@ class Home:
         return held or is_locked(self.run_folder(run.id) / LOCK)
 
     def remove(self, run_id: str) -> None:
-        """Remove a run's directory."""
-        shutil.rmtree(self.run_folder(run_id), ignore_errors=True)
+        """Remove a run's directory, and the files of its logs."""
+        for folder in (self.run_folder(run_id), self.logs.run_folder(run_id)):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _place_of_logs(text: str) -> tuple[Objects | None, Path | None]:

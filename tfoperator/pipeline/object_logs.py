@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 
 from tfoperator.base.clock import Clock, Repetition, SystemClock
@@ -37,10 +36,12 @@ class ObjectStepLogs(StepLogs):
         super().__init__(folder)
         self._objects = objects
         self._clock = clock or SystemClock()
-        self._lock = threading.Lock()  # guards the four below, and the files that are fetched
+        self._copying = threading.Lock()  # held by the one copy at a time
+        self._lock = threading.Lock()  # guards the five below, and the files that are fetched
         self._written: dict[Path, Path] = {}  # a log: the folder of its positions
         self._looked: dict[Path, float] = {}
         self._away = False  # whether the last request failed
+        self._abandoned = False
         self._unread: set[Path] = set()  # logs of which it is not known what an earlier writer has left
         self._copied: dict[Path, object] = {}  # what is there; of the thread alone once the log is in _written
         self._copies = Repetition(self._copy, seconds=_PERIOD, clock=self._clock, name="log-copies")
@@ -51,6 +52,14 @@ class ObjectStepLogs(StepLogs):
         self._copy()
         if self._away and self._written:
             logger.warning("what steps have logged last is not at %s: it did not answer", self._objects)
+
+    def flush(self) -> None:
+        """See `StepLogs`. One try."""
+        self._copy()
+
+    def abandon(self) -> None:
+        """See `StepLogs`."""
+        self._abandoned = True
 
     def check(self) -> None:
         """See `StepLogs`. Of a store that does not answer it only warns."""
@@ -68,29 +77,35 @@ class ObjectStepLogs(StepLogs):
             if path in self._written or now < self._looked.get(path, now):
                 return path
             self._looked[path] = now + _LOOK_PERIOD
-        self._fetch(path)
+        try:
+            self._fetch(path)
+        except ObjectStoreError as error:
+            if not (error.passing and path.exists()):
+                raise
         return path
 
     def append_to(self, run_id: str, step: str) -> Callable[[str], None]:
         """See `StepLogs`. What an earlier writer has left, also of positions, is there before."""
         log, positions = super().file(run_id, step), self.positions(run_id, step)
-        try:
-            self._fetch(log)
-            for one in self._objects.all(self._key(positions)):
-                self._fetch(self._folder / one.key)
-                self._copied[self._folder / one.key] = None
-        except ObjectStoreError as error:
-            self._unread.add(log)
-            self._warn(error)
-        with self._lock:
-            self._written[log] = positions
-        self._copies.start()
+        if log not in self._written:
+            try:
+                self._unread.add(log)
+                self._fetch(log)
+                self._unread.discard(log)
+                self._copied[log] = _version(log)
+                for one in self._objects.all(self._key(positions)):
+                    self._fetch(self._folder / one.key)
+                    self._copied[self._folder / one.key] = None
+            except OSError as error:
+                self._warn(error)
+            with self._lock:
+                self._written[log] = positions
+            self._copies.start()
         return super().append_to(run_id, step)
 
     def remove(self, run_id: str) -> None:
         """See `StepLogs`."""
         self._objects.delete([one.key for one in self._objects.all(f"runs/{run_id}")])
-        super().remove(run_id)
 
     def _fetch(self, path: Path) -> None:
         """Bring the file of an object up to date; leave none if there is no object. Raises OSError."""
@@ -118,28 +133,34 @@ class ObjectStepLogs(StepLogs):
     # The copies.
 
     def _copy(self) -> float:
-        began = self._clock.monotonic()
-        with self._lock:
-            written = dict(self._written)
-        try:
+        """Copy what has changed; return the seconds until the next copy."""
+        with self._copying:
+            began = self._clock.monotonic()
+            with self._lock:
+                written = {} if self._abandoned else dict(self._written)
+            failed = False
             for log, positions in written.items():
-                self._copy_one(log, positions)
-        except ObjectStoreError as error:
-            self._warn(error)
-            return _PERIOD
-        except OSError as error:
-            logger.warning("a log can't be copied to %s: %s", self._objects, error)
-        self._away = False
-        return max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
+                try:
+                    self._copy_one(log, positions)
+                except OSError as error:
+                    self._warn(error)
+                    failed = True
+                    if isinstance(error, ObjectStoreError) and error.passing:
+                        break
+            self._away = failed
+            return _PERIOD if failed else max(_PERIOD, _SHARE * (self._clock.monotonic() - began))
 
     def _copy_one(self, log: Path, positions: Path) -> None:
         # Read before the log is copied: no position is beyond it then.
         read = {one: one.read_bytes() for one in sorted(positions.glob("log-position*"))}
         try:
-            with suppress(FileNotFoundError):
-                found = log.stat()
-                self._put(log, log, (found.st_size, found.st_mtime_ns))
+            if version := _version(log):
+                self._put(log, log, version)
         except ObjectChanged:
+            if self._begins_with_what_is_there(log):  # what was fetched in vain, or written without an answer
+                self._unread.discard(log)
+                self._put(log, log, version)
+                return
             with self._lock:
                 del self._written[log]
             logger.warning(
@@ -158,11 +179,25 @@ class ObjectStepLogs(StepLogs):
             self._unread.discard(path)
             self._copied[path] = version
 
+    def _begins_with_what_is_there(self, log: Path) -> bool:
+        found = self._objects.get(self._key(log), limit=_MAX_BYTES)
+        with log.open("rb") as lines:
+            return found is None or lines.read(len(found[0])) == found[0]
+
     def _key(self, path: Path) -> str:
         return path.relative_to(self._folder).as_posix()
 
-    def _warn(self, error: ObjectStoreError) -> None:
+    def _warn(self, error: OSError) -> None:
         with self._lock:
             again, self._away = self._away, True
         if not again:
             logger.warning("logs of steps are not copied for the moment: %s", error)
+
+
+def _version(path: Path) -> tuple[int, int] | None:
+    """Return what changes with each line of a file; None if there is none."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return None
+    return found.st_size, found.st_mtime_ns

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,16 +18,26 @@ class StepLogs:
     def close(self) -> None:
         """Release them, when all that was appended is written."""
 
+    def flush(self) -> None:
+        """Let the next holder of the run's lease see all that was appended."""
+
+    def abandon(self) -> None:
+        """Write no more for others to see: another holds the lease."""
+
     def check(self) -> None:
         """Raise ComponentError if none can be written."""
 
+    def run_folder(self, run_id: str) -> Path:
+        """Return the folder of the files of a run."""
+        return self._folder / "runs" / run_id
+
     def positions(self, run_id: str, step: str) -> Path:
         """Return the folder of the positions up to which the logs of a step's containers were read."""
-        return self._folder / "runs" / run_id / "steps" / step
+        return self.run_folder(run_id) / "steps" / step
 
     def file(self, run_id: str, step: str) -> Path:
         """Return the file of a log, with what was appended until some seconds ago. Raises OSError."""
-        return self._folder / "runs" / run_id / "logs" / f"{step}.log"
+        return self.run_folder(run_id) / "logs" / f"{step}.log"
 
     def lines(self, run_id: str, step: str) -> Iterator[str]:
         """Yield the lines of a log. Raises OSError; FileNotFoundError if there is none."""
@@ -52,5 +61,4 @@ class StepLogs:
         return add
 
     def remove(self, run_id: str) -> None:
-        """Remove those of a run. Raises ObjectStoreError."""
-        shutil.rmtree(self._folder / "runs" / run_id / "logs", ignore_errors=True)
+        """Remove those of a run, and their positions, where others read them. Raises ObjectStoreError."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -139,6 +140,59 @@ def test_a_writer_that_could_not_read_what_was_there_writes_nothing_over_it(
     writer.close()
     assert content(store) == {LOG: b"earlier\n", LOG.replace("S", "T"): b"first\n"}
     assert "has lines of an earlier runner" in caplog.text
+
+
+def test_who_only_looks_at_a_log_to_be_appended_to_leaves_what_its_writer_adds_meanwhile(
+    store: Objects, machine: Machine
+) -> None:
+    writer, other = machine(), machine()
+    add = writer.append_to("r", "S")
+    add("one")
+    writer.flush()
+    other.append_to("r", "S")
+    writer.append_to("r", "S")("two")
+    add("three")
+    writer.close()
+    other.close()
+    assert content(store) == {LOG: b"one\ntwo\nthree\n"}
+
+
+def test_who_has_lost_the_lease_writes_no_more(store: Objects, machine: Machine) -> None:
+    before, after = machine(), machine()
+    add = before.append_to("r", "S")
+    add("one")
+    before.flush()
+    after.append_to("r", "S")("two")
+    after.flush()
+    before.abandon()
+    add("cancelled")
+    before.close()
+    assert content(store) == {LOG: b"one\ntwo\n"}
+
+
+def test_a_log_that_the_store_refuses_keeps_no_other_from_it(
+    store: Objects, machine: Machine, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    writer = machine()
+    with monkeypatch.context() as outage:
+        outage.setattr(Objects, "all", refuse)
+        for step in ("S", "T"):
+            writer.append_to("r", step)(f"of {step}")
+    put = Objects.put
+
+    def denied(objects: Objects, key: str, *rest: Any) -> None:
+        put(objects, key, *rest)
+        if key == LOG:
+            raise ObjectStoreError("access is denied")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(Objects, "put", denied)
+        writer.flush()
+        writer.flush()
+    assert content(store)[LOG.replace("S", "T")] == b"of T\n"
+    writer.append_to("r", "S")("and what is added after a write without an answer")
+    writer.close()
+    assert content(store)[LOG] == b"of S\nand what is added after a write without an answer\n"
 
 
 def refuse(*_: object) -> None:

@@ -53,10 +53,10 @@ def stop_run(
         known = store.executions(run.id)
         for step in reversed(list(run.steps)):
             try:
-                keeper = home.keeper(store, run, step)
-                logged = dataclasses.replace(context, log=home.logs.append_to(run.id, step), keeper=keeper)
                 lock = home.lock(store, run.id, context, step=step, wait=wait) if orchestrated(run) else nullcontext()
                 with lock:
+                    keeper = home.keeper(store, run, step)
+                    logged = dataclasses.replace(context, log=home.logs.append_to(run.id, step), keeper=keeper)
                     record = stop_recorded(home.step_folder(run.id, step), logged, _STOP_REASON)
             except (LauncherError, ConfigError, KubeError, OSError) as error:
                 failures.append(f"{step}: {error}")

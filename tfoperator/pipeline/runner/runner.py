@@ -120,13 +120,17 @@ class PipelineRunner:
             parts = RunParts(home, store, graph, run, ownership)
             parts.record()  # from here on an earlier runner can't write
             unclear = stop_dead_runs(home, store, self._context, but=run.id)
-            ownership.when_lost = self.cancel
+            ownership.when_lost = partial(self._give_up, home)
             with on_signals(self.cancel):
                 views, launches = self._scheduler.run(parts, partial(self._launch, parts))
             if unclear:  # only time shows that runners on other machines are gone
                 stop_dead_runs(home, store, self._context, but=run.id)
             ownership.check()
             return self._conclude(parts, launches, views)
+
+    def _give_up(self, home: Home) -> None:
+        home.logs.abandon()
+        self.cancel()
 
     def _own(self, stack: ExitStack, home: Home, store: MetadataStore, run: RunRecord) -> RunLease:
         stop, seconds = self._scheduler.cancelled, self._lease_seconds
@@ -161,10 +165,10 @@ class PipelineRunner:
             if begun is not None:
                 run = resumed_run(home, store, graph, run_id, orchestrator)
             else:
-                origin["place"] = {**origin.get("place", {}), ORCHESTRATOR: orchestrator}
+                origin["place"] = {**(origin.get("place") or {}), ORCHESTRATOR: orchestrator}
                 run = new_run(graph, run_id, self._context, origin)
             run = msgspec.structs.replace(run, term=run.lease.term, step_terms={step: ownership.term})
-            ownership.when_lost = self.cancel
+            ownership.when_lost = partial(self._give_up, home)
             self._chooser.check_names([*steps])
             parts = RunParts(home, store, graph, run, ownership)
             launch = self._launch(parts, steps[step])

@@ -161,7 +161,7 @@ def clean(
             except OSError as error:
                 hint = "The run is kept: clean it again when they can be."
                 raise CliError(
-                    f"outputs of run {found.id} can't be removed: {error}", hint, exit_code=EXIT_FAILED
+                    f"what run {found.id} has left can't be removed: {error}", hint, exit_code=EXIT_FAILED
                 ) from None
             say(f"run {found.id} removed" + (f", and {len(removed)} outputs" if removed else ""))
         if not wanted:
