@@ -9,7 +9,13 @@ import msgspec
 import pytest
 
 from tests.unit.pipeline.samples import DONE, ON_THE_WAY, diamond, fails, home_of, runner
-from tfoperator.launcher import ComponentError, LaunchContext, PermanentFailure, RetryableFailure
+from tfoperator.launcher import (
+    ComponentError,
+    InProcessComponentLauncher,
+    LaunchContext,
+    PermanentFailure,
+    RetryableFailure,
+)
 from tfoperator.pipeline import CannotStop, NoSuchRun, RunInProgress, RunRecord, StepView, finish_run, stop_run
 from tfoperator.pipeline.runner.leftovers import old_runs
 
@@ -40,6 +46,14 @@ def test_steps_that_are_launched_one_by_one_make_what_a_runner_makes(tmp_path: P
     whole = runner(tmp_path).run(diamond(tmp_path))
     assert [str(view.state) for view in whole.steps.values()] == ["cached"] * 4  # it is the same to the store
     assert ended(tmp_path).state == "succeeded"
+
+
+def test_what_the_programs_own_handler_of_a_signal_raises_ends_the_launch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(KeyboardInterrupt()))
+    with pytest.raises(KeyboardInterrupt):
+        launch(tmp_path, "begin")
 
 
 def test_steps_side_by_side_begin_one_run(tmp_path: Path) -> None:

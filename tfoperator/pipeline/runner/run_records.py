@@ -65,6 +65,8 @@ class RunOrigin(TypedDict, total=False):
 
 def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin) -> RunRecord:
     """Return the record of a new run. Without `run_id` its id is the time, so that ids sort by it, and four digits."""
+    if unknown := origin.keys() - RunOrigin.__annotations__.keys():
+        raise TypeError(f"a run has no {' or '.join(sorted(unknown))}")
     now = context.clock.now()
     return RunRecord(
         run_id or f"{now:%Y%m%d-%H%M%S}-{context.random.getrandbits(16):04x}",
@@ -74,9 +76,9 @@ def new_run(graph: Graph, run_id: str, context: LaunchContext, origin: RunOrigin
         graph.fingerprint(),
         now,
         steps={step.name: tuple(sorted(step.after)) for step in graph.steps},
-        source=origin.get("source", ""),
-        parameters=msgspec.to_builtins(origin.get("parameters", {}), enc_hook=str),
-        place=dict(origin.get("place", {})),
+        source=origin.get("source") or "",
+        parameters=msgspec.to_builtins(origin.get("parameters") or {}, enc_hook=str),
+        place=dict(origin.get("place") or {}),
     )
 
 

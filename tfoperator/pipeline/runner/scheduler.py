@@ -90,7 +90,7 @@ class StepLaunch:
         return self._view
 
     def run(self) -> StepView:
-        """Launch it; return the outcome. Raises nothing."""
+        """Launch it; return the outcome. Raises nothing but what a signal's handler raises in the main thread."""
         try:
             self.result = result = self.launcher.launch()
         except LaunchCancelled as error:
@@ -103,6 +103,8 @@ class StepLaunch:
         except (PermanentFailure, ComponentError) as error:
             return self._ended(StepState.FAILED, str(error))
         except BaseException as error:  # a class may raise anything, and the other steps go on
+            if not isinstance(error, Exception) and threading.current_thread() is threading.main_thread():
+                raise
             logger.exception("step %s: its launch failed", self.name)
             self.unfinished = True  # the record names the created object
             return self._ended(StepState.RETRYABLE, f"{type(error).__name__}: {error}")

@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.threads import InThread
-from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, add, diamond, fails, runner, states
+from tests.unit.pipeline.samples import DONE, ON_THE_WAY, Seen, add, diamond, fails, home_of, runner, states
 from tfoperator.launcher import (
     ComponentError,
     DockerPlatformConfig,
@@ -115,6 +115,14 @@ def test_a_step_whose_launch_ends_in_no_known_way_ends_too(tmp_path: Path, monke
     monkeypatch.setattr(InProcessComponentLauncher, "launch", fails(GeneratorExit("unheard of")))
     with pytest.raises(PipelineFailed, match="GeneratorExit: unheard of"):
         InThread(lambda: runner(tmp_path).run(one(tmp_path))).result(20)
+
+
+def test_a_run_is_recorded_without_what_is_not_given_and_refused_with_what_is_unknown(tmp_path: Path) -> None:
+    runner(tmp_path).run(one(tmp_path), **dict.fromkeys(("source", "parameters", "place")))  # type: ignore[arg-type]
+    with home_of(tmp_path).store() as store:
+        assert [(run.source, run.parameters, run.place) for run in store.runs()] == [("", {}, {})]
+    with pytest.raises(TypeError, match="resum"):
+        runner(tmp_path).run(one(tmp_path), resum="last")  # type: ignore[call-arg]
 
 
 def test_only_a_run_of_the_same_pipeline_is_resumed(tmp_path: Path) -> None:
