@@ -106,7 +106,7 @@ class IRContainerSpec(ExecutorContainerSpec, frozen=True, kw_only=True):
             case ["outputs", "parameters", name, "output_file"] if name in self.values:
                 return whole["outputs"]["parameters"].get(name, {}).get("outputFile")
             case ["inputs" | "outputs" as side, "artifacts", name, field, *key] if (
-                name in self.artifacts and field in _FIELDS
+                name in self.artifacts and field in _FIELDS and len(key) <= (field == "metadata")
             ):
                 found = whole[side]["artifacts"].get(name, {"artifacts": []})["artifacts"]
                 value = found[0][_FIELDS[field]] if found else None

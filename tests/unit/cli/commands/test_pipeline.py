@@ -90,12 +90,19 @@ def test_a_run_says_what_it_does_and_is_there_to_be_looked_at(run: Run, two: str
     assert "no log" in run("pipeline", "logs", "last", "Second", code=0).err
 
 
+def closed(line: str) -> None:
+    raise BrokenPipeError(32, "Broken pipe")
+
+
 def test_exit_codes_tell_what_to_do(run: Run, two: str) -> None:
     busy = run("pipeline", "run", two, "--param", "number=-1", "--attempts", "1", code=75)
     assert "--resume" in busy.err
     assert "\x1b" not in busy.err
     bad = run("pipeline", "run", two, "--param", "number=-2", code=1)
     assert "First: component First failed: exit code 1: ValueError: bad number" in bad.err
+    with pytest.MonkeyPatch.context() as reader:
+        reader.setattr("typer.echo", closed)
+        assert "can't be read" not in run("pipeline", "logs", "last", "First").err
     log = run("pipeline", "logs", "last", "First", code=0).out
     assert ("Traceback" in log, "ValueError: bad number" in log) == (True, True)
     report = json.loads(run("pipeline", "run", two, "--param", "number=-2", "-o", "json", code=1).out)

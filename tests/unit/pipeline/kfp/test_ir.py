@@ -165,6 +165,10 @@ REFUSED: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         put(f"{EXECUTOR}/container", args=["{{$.pipeline_job_uuid}}"]),
         "is no placeholder that is known here",
     ),
+    "an import from nowhere": (
+        put("deploymentSpec/executors/exec-importer/importer", artifactUri={}),
+        "artifactUri: it has no value",
+    ),
     "objects": (put("", defaultPipelineRoot="s3://bucket/x"), "defaultPipelineRoot"),
     "a missing parameter": (put("root/inputDefinitions/parameters", n={}), "'n' is missing"),
     "depth": (lambda d: nested(d, 1), "more than 30 deep"),
@@ -257,5 +261,8 @@ def test_placeholders_are_replaced_once_and_the_program_gets_values_as_they_are(
     words = spec.words(inputs, outputs, {"x": said, "n": [1], "tmp_path": "/tmp/t"})
     assert (words[0], words[1][1:]) == ([f"{said}//o", '{"rows":3}'], ["{{ inputs.i.uri }}", "a[1]"])
     assert json.loads(words[1][0])["inputs"]["parameterValues"] == {"x": said, "n": [1]}
+    for path in ("inputs.artifacts['i'].metadata['a']['b']", "outputs.artifacts['o'].path.suffix"):
+        with pytest.raises(ComponentError, match="no placeholder"):
+            IRContainerSpec("busybox", ["{{$." + path + "}}"], [], task="t", artifacts={"i": {}, "o": {}})
     with pytest.raises(ComponentError, match="argument has more"):
         spec.words(inputs, outputs, {"x": "x" * 140_000, "n": 1, "tmp_path": "/t"})

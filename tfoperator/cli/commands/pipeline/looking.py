@@ -72,8 +72,10 @@ def logs(
             cached = used is not None and used.state == "CACHED"
             why = "its outputs are those of an earlier execution" if cached else "it logged nothing"
             note(f"step {step} of run {found.id} has no log: {why}")
+        except BrokenPipeError:
+            raise
         except OSError as error:
-            raise CliError(f"the log can't be read: {error.strerror}") from None
+            raise CliError(f"the log can't be read: {error.strerror}", exit_code=EXIT_FAILED) from None
 
 
 def lineage(
