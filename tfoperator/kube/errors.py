@@ -47,6 +47,10 @@ class ConfigError(KubeError):
     """There is no usable configuration: missing or broken kubeconfig, unknown context, failed exec plugin."""
 
 
+class NoClusterConfigured(ConfigError):
+    """Nothing names a cluster, and this is no pod."""
+
+
 class TransportError(KubeError):
     """There was no complete response: reset, time-out, TLS failure. Whether the server acted is unknown."""
 

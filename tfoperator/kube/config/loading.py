@@ -16,7 +16,7 @@ from tfoperator.kube.config.credentials import TokenFile
 from tfoperator.kube.config.kubeconfig import read_kubeconfig
 from tfoperator.kube.config.plugins import LoaderTarget
 from tfoperator.kube.config.tls import TlsOptions
-from tfoperator.kube.errors import ConfigError
+from tfoperator.kube.errors import ConfigError, NoClusterConfigured
 
 __all__ = ["SERVICE_ACCOUNT", "ClusterConfig", "load_config", "load_in_cluster_config"]
 
@@ -56,7 +56,7 @@ def load_config(
         raise ConfigError(f"context {context!r} was asked for, but there is no kubeconfig: {default} does not exist")
     if environ.get("KUBERNETES_SERVICE_HOST"):
         return load_in_cluster_config(environ=environ, service_account=service_account, clock=clock)
-    raise ConfigError(
+    raise NoClusterConfigured(
         f"no cluster is configured: set KUBECONFIG or --kubeconfig to a kubeconfig file, or create {default}; "
         "no service account was found either, so this is no pod. For a control plane on this machine, run: "
         'eval "$(tfoperator local up)"'

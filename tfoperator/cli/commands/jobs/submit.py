@@ -32,7 +32,7 @@ from tfoperator.cli.terminal.output import (
 )
 from tfoperator.cli.terminal.progress import StatusLine
 from tfoperator.cli.waiting import Deadline, await_conditions, optional_deadline
-from tfoperator.kube.errors import AlreadyExistsError, ConfigError, NotFoundError
+from tfoperator.kube.errors import AlreadyExistsError, NoClusterConfigured, NotFoundError
 from tfoperator.kube.objects import ObjectMeta
 from tfoperator.kube.resources import NAMESPACES
 from tfoperator.kube.verbs import decode_plain
@@ -156,8 +156,8 @@ def _connect(cluster: ClusterOptions, dry_run: DryRun) -> AbstractContextManager
     """Return a client, or nothing for a check here where no cluster is configured. Raises ConfigError."""
     try:
         return cluster.connect()
-    except ConfigError:
-        if dry_run is not DryRun.CLIENT or cluster.kubeconfig or cluster.context:
+    except NoClusterConfigured:
+        if dry_run is not DryRun.CLIENT:
             raise
         return nullcontext()
 

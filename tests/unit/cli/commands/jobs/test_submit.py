@@ -50,11 +50,14 @@ def test_a_dry_run_creates_nothing(tell: Tell, world: ServedWorld, manifest: str
 
 
 def test_a_check_here_needs_no_cluster(run: Run, manifest: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("KUBECONFIG", f"{manifest}.missing")
+    monkeypatch.delenv("KUBECONFIG", raising=False)
+    monkeypatch.setenv("HOME", f"{manifest}.none")
     made = json.loads(run("submit", manifest, "--dry-run=client", "-o", "json", code=0).out)
     assert made["metadata"] == {"name": "mnist", "namespace": "default"}
     assert run("submit", manifest, "--dry-run=server", code=2).err
     assert run("submit", manifest, "--dry-run=client", "--context", "far", code=2).err
+    monkeypatch.setenv("KUBECONFIG", f"{manifest}.missing")
+    assert "no such file" in run("submit", manifest, "--dry-run=client", code=2).err
 
 
 def test_what_the_job_needs_is_created_too_and_what_is_left_out_is_named(
