@@ -115,6 +115,10 @@ def test_running_says_how_many_are_ready_and_at_most_a_few_causes_and_exits_are_
     result = planned(job, *(make_pod(f"Worker-{i}", "Failed", exit_code=1) for i in range(9)))
     assert result.condition(C.FAILED).message.endswith("Worker-2: exited with code 1; and 6 more")
     assert result.reasons == ["ExitedWithCode"] * 6 + ["TFJobFailed"]
+    before = TFJobStatus(replica_statuses={ReplicaType.WORKER: ReplicaStatus(failed_indexes="0")})
+    job = make_job({"Worker": 2}, status=before, successPolicy="AllWorkers", maxFailedWorkers=1)
+    result = planned(job, make_pod("Worker-1", "Failed", exit_code=1))
+    assert result.condition(C.FAILED).message.endswith("2 Worker replica(s) failed. Worker-1: exited with code 1")
 
 
 def test_counts_are_worth_a_write_and_indexes_that_started_are_not() -> None:

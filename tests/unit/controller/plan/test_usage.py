@@ -12,6 +12,7 @@ from tests.unit.controller.builders import NOW, OPTIONS, after, make_job, make_p
 from tfoperator.api.v1.status import JobUsage, ResourceUsage, TFJobStatus, TrainingProgress, UsagePhase
 from tfoperator.api.v1.types import TFJob
 from tfoperator.controller.plan.decide import plan
+from tfoperator.controller.plan.held_resources import resources_until
 from tfoperator.controller.plan.observed import Observed, QueueGate
 from tfoperator.kube.objects import (
     ContainerState,
@@ -240,6 +241,12 @@ def test_resources_are_held_from_the_node_to_the_end(forgets: bool) -> None:
     ends = (worker(0, bound=10, began=20, ended=200, code=0), worker(1, bound=140, began=145, restarts_before=1))
     life.sync(200, *ends)
     assert life.usage.resources_until(after(5000))["nvidia.com/gpu"] == ResourceUsage(0.0, on_nodes, trained)
+
+
+def test_what_an_older_operator_held_without_a_record_is_not_added_up() -> None:
+    usage, pods = JobUsage(resources_since=after(100)), [worker(0, bound=5, began=10)]
+    found = resources_until(usage, [(UsagePhase.TRAINING, after(10))], {"cpu": 0.5}, pods, after(200))
+    assert found == {"cpu": ResourceUsage(0.5, 0.0, 0.0)}
 
 
 times = st.none() | st.datetimes(datetime(1970, 1, 1), datetime(9999, 1, 1)).map(lambda one: one.replace(tzinfo=UTC))
