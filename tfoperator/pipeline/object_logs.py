@@ -26,6 +26,8 @@ _LOOK_PERIOD = 2.0
 """Seconds for which a reader does not ask again whether a log has grown."""
 _MAX_BYTES = 256 << 20
 """A longer log is not read."""
+_MAX_READ = 20
+"""Logs that are only read, of which there is a copy: those that were looked at last."""
 
 
 class ObjectStepLogs(StepLogs):
@@ -77,6 +79,11 @@ class ObjectStepLogs(StepLogs):
             if path in self._written or now < self._looked.get(path, now):
                 return path
             self._looked[path] = now + _LOOK_PERIOD
+            if len(self._looked) > _MAX_READ:
+                oldest = min(self._looked, key=self._looked.__getitem__)
+                del self._looked[oldest]
+                if oldest not in self._written:
+                    oldest.unlink(missing_ok=True)
         try:
             self._fetch(path)
         except ObjectStoreError as error:

@@ -75,6 +75,17 @@ def test_a_log_is_read_elsewhere_while_it_grows_and_whole_at_its_end_and_as_it_i
     assert content(store) == {}
 
 
+def test_a_reader_keeps_copies_of_the_logs_that_it_has_looked_at_last(
+    store: Objects, clock: FakeClock, machine: Machine
+) -> None:
+    reader = machine()
+    for at in range(40):
+        store.put(LOG.replace("S", f"S-{at}"), b"one\n")
+        clock.advance(1)
+        assert list(reader.lines("r", f"S-{at}")) == ["one"]
+    assert 10 < len(list(reader.file("r", "S-39").parent.iterdir())) < 30
+
+
 def test_the_successor_of_a_killed_writer_goes_on_where_that_was_and_leaves_no_line_out(
     store: Objects, clock: FakeClock, machine: Machine
 ) -> None:
